@@ -92,8 +92,24 @@ class Benched(NamedTuple):
 
 def benched(model: str, batches: tuple[int, ...], budget_s: float, device: str) -> Benched:
     cells = len(batches) * (1 + len(BACKENDS))
-    command = [sys.executable, "-m", "fx_explorer", "bench", "benchmarks/models.py", "--format", "json", "--no-train"]
-    command += ["--call", f"build({model!r})", "--inputs", f"inputs({model!r})", "--backends", ",".join(BACKENDS)]
+    command = [
+        sys.executable,
+        "-m",
+        "fx_explorer",
+        "bench",
+        "benchmarks/models.py",
+        "--format",
+        "json",
+        "--no-train",
+    ]
+    command += [
+        "--call",
+        f"build({model!r})",
+        "--inputs",
+        f"inputs({model!r})",
+        "--backends",
+        ",".join(BACKENDS),
+    ]
     command += [
         "--device",
         device,
@@ -123,14 +139,20 @@ def by_hand(model: str, contender: str, batch: int, device: str) -> Measured:
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": folder, "PYTHONPATH": str(ROOT)}
         command = [sys.executable, "-c", BY_HAND, model, contender, str(batch), device]
-        printed = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+        printed = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+        ).stdout
     return Measured(*json.loads(printed.splitlines()[-1]))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("targets", nargs="*", default=[], choices=[[], *TARGETS], metavar="TARGET")
-    parser.add_argument("--budget", type=float, default=15.0, help="seconds for each cell of a bench (default: 15)")
+    parser.add_argument(
+        "--budget", type=float, default=15.0, help="seconds for each cell of a bench (default: 15)"
+    )
     parser.add_argument("--batch", type=int, help="one batch, instead of each target's own")
     parser.add_argument("--device", default="cpu", help="cpu (default) or cuda")
     arguments = parser.parse_args()
@@ -149,11 +171,16 @@ def main() -> None:
             near += hand[key].overlaps(first) or hand[key].overlaps(second)
             count += 1
             said = "  disturbed" if is_disturbed else ""
-            print(f"{name:12} batch {key[1]:<4} {key[0]:12} {first}  {second}  by hand {hand[key]}{said}", flush=True)
+            print(
+                f"{name:12} batch {key[1]:<4} {key[0]:12} {first}  {second}  by hand {hand[key]}{said}",
+                flush=True,
+            )
         for key in one.speed_ups.keys() & other.speed_ups.keys():
             ratios_agree += one.speed_ups[key].overlaps(other.speed_ups[key])
             compared += 1
-    print(f"two runs agree in {agree} of {count} times and in {ratios_agree} of {compared} speed-ups")
+    print(
+        f"two runs agree in {agree} of {count} times and in {ratios_agree} of {compared} speed-ups"
+    )
     print(f"{disturbed} of the times were disturbed in a run, as it says")
     print(f"by hand within the spread of one of them: {near} of {count}")
 

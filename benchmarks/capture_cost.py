@@ -20,7 +20,11 @@ from collections import defaultdict
 from benchmarks.common import Cost, How, OneRun, RunFailed, in_fresh_folder, summary, warm_up
 
 DEFAULT_MODELS = ["gpt2-12", "llama12", "convnextv2"]
-QUANTITIES = {"wall_s": "wall time", "cpu_s": "CPU time", "own_cpu_s": "CPU time of the compiling process"}
+QUANTITIES = {
+    "wall_s": "wall time",
+    "cpu_s": "CPU time",
+    "own_cpu_s": "CPU time of the compiling process",
+}
 HOWS = ("eager", "unbuilt", "unrecorded", "inspect", "build")
 LONGEST_LIST = 14
 
@@ -69,11 +73,19 @@ def print_profile(model: str, device: str) -> bool:
     if bare is None or ours is None:
         return False
     print(f"\n{model}: seconds, bare {bare.cost.wall_s:.1f} and inspected {ours.cost.wall_s:.1f}")
-    for title, key in (("by phase (sampled, exclusive)", "phases"), ("as torch times itself (inclusive)", "torch")):
+    for title, key in (
+        ("by phase (sampled, exclusive)", "phases"),
+        ("as torch times itself (inclusive)", "torch"),
+    ):
         print(f"  {title:64} {'bare':>7} {'inspect':>7}")
-        names = sorted({*bare.profile[key], *ours.profile[key]}, key=lambda name: -ours.profile[key].get(name, 0.0))
+        names = sorted(
+            {*bare.profile[key], *ours.profile[key]},
+            key=lambda name: -ours.profile[key].get(name, 0.0),
+        )
         for name in names[: 2 * LONGEST_LIST]:
-            print(f"    {name:62} {bare.profile[key].get(name, 0.0):7.2f} {ours.profile[key].get(name, 0.0):7.2f}")
+            print(
+                f"    {name:62} {bare.profile[key].get(name, 0.0):7.2f} {ours.profile[key].get(name, 0.0):7.2f}"
+            )
     print("  functions of fx-explorer (sampled)")
     for name, seconds in list(ours.profile["ours"].items())[:LONGEST_LIST]:
         print(f"    {name:62} {'':7} {seconds:7.2f}")
@@ -84,12 +96,17 @@ def print_profile(model: str, device: str) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(
-        "models", nargs="*", default=DEFAULT_MODELS, help="any of benchmarks/models.py: mlp, resnet, llamaN, gpt2-N, …"
+        "models",
+        nargs="*",
+        default=DEFAULT_MODELS,
+        help="any of benchmarks/models.py: mlp, resnet, llamaN, gpt2-N, …",
     )
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--how", nargs="+", default=["inspect", "build"], choices=HOWS)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--minutes", type=float, default=30.0, help="begin no round that would end later")
+    parser.add_argument(
+        "--minutes", type=float, default=30.0, help="begin no round that would end later"
+    )
     parser.add_argument("--profile", action="store_true", help="say where the time goes")
     arguments = parser.parse_args()
     began_s = time.perf_counter()

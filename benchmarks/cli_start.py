@@ -31,7 +31,9 @@ def imported(arguments: list[str]) -> set[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=15)
     runs = parser.parse_args().runs
     help_arguments = ["-m", "fx_explorer", "--help"]
@@ -41,7 +43,9 @@ def main() -> None:
         helps.append(run_ms(help_arguments))
         bares.append(run_ms(["-c", "pass"]))
     heavy = sorted(imported(help_arguments) & set(HEAVY))
-    print(f"--help     {statistics.median(helps):6.0f} ms   best {min(helps):.0f}   budget {BUDGET_MS}")
+    print(
+        f"--help     {statistics.median(helps):6.0f} ms   best {min(helps):.0f}   budget {BUDGET_MS}"
+    )
     print(f"bare python{statistics.median(bares):6.0f} ms   best {min(bares):.0f}")
     print(f"heavy modules imported: {', '.join(heavy) or 'none'}")
 

@@ -51,20 +51,35 @@ class OneRun:
     """Seconds by what ``sampling.py`` and torch itself tell apart; empty when that was not asked for."""
 
 
-def cold_compile(model: str, how: How, folder: Path, *, device: str = "cpu", profile: bool = False) -> OneRun:
+def cold_compile(
+    model: str, how: How, folder: Path, *, device: str = "cpu", profile: bool = False
+) -> OneRun:
     """One compile in a process of its own; its cache and session are left in ``folder``. Raises RunFailed."""
-    command = [sys.executable, "-m", "benchmarks.one_compile", model, how, f"--session={folder / 'session.fxs'}"]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.one_compile",
+        model,
+        how,
+        f"--session={folder / 'session.fxs'}",
+    ]
     command += [f"--device={device}", *(["--profile"] if profile else [])]
-    ended = subprocess.run(command, env=cold_environment(folder), cwd=ROOT, capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        command, env=cold_environment(folder), cwd=ROOT, capture_output=True, text=True, check=False
+    )
     if ended.returncode:
-        raise RunFailed(f"{' '.join(command)} ended with {ended.returncode}:\n{ended.stderr[-3000:]}")
+        raise RunFailed(
+            f"{' '.join(command)} ended with {ended.returncode}:\n{ended.stderr[-3000:]}"
+        )
     told = json.loads(ended.stdout.splitlines()[-1])
     return OneRun(Cost(**told["cost"]), told["profile"])
 
 
 def in_fresh_folder(model: str, how: How, *, device: str = "cpu", profile: bool = False) -> OneRun:
     """One cold compile whose cache and session are thrown away."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # a pool of torch's may still write there
+    with tempfile.TemporaryDirectory(
+        ignore_cleanup_errors=True
+    ) as folder:  # a pool of torch's may still write there
         return cold_compile(model, how, Path(folder), device=device, profile=profile)
 
 

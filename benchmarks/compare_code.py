@@ -65,7 +65,10 @@ def main() -> None:
             expected = written_code(Path(bare) / "inductor")
             found = difference(expected, recorded_code(Path(ours) / "session.fxs"))
         different += bool(found) or not expected
-        print(f"{model:12} {len(expected)} wrappers: {'DIFFERENT' if found else 'identical'}\n{found}".rstrip(), flush=True)
+        print(
+            f"{model:12} {len(expected)} wrappers: {'DIFFERENT' if found else 'identical'}\n{found}".rstrip(),
+            flush=True,
+        )
     raise SystemExit(1 if different else 0)
 
 

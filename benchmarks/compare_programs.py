@@ -26,7 +26,9 @@ BUILT = ("build",)
 """Compared with a bare process that builds and runs its kernels, and compiles a backward when it runs. The others are compared
 with one that builds nothing and lowers the backward at once, as an inspection does and says in its session."""
 
-_ASSERTS = {"compiled_autograd_and_hooks": "torch cannot lower a backward of compiled autograd at once, and asserts"}
+_ASSERTS = {
+    "compiled_autograd_and_hooks": "torch cannot lower a backward of compiled autograd at once, and asserts"
+}
 EXPLAINED = {
     "inspect": _ASSERTS,
     "build": {},
@@ -39,14 +41,36 @@ EXPLAINED = {
 inspection has a failure in its session and goes on."""
 
 
-def run(how: str, names: list[str], folder: Path, *, quick: bool = False) -> dict[str, dict[str, Any]]:
+def run(
+    how: str, names: list[str], folder: Path, *, quick: bool = False
+) -> dict[str, dict[str, Any]]:
     into = folder / f"{how}{'-quick' * quick}"
     into.mkdir()
-    command = [sys.executable, "-m", "tests.capture.undisturbed.run", how, str(into), *["--quick"] * quick, *names]
-    environment = {**cold_environment(folder), "TORCHINDUCTOR_CACHE_DIR": str(folder / f"inductor-{into.name}")}
-    ended = subprocess.run(command, env={**environment, **CACHES_OFF}, cwd=ROOT, capture_output=True, text=True, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "tests.capture.undisturbed.run",
+        how,
+        str(into),
+        *["--quick"] * quick,
+        *names,
+    ]
+    environment = {
+        **cold_environment(folder),
+        "TORCHINDUCTOR_CACHE_DIR": str(folder / f"inductor-{into.name}"),
+    }
+    ended = subprocess.run(
+        command,
+        env={**environment, **CACHES_OFF},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if ended.returncode:
-        raise SystemExit(f"{' '.join(command)} ended with {ended.returncode}:\n{ended.stderr[-2000:]}")
+        raise SystemExit(
+            f"{' '.join(command)} ended with {ended.returncode}:\n{ended.stderr[-2000:]}"
+        )
     return {found["program"]: found for found in map(json.loads, ended.stdout.splitlines())}
 
 
@@ -64,7 +88,11 @@ def main() -> None:
             if quick not in bare:
                 bare[quick] = run("bare", arguments.only, folder, quick=quick)
             ours = run(how, arguments.only, folder, quick=quick)
-            found = {name: different for name in bare[quick] if (different := differences(bare[quick][name], ours[name]))}
+            found = {
+                name: different
+                for name in bare[quick]
+                if (different := differences(bare[quick][name], ours[name]))
+            }
             explained = found.keys() & EXPLAINED[how].keys()
             is_different |= bool(found.keys() - explained)
             counts = f"{len(ours) - len(found)} of {len(ours)} equal, {len(explained)} explained"

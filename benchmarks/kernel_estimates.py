@@ -51,9 +51,13 @@ class Line:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.kernel_estimates", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.kernel_estimates", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="default: all of them")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured there, too")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write what was measured there, too"
+    )
     arguments = parser.parse_args()
     from fx_explorer.worker.kernels.card_ceilings import ceilings_of, check_gpu
 
@@ -63,14 +67,24 @@ def main() -> None:
         sys.exit(str(error))
     gpu = gpu_of_device(device)
     if gpu is None:
-        sys.exit(f"There is no description of {device} among the GPUs of fx-explorer, so there is no estimate to compare with.")
+        sys.exit(
+            f"There is no description of {device} among the GPUs of fx-explorer, so there is no estimate to compare with."
+        )
     ceilings = ceilings_of(device, _tell)
     for ceiling in ceilings:
         print(f"{ceiling.kind:8} {_rate(ceiling):>16}   {ceiling.how}")
-    lines = [line for name, build in _programs(arguments.programs) for line in _measured(name, build, gpu, ceilings)]
+    lines = [
+        line
+        for name, build in _programs(arguments.programs)
+        for line in _measured(name, build, gpu, ceilings)
+    ]
     print_table(sorted(lines, key=lambda line: -line.bytes_moved))
     if arguments.json:
-        found = {"device": device, "ceilings": [asdict(one) for one in ceilings], "kernels": [asdict(one) for one in lines]}
+        found = {
+            "device": device,
+            "ceilings": [asdict(one) for one in ceilings],
+            "kernels": [asdict(one) for one in lines],
+        }
         arguments.json.write_text(json.dumps(found, indent=1))
 
 
@@ -91,10 +105,16 @@ def _measured(name: str, build: Any, gpu: Gpu, ceilings: tuple[CardCeiling, ...]
         session = Path(folder) / f"{name}.fxs"
         _record(session, build("cuda"))
         with SessionReader(session) as reader:
-            kernels = [row for row in reader.rows(Kernel, language="triton") if reader.count(KernelLaunch, kernel=row.id)]
+            kernels = [
+                row
+                for row in reader.rows(Kernel, language="triton")
+                if reader.count(KernelLaunch, kernel=row.id)
+            ]
         for kernel in kernels:
             try:
-                answer = measured(BenchRequest(str(session), kernel.id, ceilings=False), lambda text: None)
+                answer = measured(
+                    BenchRequest(str(session), kernel.id, ceilings=False), lambda text: None
+                )
             except UsageError as error:
                 _tell(f"{kernel.name}: {error}")
                 continue
@@ -104,7 +124,9 @@ def _measured(name: str, build: Any, gpu: Gpu, ceilings: tuple[CardCeiling, ...]
                 writer.add_all(ceilings)
         with SessionReader(session) as reader:
             speeds = [kernel_speed(reader, kernel) for kernel in kernels]
-    return [_line(name, speed, gpu) for speed in speeds if speed and speed.kernel.estimated_bytes > 0]
+    return [
+        _line(name, speed, gpu) for speed in speeds if speed and speed.kernel.estimated_bytes > 0
+    ]
 
 
 def _record(session: Path, program: Any) -> None:
@@ -142,15 +164,27 @@ def _line(program: str, speed: KernelSpeed, gpu: Gpu) -> Line:
 
 
 def print_table(lines: list[Line]) -> None:
-    print(f"{'MB':>9} {'bound':10} {'estimate':>10} {'measured':>10} {'±':>8} {'ratio':>7} {'GB/s':>6} {'of copy':>7}  kernel")
+    print(
+        f"{'MB':>9} {'bound':10} {'estimate':>10} {'measured':>10} {'±':>8} {'ratio':>7} {'GB/s':>6} {'of copy':>7}  kernel"
+    )
     for line in lines:
-        numbers = f"{line.bytes_moved / 1e6:9.3f} {line.bound:10} {microseconds(line.estimated_s):>10}"
-        numbers += f" {microseconds(line.measured_s):>10} {microseconds(line.iqr_s):>8} {line.ratio:7.2f}"
-        print(f"{numbers} {line.bytes_per_s / 1e9:6.0f} {line.of_copy:7.0%}  {line.kernel} ({line.program})")
+        numbers = (
+            f"{line.bytes_moved / 1e6:9.3f} {line.bound:10} {microseconds(line.estimated_s):>10}"
+        )
+        numbers += (
+            f" {microseconds(line.measured_s):>10} {microseconds(line.iqr_s):>8} {line.ratio:7.2f}"
+        )
+        print(
+            f"{numbers} {line.bytes_per_s / 1e9:6.0f} {line.of_copy:7.0%}  {line.kernel} ({line.program})"
+        )
 
 
 def _rate(ceiling: CardCeiling) -> str:
-    return f"{ceiling.rate / 1e9:,.0f} GB/s" if ceiling.kind == "memory" else f"{ceiling.rate / 1e12:,.1f} TFLOP/s"
+    return (
+        f"{ceiling.rate / 1e9:,.0f} GB/s"
+        if ceiling.kind == "memory"
+        else f"{ceiling.rate / 1e12:,.1f} TFLOP/s"
+    )
 
 
 if __name__ == "__main__":

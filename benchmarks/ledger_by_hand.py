@@ -105,14 +105,25 @@ told()
 
 
 def ledger_of(model: str, device: str, batch: int, folder: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "fx_explorer", "ledger", "benchmarks/models.py", "--format", "json", "--no-train"]
+    command = [
+        sys.executable,
+        "-m",
+        "fx_explorer",
+        "ledger",
+        "benchmarks/models.py",
+        "--format",
+        "json",
+        "--no-train",
+    ]
     inputs = f"batched({model!r}, {batch})" if batch else f"inputs({model!r})"
     command += ["--call", f"build({model!r})", "--inputs", inputs, "--device", device]
     told: dict[str, Any] = json.loads(printed_by(command, folder))
     return told
 
 
-def by_hand(model: str, device: str, batch: int, source: str, folder: str) -> dict[str, tuple[float, float]]:
+def by_hand(
+    model: str, device: str, batch: int, source: str, folder: str
+) -> dict[str, tuple[float, float]]:
     """Return of everything that the source names µs per call of the model, and how often it runs in one."""
     command = [sys.executable, "-c", BY_HAND, model, device, str(batch), source]
     told: dict[str, tuple[float, float]] = json.loads(printed_by(command, folder).splitlines()[-1])
@@ -122,9 +133,13 @@ def by_hand(model: str, device: str, batch: int, source: str, folder: str) -> di
 def printed_by(command: list[str], folder: str) -> str:
     """Return what a process prints whose compiler caches lie in the folder."""
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": folder, "PYTHONPATH": IMPORTS}
-    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
     if ended.returncode:
-        raise SystemExit(f"{' '.join(command[:6])} … ended with {ended.returncode}:\n{ended.stderr}")
+        raise SystemExit(
+            f"{' '.join(command[:6])} … ended with {ended.returncode}:\n{ended.stderr}"
+        )
     return ended.stdout
 
 
@@ -137,17 +152,28 @@ def kernels(told: dict[str, Any], device: str) -> dict[str, float]:
         is_library = step["kind"] == "library"
         if step["kind"] != "kernel" and (not is_library or device == "cuda"):
             continue
-        name = f"aten::{step['name'].split('.')[-1]}" if step["name"].startswith("extern_kernels.") else step["name"]
+        name = (
+            f"aten::{step['name'].split('.')[-1]}"
+            if step["name"].startswith("extern_kernels.")
+            else step["name"]
+        )
         took_s = step["device_s"] if device == "cuda" else step["host_s"]
         found[name] = found.get(name, 0.0) + took_s * 1e6
     return found
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("models", nargs="*", default=[], metavar="MODEL")
     parser.add_argument("--device", default="cpu", help="cpu (default) or cuda")
-    parser.add_argument("--rounds", type=int, default=1, help="times that all of it is measured, in turns (default: 1)")
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=1,
+        help="times that all of it is measured, in turns (default: 1)",
+    )
     arguments = parser.parse_args()
     sources = ("profiler", "clock") if arguments.device == "cpu" else ("profiler",)
     for model in arguments.models or MODELS:
@@ -157,11 +183,16 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             for _ in range(arguments.rounds):
                 for source in sources:
-                    keep_least(hands[source], by_hand(model, arguments.device, batch, source, folder))
+                    keep_least(
+                        hands[source], by_hand(model, arguments.device, batch, source, folder)
+                    )
                 told = ledger_of(model, arguments.device, batch, folder)
                 keep_least(took_us, kernels(told, arguments.device))
                 accounted = told["accounted_s"] / told["call_s"]
-                print(f"{model:12} a call {told['call_s'] * 1e6:9.1f} µs, accounted for {accounted:6.1%}", flush=True)
+                print(
+                    f"{model:12} a call {told['call_s'] * 1e6:9.1f} µs, accounted for {accounted:6.1%}",
+                    flush=True,
+                )
         for source, hand in hands.items():
             compare(source, pairs_of(took_us, hand, LEAST_US[arguments.device]))
 
@@ -172,11 +203,17 @@ def keep_least(least: dict[str, Took], found: dict[str, Took]) -> None:
         least[name] = min(least.get(name, took), took)
 
 
-def pairs_of(took_us: dict[str, float], hand: dict[str, tuple[float, float]], least_us: float) -> list[Pair]:
+def pairs_of(
+    took_us: dict[str, float], hand: dict[str, tuple[float, float]], least_us: float
+) -> list[Pair]:
     """Return (name, ours, by hand), in µs per call of the model, of every kernel whose calls are long enough."""
     found = []
     for name, ours in took_us.items():
-        same = [value for key, value in hand.items() if key == name or (name.startswith("cpp_") and key.endswith(name))]
+        same = [
+            value
+            for key, value in hand.items()
+            if key == name or (name.startswith("cpp_") and key.endswith(name))
+        ]
         if same and same[0][0] / same[0][1] >= least_us:
             found.append((name, ours, same[0][0]))
     return found

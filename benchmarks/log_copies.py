@@ -45,10 +45,14 @@ def _with_frames_from(text: bytes, first: int) -> bytes:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("target", type=Path)
     parser.add_argument("--megabytes", type=float, default=40.0)
-    parser.add_argument("--of", type=Path, nargs="+", default=list(GIVEN), metavar="LOG", help="the logs to repeat")
+    parser.add_argument(
+        "--of", type=Path, nargs="+", default=list(GIVEN), metavar="LOG", help="the logs to repeat"
+    )
     arguments = parser.parse_args()
     copies = write_copies(arguments.target, arguments.megabytes, arguments.of)
     print(f"{arguments.target}: {copies:,} copies, {arguments.target.stat().st_size / 1e6:,.0f} MB")

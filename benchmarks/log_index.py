@@ -57,7 +57,9 @@ class Took:
 
 def of_command(command: list[str], written: Path) -> Took:
     began = time.monotonic()
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
         with watched_memory(process.pid) as peak:
             returned = process.wait()
         took = time.monotonic() - began
@@ -68,7 +70,10 @@ def of_command(command: list[str], written: Path) -> Took:
 
 def of_first_screen(log: Path) -> tuple[Took, Took]:
     """Return (until the beginning of the log is told, until the app tells a fact of it)."""
-    with Terminal([sys.executable, "-m", "fx_explorer", str(log)]) as terminal, watched_memory(terminal.pid) as peak:
+    with (
+        Terminal([sys.executable, "-m", "fx_explorer", str(log)]) as terminal,
+        watched_memory(terminal.pid) as peak,
+    ):
         told_s = terminal.first_output(OF_THE_BEGINNING, timeout_ms=600_000) / 1000
         told = Took(told_s, max(peak))
         first_s = terminal.wait_for(FIRST_WORDS, timeout_ms=600_000) / 1000
@@ -105,7 +110,9 @@ def family(pid: int) -> list[int]:
 
 
 def size_mb(written: Path) -> float:
-    files = [written] if written.is_file() else [path for path in written.rglob("*") if path.is_file()]
+    files = (
+        [written] if written.is_file() else [path for path in written.rglob("*") if path.is_file()]
+    )
     return sum(path.stat().st_size for path in files) / 1e6
 
 
@@ -138,8 +145,12 @@ def report(what: str, took: Took, theirs: Took, budget: float | None = None) -> 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tlparse", default="tlparse", help="the program, from pip install tlparse")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--tlparse", default="tlparse", help="the program, from pip install tlparse"
+    )
     parser.add_argument("--megabytes", type=float, nargs="+", default=[40.0, 1_000.0])
     arguments = parser.parse_args()
     for megabytes in arguments.megabytes:

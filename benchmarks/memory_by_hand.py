@@ -150,8 +150,24 @@ HEADING = (
 
 def predicted(model: str, batch: int, device: str, folder: Path) -> tuple[int, int]:
     """(peak, bytes that the forward computes and saves) as ``fx-explorer memory`` tells them."""
-    command = [sys.executable, "-m", "fx_explorer", "memory", "benchmarks/models.py", "--format", "json", "--train"]
-    command += ["--call", f"build({model!r})", "--inputs", f"batched({model!r}, {batch})", "--device", device]
+    command = [
+        sys.executable,
+        "-m",
+        "fx_explorer",
+        "memory",
+        "benchmarks/models.py",
+        "--format",
+        "json",
+        "--train",
+    ]
+    command += [
+        "--call",
+        f"build({model!r})",
+        "--inputs",
+        f"batched({model!r}, {batch})",
+        "--device",
+        device,
+    ]
     told = json.loads(ran(command, folder))
     return int(told["peak_bytes"]), int(told["saved_bytes"])
 
@@ -167,9 +183,13 @@ class Failed(Exception):
 
 def ran(command: Sequence[str], folder: Path) -> str:
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(folder), "PYTHONPATH": str(ROOT)}
-    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
     if ended.returncode:
-        raise Failed(f"{' '.join(command[:6])} … ended with {ended.returncode}: {ended.stderr.strip()[-600:]}")
+        raise Failed(
+            f"{' '.join(command[:6])} … ended with {ended.returncode}: {ended.stderr.strip()[-600:]}"
+        )
     return ended.stdout
 
 
@@ -191,10 +211,14 @@ def measured_row(model: str, batch: int, device: str, folder: Path) -> Row:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("models", nargs="*", metavar="MODEL", help=f"default: {' '.join(BATCHES)}")
     parser.add_argument("--device", default="cpu", help="cpu (default) or cuda")
-    parser.add_argument("--batch", type=int, default=0, help="for all models, instead of each one's own")
+    parser.add_argument(
+        "--batch", type=int, default=0, help="for all models, instead of each one's own"
+    )
     parser.add_argument("--json", type=Path, help="write the figures here, too")
     arguments = parser.parse_args()
     rows = []
@@ -210,8 +234,13 @@ def main() -> int:
                 print(f"{model:12} {batch:8} failed: {error!r}", flush=True)
     if rows:
         near = sum(abs(row.difference) <= 0.1 for row in rows)
-        print(f"{rows[0].device}, torch {rows[0].torch}: predicted peaks within 10 %: {near} of {len(rows)} steps; ", end="")
-        print(f"saved bytes equal in {sum(row.predicted_saved == row.measured_saved for row in rows)} of {len(rows)}")
+        print(
+            f"{rows[0].device}, torch {rows[0].torch}: predicted peaks within 10 %: {near} of {len(rows)} steps; ",
+            end="",
+        )
+        print(
+            f"saved bytes equal in {sum(row.predicted_saved == row.measured_saved for row in rows)} of {len(rows)}"
+        )
     if arguments.json:
         figures = [{**asdict(row), "difference": row.difference} for row in rows]
         arguments.json.write_text(json.dumps(figures, indent=1))

@@ -41,7 +41,8 @@ class ResidualBlock(nn.Module):
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or channels != out_channels:
             self.shortcut = nn.Sequential(
-                nn.Conv2d(channels, out_channels, 1, stride, bias=False), nn.BatchNorm2d(out_channels)
+                nn.Conv2d(channels, out_channels, 1, stride, bias=False),
+                nn.BatchNorm2d(out_channels),
             )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -52,7 +53,9 @@ class ResidualBlock(nn.Module):
 class ResNet(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU())
+        self.stem = nn.Sequential(
+            nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU()
+        )
         widths = [(16, 16, 1), (16, 16, 1), (16, 32, 2), (32, 32, 1), (32, 64, 2), (64, 64, 1)]
         self.blocks = nn.Sequential(*(ResidualBlock(*width) for width in widths))
         self.head = nn.Linear(64, 10)
@@ -81,14 +84,21 @@ def gpt2(layers: int = 4) -> nn.Module:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     tokens = {"vocab_size": VOCABULARY, "bos_token_id": 0, "eos_token_id": 0}
-    return GPT2LMHeadModel(GPT2Config(n_layer=layers, n_embd=128, n_head=4, n_positions=64, use_cache=False, **tokens))
+    return GPT2LMHeadModel(
+        GPT2Config(n_layer=layers, n_embd=128, n_head=4, n_positions=64, use_cache=False, **tokens)
+    )
 
 
 def bert() -> nn.Module:
     from transformers import BertConfig, BertForSequenceClassification
 
     config = BertConfig(
-        hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128, vocab_size=VOCABULARY, num_labels=3
+        hidden_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=128,
+        vocab_size=VOCABULARY,
+        num_labels=3,
     )
     return BertForSequenceClassification(config)
 
@@ -127,7 +137,9 @@ def vit() -> nn.Module:
 def convnextv2() -> nn.Module:
     from transformers import ConvNextV2Config, ConvNextV2ForImageClassification
 
-    config = ConvNextV2Config(depths=[3, 3, 9, 3], hidden_sizes=[8, 16, 32, 64], image_size=64, num_labels=3)
+    config = ConvNextV2Config(
+        depths=[3, 3, 9, 3], hidden_sizes=[8, 16, 32, 64], image_size=64, num_labels=3
+    )
     return ConvNextV2ForImageClassification(config)
 
 
@@ -203,7 +215,9 @@ def inputs(name: str) -> dict[str, Any] | tuple[Any, ...]:
     if name in ("vit", "convnextv2"):
         size = 32 if name == "vit" else 64
         return {"pixel_values": torch.randn(2, 3, size, size), "labels": torch.tensor([0, 2])}
-    shape = {"mlp": (4, 32), "keeping": (4, 32), "dropping": (4, 32), "regions": (2, 8, 32)}.get(name, (2, 3, 16, 16))
+    shape = {"mlp": (4, 32), "keeping": (4, 32), "dropping": (4, 32), "regions": (2, 8, 32)}.get(
+        name, (2, 3, 16, 16)
+    )
     return (torch.randn(shape),)
 
 

@@ -66,25 +66,34 @@ def unrecorded() -> AbstractContextManager[object]:
     return stack
 
 
-FLOORS: dict[str, Callable[[], AbstractContextManager[object]]] = {"unbuilt": unbuilt, "unrecorded": unrecorded}
+FLOORS: dict[str, Callable[[], AbstractContextManager[object]]] = {
+    "unbuilt": unbuilt,
+    "unrecorded": unrecorded,
+}
 """What an inspected compile would cost if recording took no time, without and with the shortcuts."""
 
 
 def on_device(example: Any, device: str) -> Any:
     """Move the tensors of the example inputs there."""
-    return torch.utils._pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), example)
+    return torch.utils._pytree.tree_map_only(
+        torch.Tensor, lambda tensor: tensor.to(device), example
+    )
 
 
 def settled(device: str) -> None:
     """Wait until the device is through with what it was given. A first matrix product also loads its libraries."""
     if device == "cuda":
-        torch.ones(8, 8, device=device, requires_grad=True).mm(torch.ones(8, 8, device=device)).sum().backward()
+        torch.ones(8, 8, device=device, requires_grad=True).mm(
+            torch.ones(8, 8, device=device)
+        ).sum().backward()
         torch.cuda.synchronize()
 
 
 def torch_phases() -> dict[str, float]:
     """Return the seconds of each phase as torch itself has timed it (``dynamo_timed``); phases contain one another."""
-    return {name: sum(times) for name, times in torch._dynamo.utils.compilation_time_metrics.items()}
+    return {
+        name: sum(times) for name, times in torch._dynamo.utils.compilation_time_metrics.items()
+    }
 
 
 def main() -> None:
@@ -93,9 +102,14 @@ def main() -> None:
     parser.add_argument("how", choices=("bare", "eager", *FLOORS, "inspect", "build"))
     parser.add_argument("--session", default="")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--profile", action="store_true", help="sample where the time goes (a few per cent of it)")
+    parser.add_argument(
+        "--profile", action="store_true", help="sample where the time goes (a few per cent of it)"
+    )
     arguments = parser.parse_args()
-    model, example = models.build(arguments.model).to(arguments.device), models.inputs(arguments.model)
+    model, example = (
+        models.build(arguments.model).to(arguments.device),
+        models.inputs(arguments.model),
+    )
     example = on_device(example, arguments.device)
     observing = observer(arguments.how, arguments.session)
     settled(arguments.device)
@@ -105,9 +119,20 @@ def main() -> None:
         settled(arguments.device)
     wall_s, after = time.perf_counter() - started_s, times()
     own_s = after.user + after.system - before.user - before.system
-    children_s = after.children_user + after.children_system - before.children_user - before.children_system
+    children_s = (
+        after.children_user + after.children_system - before.children_user - before.children_system
+    )
     cost = {"wall_s": wall_s, "own_cpu_s": own_s, "cpu_s": own_s + children_s}
-    print(json.dumps({"cost": cost, "profile": {**profile.as_json(), "torch": torch_phases()} if arguments.profile else {}}))
+    print(
+        json.dumps(
+            {
+                "cost": cost,
+                "profile": {**profile.as_json(), "torch": torch_phases()}
+                if arguments.profile
+                else {},
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

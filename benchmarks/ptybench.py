@@ -59,10 +59,25 @@ class Terminal:
     """A program in a pseudo-terminal of ``columns`` × ``rows``. Use as a context manager: it ends the program."""
 
     def __init__(
-        self, command: Sequence[str], *, columns: int = 200, rows: int = 50, environ: Mapping[str, str] | None = None
+        self,
+        command: Sequence[str],
+        *,
+        columns: int = 200,
+        rows: int = 50,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
-        variables = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", **(environ or {})}
-        for name in ("LINES", "COLUMNS", "NO_COLOR", "PYTHONDONTWRITEBYTECODE"):  # an installed package has its bytecode
+        variables = {
+            **os.environ,
+            "TERM": "xterm-256color",
+            "COLORTERM": "truecolor",
+            **(environ or {}),
+        }
+        for name in (
+            "LINES",
+            "COLUMNS",
+            "NO_COLOR",
+            "PYTHONDONTWRITEBYTECODE",
+        ):  # an installed package has its bytecode
             variables.pop(name, None)
         size = struct.pack("HHHH", rows, columns, 0, 0)
         self.started_ms = now_ms()
@@ -175,7 +190,12 @@ class Terminal:
     def __enter__(self) -> Terminal:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
 

@@ -22,7 +22,9 @@ from pathlib import Path
 
 LOGS = Path(__file__).resolve().parent.parent / "tests" / "data" / "torch_trace"
 
-_HEAD = re.compile(rb"^(?P<start>[VIWEC]\d{4} [\d:.]+ )(?P<thread>\d+)(?P<where> [^\]]*\] )(?P<json>\{.*)$", re.S)
+_HEAD = re.compile(
+    rb"^(?P<start>[VIWEC]\d{4} [\d:.]+ )(?P<thread>\d+)(?P<where> [^\]]*\] )(?P<json>\{.*)$", re.S
+)
 
 _LONG_NUMBER = re.compile(rb"\b[1-9]\d{7,14}\b")
 
@@ -42,9 +44,14 @@ def write_ranks(folder: Path, job: str, count: int) -> int:
     for rank in range(count):
         is_odd = rank == odd
         lines = b"".join(
-            _varied(head, text, rank, changed=is_odd and not other) for head, text in (others if is_odd else records)
+            _varied(head, text, rank, changed=is_odd and not other)
+            for head, text in (others if is_odd else records)
         )
-        with gzip.open(folder / f"dedicated_log_torch_trace_rank_{rank}_{rank:08x}.log.gz", "wb", compresslevel=1) as file:
+        with gzip.open(
+            folder / f"dedicated_log_torch_trace_rank_{rank}_{rank:08x}.log.gz",
+            "wb",
+            compresslevel=1,
+        ) as file:
             file.write(lines)
     return odd
 
@@ -66,7 +73,9 @@ def _varied(head: bytes, below: list[bytes], rank: int, *, changed: bool) -> byt
     assert found is not None
     fields = json.loads(found["json"])
     text = b"\n".join(below)
-    text = re.sub(rb"cuda:\d", b"cuda:%d" % (rank % 8), text).replace(b"device=0", b"device=%d" % (rank % 8))
+    text = re.sub(rb"cuda:\d", b"cuda:%d" % (rank % 8), text).replace(
+        b"device=0", b"device=%d" % (rank % 8)
+    )
     if "dynamo_cpp_guards_str" in fields:
         text = _LONG_NUMBER.sub(lambda number: b"%d" % (int(number[0]) + 4096 * rank), text)
     if changed:
@@ -75,15 +84,26 @@ def _varied(head: bytes, below: list[bytes], rank: int, *, changed: bool) -> byt
         fields["rank"] = rank
     if "has_payload" in fields:
         fields["has_payload"] = hashlib.md5(text, usedforsecurity=False).hexdigest()
-    line = b"%s%d%s%s\n" % (found["start"], int(found["thread"]) + rank, found["where"], json.dumps(fields).encode())
-    return line + b"".join(b"\t%s\n" % part for part in text.split(b"\n")) if "has_payload" in fields else line
+    line = b"%s%d%s%s\n" % (
+        found["start"],
+        int(found["thread"]) + rank,
+        found["where"],
+        json.dumps(fields).encode(),
+    )
+    return (
+        line + b"".join(b"\t%s\n" % part for part in text.split(b"\n"))
+        if "has_payload" in fields
+        else line
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ranks", metavar="N", type=int, nargs="+", default=[2, 16, 64, 256, 1024])
     parser.add_argument("--jobs", choices=sorted(JOBS), nargs="+", default=sorted(JOBS))
-    parser.add_argument("--keep", metavar="DIR", type=Path, help="write the logs here, and leave them")
+    parser.add_argument(
+        "--keep", metavar="DIR", type=Path, help="write the logs here, and leave them"
+    )
     arguments = parser.parse_args()
     print(f"{os.cpu_count()} processors; logs as gzip, the directory read before")
     for job in arguments.jobs:
@@ -100,14 +120,20 @@ def _measured(job: str, count: int, odd: int, folder: Path) -> str:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.monotonic()
     ended = subprocess.run(
-        [sys.executable, "-m", "fx_explorer", "ranks", str(folder), "--format", "json"], capture_output=True, check=True
+        [sys.executable, "-m", "fx_explorer", "ranks", str(folder), "--format", "json"],
+        capture_output=True,
+        check=True,
     )
     took_s = time.monotonic() - began
     found = json.loads(ended.stdout)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_s = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
     figures = f"{size_mb:>7.0f} MB  {took_s:>6.2f} s  {cpu_s:>6.2f} s of CPU  peak so far {used.ru_maxrss / 1000:>4.0f} MB"
-    named = "named" if found["differing_ranks"] == [odd] else f"NOT NAMED: {found['differing_ranks']}, and it is {odd}"
+    named = (
+        "named"
+        if found["differing_ranks"] == [odd]
+        else f"NOT NAMED: {found['differing_ranks']}, and it is {odd}"
+    )
     return f"{job:<7} {count:>5} ranks  {figures}  {named}: {found['summary']}"
 
 

@@ -26,11 +26,20 @@ OURS = f"{Path(__file__).parents[1] / 'fx_explorer'}/"
 BACKWARD = "running the backward"
 
 PHASES = {
-    "torch/_dynamo/convert_frame.py": {"_compile": "Dynamo", "_compile_inner": "Dynamo", "compile_frame": "Dynamo"},
+    "torch/_dynamo/convert_frame.py": {
+        "_compile": "Dynamo",
+        "_compile_inner": "Dynamo",
+        "compile_frame": "Dynamo",
+    },
     "torch/_dynamo/output_graph.py": {"call_user_compiler": "backend, not named below"},
     "torch/_dynamo/guards.py": {"__init__": "Dynamo: guards"},
-    "torch/_functorch/aot_autograd.py": {"create_aot_state": "AOTAutograd: metadata", "aot_module_simplified": "AOTAutograd"},
-    "torch/_functorch/_aot_autograd/graph_compile.py": {"aot_stage1_graph_capture": "AOTAutograd: joint graph"},
+    "torch/_functorch/aot_autograd.py": {
+        "create_aot_state": "AOTAutograd: metadata",
+        "aot_module_simplified": "AOTAutograd",
+    },
+    "torch/_functorch/_aot_autograd/graph_compile.py": {
+        "aot_stage1_graph_capture": "AOTAutograd: joint graph"
+    },
     "torch/_functorch/partitioners.py": {"min_cut_rematerialization_partition": "partitioner"},
     "torch/_inductor/compile_fx.py": {
         "_recursive_pre_grad_passes": "pre-grad passes",
@@ -41,8 +50,15 @@ PHASES = {
         "fake_tensor_prop": "Inductor: fake tensors, layouts",
         "decide_layout_opt": "Inductor: fake tensors, layouts",
     },
-    "torch/_inductor/graph.py": {"run": "lowering", "_update_scheduler": "scheduling and fusion", "codegen": "code generation"},
-    "torch/_inductor/scheduler.py": {"_init": "scheduling and fusion", "codegen": "code generation"},
+    "torch/_inductor/graph.py": {
+        "run": "lowering",
+        "_update_scheduler": "scheduling and fusion",
+        "codegen": "code generation",
+    },
+    "torch/_inductor/scheduler.py": {
+        "_init": "scheduling and fusion",
+        "codegen": "code generation",
+    },
     "torch/_inductor/codecache.py": {
         "load_by_key_path": "loading the module",
         "write": "loading the module",
@@ -59,13 +75,36 @@ PHASES = {
 """File and function in which a phase begins; the deepest one on the stack is the phase. What a release does not have is in
 the phase around it."""
 
-_PASSES_ON = ("original(", "function(", "run()", "lower()", "cut()", "make()", "partition(", "compile_graph(", "yield")
+_PASSES_ON = (
+    "original(",
+    "function(",
+    "run()",
+    "lower()",
+    "cut()",
+    "make()",
+    "partition(",
+    "compile_graph(",
+    "yield",
+)
 """In the line of a frame of ours that is only on the stack because it calls what torch would have called."""
 
-_NEUTRAL = ("/sympy/", "torch/fx/", "torch/utils/", "torch/_ops.py", "torch/_guards.py", "torch/_tensor")
+_NEUTRAL = (
+    "/sympy/",
+    "torch/fx/",
+    "torch/utils/",
+    "torch/_ops.py",
+    "torch/_guards.py",
+    "torch/_tensor",
+)
 """Libraries of torch's compiler: their time is that of whoever calls them."""
 
-_OWNERS = ("torch/_dynamo/", "torch/_functorch/", "torch/_inductor/", "torch/_subclasses/", "torch/_higher_order_ops/")
+_OWNERS = (
+    "torch/_dynamo/",
+    "torch/_functorch/",
+    "torch/_inductor/",
+    "torch/_subclasses/",
+    "torch/_higher_order_ops/",
+)
 
 
 @dataclass
@@ -77,7 +116,10 @@ class Sampled:
     inclusive: Counter[str] = field(default_factory=Counter)
 
     def as_json(self) -> dict[str, dict[str, float]]:
-        return {name: dict(getattr(self, name).most_common(60)) for name in ("phases", "ours", "inclusive")}
+        return {
+            name: dict(getattr(self, name).most_common(60))
+            for name in ("phases", "ours", "inclusive")
+        }
 
 
 @contextlib.contextmanager

@@ -48,20 +48,34 @@ def sass_ms(session: Path, kernel: str, environ: dict[str, str]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--kernels", type=int, default=8, help="how many to look at (default: 8)")
     most = parser.parse_args().kernels
     with tempfile.TemporaryDirectory() as folder:
         session = Path(folder) / "transformer.fxs"
         environ = {**os.environ, "XDG_CACHE_HOME": folder}
-        command = [sys.executable, "-m", "fx_explorer", "capture", MODEL, "--gpu", "h100", "--out", str(session)]
+        command = [
+            sys.executable,
+            "-m",
+            "fx_explorer",
+            "capture",
+            MODEL,
+            "--gpu",
+            "h100",
+            "--out",
+            str(session),
+        ]
         subprocess.run(command, check=True, env=environ, stdout=subprocess.DEVNULL)
         took = []
         for kernel in triton_kernels(session)[:most]:
             took.append(sass_ms(session, kernel, environ))
             print(f"{took[-1]:5.0f} ms  {kernel}", flush=True)
     verdict = "ok" if max(took) <= BUDGET_MS else "OVER"
-    print(f"median {statistics.median(took):.0f} ms, slowest {max(took):.0f} ms, budget {BUDGET_MS} ms  {verdict}")
+    print(
+        f"median {statistics.median(took):.0f} ms, slowest {max(took):.0f} ms, budget {BUDGET_MS} ms  {verdict}"
+    )
 
 
 if __name__ == "__main__":

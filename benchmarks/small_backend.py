@@ -30,7 +30,11 @@ def contender(name: str, features: int, batch: int, is_training: bool) -> Call:
     torch.manual_seed(0)
     model = MLP(features, features, features)
     x = torch.randn(batch, features)
-    called = model if name == "uncompiled" else torch.compile(model, backend=small if name == "small" else name)
+    called = (
+        model
+        if name == "uncompiled"
+        else torch.compile(model, backend=small if name == "small" else name)
+    )
 
     def infer() -> object:
         with torch.no_grad():
@@ -61,17 +65,25 @@ def compare(features: int, batch: int, rounds: int, calls: int, is_training: boo
     for _ in range(rounds):
         for name, call in ready.items():
             times[name].append(seconds(call, calls))
-    print(f"{'a training step' if is_training else 'inference'}, {features} features, batch {batch}:")
+    print(
+        f"{'a training step' if is_training else 'inference'}, {features} features, batch {batch}:"
+    )
     for name in CONTENDERS:
-        print(f"  {name:12} {statistics.median(times[name]) * 1e6:9.1f} µs (least {min(times[name]) * 1e6:.1f} µs)")
+        print(
+            f"  {name:12} {statistics.median(times[name]) * 1e6:9.1f} µs (least {min(times[name]) * 1e6:.1f} µs)"
+        )
     for name in ("inductor", "uncompiled"):
         ratios = [other / own for other, own in zip(times[name], times["small"], strict=True)]
         least = min(times[name]) / min(times["small"])
-        print(f"  small runs at {summary(ratios)} of the speed of {name}; by the least times at {least:.2f}")
+        print(
+            f"  small runs at {summary(ratios)} of the speed of {name}; by the least times at {least:.2f}"
+        )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--features", type=int, default=512)
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=20)

@@ -69,10 +69,19 @@ def add_times(path: Path) -> None:
     seconds = [10e-6 * (1 + at * 7919 % 1000) for at in range(len(calls))]
     whole = sum(seconds)
     counts = {"events": 0, "skipped": 0, "graph_calls": 10, "joined_calls": 10, "gaps": 0}
-    sums = {"work_s": whole, "compiled_s": whole, "joined_s": whole, "shared_s": 0.0, "span_s": whole, "busy_s": whole}
+    sums = {
+        "work_s": whole,
+        "compiled_s": whole,
+        "joined_s": whole,
+        "shared_s": 0.0,
+        "span_s": whole,
+        "busy_s": whole,
+    }
     with SessionWriter(path) as writer, writer.transaction():
         profile = writer.add(
-            model.Profile(0, "trace.json", "synthetic", "a GPU", is_of_gpu=True, problem="", **counts, **sums)  # type: ignore[arg-type]
+            model.Profile(
+                0, "trace.json", "synthetic", "a GPU", is_of_gpu=True, problem="", **counts, **sums
+            )  # type: ignore[arg-type]
         )
         writer.add_all(
             model.ProfileTime(0, profile, call.kernel, call.id, "order", took, 10)
@@ -93,10 +102,21 @@ class _Session:
     def write(self) -> None:
         self._write_meta()
         lines = SOURCE.count("\n")
-        self._file = self._writer.add(model.SourceFile(0, SOURCE_PATH, self._writer.text(SOURCE), lines))
+        self._file = self._writer.add(
+            model.SourceFile(0, SOURCE_PATH, self._writer.text(SOURCE), lines)
+        )
         self._stacks = {op.code: self._stack(op.code, op.function) for op in Layer.OPS}
         self._compilation = self._writer.add(
-            model.Compilation(0, "0/0", 0, 0, "Llama.forward", SOURCE_PATH, line_of("def forward(self, tokens"), status="ok")
+            model.Compilation(
+                0,
+                "0/0",
+                0,
+                0,
+                "Llama.forward",
+                SOURCE_PATH,
+                line_of("def forward(self, tokens"),
+                status="ok",
+            )
         )
         dynamo, joint = self._dynamo_and_joint()
         top = self._add_graph("dynamo", "", dynamo)
@@ -114,13 +134,31 @@ class _Session:
     def _write_meta(self) -> None:
         put = self._writer.set_meta
         put("fx_explorer", "0")
-        put("request", {"target": SOURCE_PATH, "session": "", "arguments": [], "backend": "inductor"})
-        put("environment", {"torch": "2.13.0", "python": "3.11", "platform": "linux", "device": "cpu"})
+        put(
+            "request",
+            {"target": SOURCE_PATH, "session": "", "arguments": [], "backend": "inductor"},
+        )
+        put(
+            "environment",
+            {"torch": "2.13.0", "python": "3.11", "platform": "linux", "device": "cpu"},
+        )
         put("started", "2026-01-01T00:00:00+00:00")
-        put("target", {"name": "llama.py:Llama", "kind": "module", "file": SOURCE_PATH, "object": "Llama", "train": True})
+        put(
+            "target",
+            {
+                "name": "llama.py:Llama",
+                "kind": "module",
+                "file": SOURCE_PATH,
+                "object": "Llama",
+                "train": True,
+            },
+        )
         put("build", False)
         put("progress", "")
-        put("counters", {"frames": {"total": 1, "ok": 1}, "stats": {"unique_graphs": 1}, "graph_break": {}})
+        put(
+            "counters",
+            {"frames": {"total": 1, "ok": 1}, "stats": {"unique_graphs": 1}, "graph_break": {}},
+        )
         put("outcome", model.Outcome("finished").to_json())
         put("finished", 30.0)
 
@@ -134,22 +172,40 @@ class _Session:
 
     def _dynamo_and_joint(self) -> tuple[Draft, Draft]:
         dynamo, joint = Draft(), Draft()
-        dynamo.add(model.Node(0, 0, 0, "l_tokens_", "placeholder", "L_tokens_", "", ("4", "512"), "i64"))
-        joint.add(model.Node(0, 0, 0, "primals_1", "placeholder", "primals_1", "", ("4", "512"), "i64"), 0)
+        dynamo.add(
+            model.Node(0, 0, 0, "l_tokens_", "placeholder", "L_tokens_", "", ("4", "512"), "i64")
+        )
+        joint.add(
+            model.Node(0, 0, 0, "primals_1", "placeholder", "primals_1", "", ("4", "512"), "i64"), 0
+        )
         backward: list[tuple[model.Node, int]] = []
         for layer in range(self._layers):
             for op in Layer.OPS:
-                here = dynamo.add(self._node(op.name, op.target, layer, op.code, op.module, len(dynamo.nodes)))
+                here = dynamo.add(
+                    self._node(op.name, op.target, layer, op.code, op.module, len(dynamo.nodes))
+                )
                 for target in op.forward:
-                    node = self._node(target, f"aten.{target}.default", layer, op.code, op.module, len(joint.nodes))
+                    node = self._node(
+                        target,
+                        f"aten.{target}.default",
+                        layer,
+                        op.code,
+                        op.module,
+                        len(joint.nodes),
+                    )
                     joint.add(node, here)
-                nodes = [self._node(target, f"aten.{target}.default", layer, op.code, op.module, 0) for target in op.backward]
+                nodes = [
+                    self._node(target, f"aten.{target}.default", layer, op.code, op.module, 0)
+                    for target in op.backward
+                ]
                 backward += [(node, here) for node in nodes]
         for node, origin in reversed(backward):
             joint.add(_renamed(node, len(joint.nodes), is_backward=True), origin)
         return dynamo, joint
 
-    def _node(self, name: str, target: str, layer: int, code: str, module: str, number: int) -> model.Node:
+    def _node(
+        self, name: str, target: str, layer: int, code: str, module: str, number: int
+    ) -> model.Node:
         return model.Node(
             0,
             0,
@@ -179,7 +235,9 @@ class _Session:
                 part.add(node, position)
         return part
 
-    def _add_graph(self, stage: model.Stage, direction: str, draft: Draft, parent: model.Graph | None = None) -> model.Graph:
+    def _add_graph(
+        self, stage: model.Stage, direction: str, draft: Draft, parent: model.Graph | None = None
+    ) -> model.Graph:
         calls = sum(node.op == "call_function" for node in draft.nodes)
         wanted = model.Graph(0, self._compilation, stage, direction, call_count=calls)  # type: ignore[arg-type]
         graph = self._writer.add_graph(wanted, draft.nodes, draft.edges)
@@ -200,16 +258,34 @@ class _Session:
     def _write_kernels(self, direction: model.Direction, graph: model.Graph) -> None:
         """Repeated layers share their kernels: one for every ``GROUP`` nodes of the first layer, called once a layer."""
         per_layer = (graph.node_count - 1) // self._layers
-        groups = [range(start, min(start + GROUP, per_layer)) for start in range(0, per_layer, GROUP)]
+        groups = [
+            range(start, min(start + GROUP, per_layer)) for start in range(0, per_layer, GROUP)
+        ]
         output, placed = self._output_code(direction, groups)
-        output_id = self._artifact("output_code", "output_code", direction, f"Output code ({direction})", "python", output)
+        output_id = self._artifact(
+            "output_code", "output_code", direction, f"Output code ({direction})", "python", output
+        )
         rows: list[model.LineNode] = []
         for index, (group, (name, first_line)) in enumerate(zip(groups, placed, strict=True)):
-            artifact = self._artifact("kernel", "kernel", direction, name, "cpp", kernel_code(name, len(group)))
-            kernel = self._writer.add(
-                model.Kernel(0, self._compilation, direction, index, name, "cpp", artifact, output_id, first_line)
+            artifact = self._artifact(
+                "kernel", "kernel", direction, name, "cpp", kernel_code(name, len(group))
             )
-            rows += self._lines_of_kernel(graph, group, per_layer, index, kernel, artifact, output_id, len(groups), output)
+            kernel = self._writer.add(
+                model.Kernel(
+                    0,
+                    self._compilation,
+                    direction,
+                    index,
+                    name,
+                    "cpp",
+                    artifact,
+                    output_id,
+                    first_line,
+                )
+            )
+            rows += self._lines_of_kernel(
+                graph, group, per_layer, index, kernel, artifact, output_id, len(groups), output
+            )
         self._writer.add_all(rows)
 
     def _lines_of_kernel(
@@ -234,10 +310,20 @@ class _Session:
                 yield model.LineNode(artifact, 5 + offset, node, "codegen", call)
                 yield model.LineNode(output_id, line, node, "call_site", call)
 
-    def _output_code(self, direction: str, groups: list[range]) -> tuple[str, list[tuple[str, int]]]:
+    def _output_code(
+        self, direction: str, groups: list[range]
+    ) -> tuple[str, list[tuple[str, int]]]:
         """The text, and each kernel's name with the line (from 1) where its code starts."""
-        lines = ["# AOT ID: ['0_forward']", "import torch", "from torch._inductor.async_compile import AsyncCompile"]
-        lines += ["async_compile = AsyncCompile()", "empty_strided_cpu = torch._C._dynamo.guards._empty_strided_cpu", ""]
+        lines = [
+            "# AOT ID: ['0_forward']",
+            "import torch",
+            "from torch._inductor.async_compile import AsyncCompile",
+        ]
+        lines += [
+            "async_compile = AsyncCompile()",
+            "empty_strided_cpu = torch._C._dynamo.guards._empty_strided_cpu",
+            "",
+        ]
         placed = []
         for index, group in enumerate(groups):
             name = f"cpp_fused_{direction}_add_mul_{index}"
@@ -248,12 +334,16 @@ class _Session:
         for layer in range(self._layers):
             for index in range(len(groups)):
                 buffer = layer * len(groups) + index
-                lines.append(f"    buf{buffer} = empty_strided_cpu((4, 512, 4096), (2097152, 4096, 1), torch.float32)")
+                lines.append(
+                    f"    buf{buffer} = empty_strided_cpu((4, 512, 4096), (2097152, 4096, 1), torch.float32)"
+                )
                 lines.append(f"    {placed[index][0]}(primals_1, buf{buffer})")
         lines.append("    return (buf0, )")
         return "\n".join(lines) + "\n", placed
 
-    def _artifact(self, kind: str, stage: str, direction: str, title: str, language: str, text: str) -> int:
+    def _artifact(
+        self, kind: str, stage: str, direction: str, title: str, language: str, text: str
+    ) -> int:
         return self._writer.add(
             model.Artifact(
                 0,
@@ -270,7 +360,15 @@ class _Session:
 
     def _write_observations(self) -> None:
         self._writer.add_all(
-            model.Guard(0, self._compilation, i, "TENSOR_MATCH", f"L['self'].layers[{i}].weight", "check_tensor(...)", "")
+            model.Guard(
+                0,
+                self._compilation,
+                i,
+                "TENSOR_MATCH",
+                f"L['self'].layers[{i}].weight",
+                "check_tensor(...)",
+                "",
+            )
             for i in range(self._layers * 4)
         )
         spans: list[tuple[str, model.Stage, float, float, int]] = [
@@ -293,7 +391,9 @@ def _renamed(node: model.Node, number: int, is_backward: bool) -> model.Node:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("path", type=Path)
     parser.add_argument("--layers", type=int, default=48)
     options = parser.parse_args()

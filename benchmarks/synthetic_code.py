@@ -117,9 +117,25 @@ def _norm(module: str) -> list[Op]:
         Op("pow", "pow", "variance = x.pow(2)", *where, ("pow",), ("mul", "mul", "pow")),
         Op("mean", "mean", "variance = x.pow(2)", *where, ("mean",), ("expand", "div")),
         Op("add", "_operator.add", "x = x * torch.rsqrt", *where, ("add",), ()),
-        Op("rsqrt", "torch.rsqrt", "x = x * torch.rsqrt", *where, ("rsqrt",), ("pow", "mul", "mul")),
-        Op("mul", "_operator.mul", "x = x * torch.rsqrt", *where, ("mul",), ("mul", "mul", "sum", "add")),
-        Op("mul", "_operator.mul", "return self.weight * x", *where, ("mul",), ("mul", "mul", "sum", "view")),
+        Op(
+            "rsqrt", "torch.rsqrt", "x = x * torch.rsqrt", *where, ("rsqrt",), ("pow", "mul", "mul")
+        ),
+        Op(
+            "mul",
+            "_operator.mul",
+            "x = x * torch.rsqrt",
+            *where,
+            ("mul",),
+            ("mul", "mul", "sum", "add"),
+        ),
+        Op(
+            "mul",
+            "_operator.mul",
+            "return self.weight * x",
+            *where,
+            ("mul",),
+            ("mul", "mul", "sum", "view"),
+        ),
     ]
 
 
@@ -141,7 +157,14 @@ def _heads(code: str, module: str) -> list[Op]:
 def _rotary() -> list[Op]:
     half, whole = ("rotate_half", "attention"), ("apply_rotary", "attention")
     return [
-        Op("chunk", "chunk", "left, right = x.chunk", *half, ("split", "getitem", "getitem"), ("cat",)),
+        Op(
+            "chunk",
+            "chunk",
+            "left, right = x.chunk",
+            *half,
+            ("split", "getitem", "getitem"),
+            ("cat",),
+        ),
         Op("neg", "_operator.neg", "return torch.cat", *half, ("neg",), ("neg",)),
         Op("cat", "torch.cat", "return torch.cat", *half, ("cat",), ("slice", "slice")),
         Op("mul", "_operator.mul", "return x * cos", *whole, ("mul",), ("mul",)),
@@ -172,10 +195,34 @@ class Layer:
             (_ATTENTION, "getitem", "getitem"),
             (_ATTENTION + "_backward", "getitem", "getitem", "getitem"),
         ),
-        Op("transpose", "transpose", "x = x.transpose(1, 2)", "Attention.forward", "attention", ("permute",), ("permute",)),
-        Op("reshape", "reshape", "x = x.transpose(1, 2)", "Attention.forward", "attention", ("view",), ("view",)),
+        Op(
+            "transpose",
+            "transpose",
+            "x = x.transpose(1, 2)",
+            "Attention.forward",
+            "attention",
+            ("permute",),
+            ("permute",),
+        ),
+        Op(
+            "reshape",
+            "reshape",
+            "x = x.transpose(1, 2)",
+            "Attention.forward",
+            "attention",
+            ("view",),
+            ("view",),
+        ),
         *_linear("return self.o_proj(x)", "Attention.forward", "attention.o_proj"),
-        Op("add", "_operator.add", "x = x + self.attention", "Layer.forward", "attention", ("add",), ("add",)),
+        Op(
+            "add",
+            "_operator.add",
+            "x = x + self.attention",
+            "Layer.forward",
+            "attention",
+            ("add",),
+            ("add",),
+        ),
         *_norm("mlp_norm"),
         *_linear("gate = F.silu", "MLP.forward", "mlp.gate_proj"),
         Op(
@@ -188,9 +235,25 @@ class Layer:
             ("sigmoid", "full", "sub", "mul", "add", "mul", "mul"),
         ),
         *_linear("up = self.up_proj(x)", "MLP.forward", "mlp.up_proj"),
-        Op("mul", "_operator.mul", "return self.down_proj", "MLP.forward", "mlp", ("mul",), ("mul", "mul")),
+        Op(
+            "mul",
+            "_operator.mul",
+            "return self.down_proj",
+            "MLP.forward",
+            "mlp",
+            ("mul",),
+            ("mul", "mul"),
+        ),
         *_linear("return self.down_proj", "MLP.forward", "mlp.down_proj"),
-        Op("add", "_operator.add", "return x + self.mlp", "Layer.forward", "mlp", ("add",), ("add",)),
+        Op(
+            "add",
+            "_operator.add",
+            "return x + self.mlp",
+            "Layer.forward",
+            "mlp",
+            ("add",),
+            ("add",),
+        ),
     )
 
 
@@ -201,7 +264,9 @@ def line_of(code: str) -> int:
 
 def kernel_code(name: str, statements: int) -> str:
     """C++ with one statement for each node, the first of them on line 5."""
-    body = "".join(f"        auto tmp{i + 1} = tmp{i} * tmp{max(0, i - 1)};\n" for i in range(statements))
+    body = "".join(
+        f"        auto tmp{i + 1} = tmp{i} * tmp{max(0, i - 1)};\n" for i in range(statements)
+    )
     return (
         f'extern "C"  void {name}(const float* in_ptr0, float* out_ptr0)\n{{\n'
         "    for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(8388608L); x0+=static_cast<int64_t>(1L))\n"

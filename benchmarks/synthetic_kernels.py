@@ -21,15 +21,39 @@ def kernels_session(path: Path, kernels: int = 100_000) -> Path:
     with SessionWriter(path) as writer:
         file = _begin(writer)
         compilation = writer.add(
-            model.Compilation(0, "0/0", 0, 0, "Llama.forward", SOURCE_PATH, line_of("def forward(self, tokens"), status="ok")
+            model.Compilation(
+                0,
+                "0/0",
+                0,
+                0,
+                "Llama.forward",
+                SOURCE_PATH,
+                line_of("def forward(self, tokens"),
+                status="ok",
+            )
         )
         nodes = list(_nodes(kernels, file))
         edges = [(at, at + 1) for at in range(kernels)]
-        graph = writer.add_graph(model.Graph(0, compilation, "post_grad", "forward", call_count=kernels), nodes, edges)
-        lines = ["def call(args):", *(f"    {_kernel_name(at)}(buf{at}, buf{at + 1})" for at in range(kernels))]
+        graph = writer.add_graph(
+            model.Graph(0, compilation, "post_grad", "forward", call_count=kernels), nodes, edges
+        )
+        lines = [
+            "def call(args):",
+            *(f"    {_kernel_name(at)}(buf{at}, buf{at + 1})" for at in range(kernels)),
+        ]
         text = writer.text("\n".join(lines) + "\n")
         output = writer.add(
-            model.Artifact(0, compilation, "output_code", "output_code", "forward", "Output code", "python", text, len(lines))
+            model.Artifact(
+                0,
+                compilation,
+                "output_code",
+                "output_code",
+                "forward",
+                "Output code",
+                "python",
+                text,
+                len(lines),
+            )
         )
         _write_kernels(writer, graph, output, kernels)
     finish_session(path)
@@ -41,7 +65,16 @@ def _begin(writer: SessionWriter) -> int:
     put("fx_explorer", "0")
     put("request", {"target": SOURCE_PATH, "session": "", "arguments": [], "backend": "inductor"})
     put("environment", {"torch": "2.13.0", "python": "3.11", "platform": "linux", "device": "cpu"})
-    put("target", {"name": "llama.py:Llama", "kind": "module", "file": SOURCE_PATH, "object": "Llama", "train": False})
+    put(
+        "target",
+        {
+            "name": "llama.py:Llama",
+            "kind": "module",
+            "file": SOURCE_PATH,
+            "object": "Llama",
+            "train": False,
+        },
+    )
     put("build", False)
     put("outcome", model.Outcome("finished").to_json())
     return writer.add(model.SourceFile(0, SOURCE_PATH, writer.text(SOURCE), SOURCE.count("\n")))
@@ -79,8 +112,16 @@ def _write_kernels(writer: SessionWriter, graph: model.Graph, output: int, kerne
     rows: list[model.LineNode] = []
     for at in range(kernels):
         name = _kernel_name(at)
-        artifact = writer.add(model.Artifact(0, graph.compilation, "kernel", "kernel", "forward", name, "cpp", body, 20))
+        artifact = writer.add(
+            model.Artifact(
+                0, graph.compilation, "kernel", "kernel", "forward", name, "cpp", body, 20
+            )
+        )
         size = {"estimated_bytes": 4096 * (1 + at % 97)}
-        writer.add(model.Kernel(0, graph.compilation, "forward", at, name, "cpp", artifact, output, at + 2, **size))  # type: ignore[arg-type]
+        writer.add(
+            model.Kernel(
+                0, graph.compilation, "forward", at, name, "cpp", artifact, output, at + 2, **size
+            )
+        )  # type: ignore[arg-type]
         rows.append(model.LineNode(artifact, 0, graph.first_node + 1 + at, "origins"))
     writer.add_all(rows)

@@ -58,12 +58,20 @@ def line(key: str, painted: list[Painted]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--session", type=Path, help="measure on this session instead of a synthetic one")
-    parser.add_argument(
-        "--profiled", action="store_true", help="give the synthetic session a profile, whose times the panes show"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--layers", type=int, default=LAYERS, help="layers of the synthetic training step")
+    parser.add_argument(
+        "--session", type=Path, help="measure on this session instead of a synthetic one"
+    )
+    parser.add_argument(
+        "--profiled",
+        action="store_true",
+        help="give the synthetic session a profile, whose times the panes show",
+    )
+    parser.add_argument(
+        "--layers", type=int, default=LAYERS, help="layers of the synthetic training step"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = options.session or llama_session(Path(folder) / "llama.fxs", options.layers).path

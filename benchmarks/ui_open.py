@@ -70,7 +70,9 @@ async def opening_ms(path: Path) -> dict[str, list[float]]:
             code.load(text_of(reader, document), document.language)
             first_page(code)
 
-        steps: dict[str, Callable[[SessionReader], None]] = dict(zip(times, (open_graph, open_text), strict=True))
+        steps: dict[str, Callable[[SessionReader], None]] = dict(
+            zip(times, (open_graph, open_text), strict=True)
+        )
         for _ in range(5):
             for name, step in steps.items():
                 with SessionReader(path) as reader:
@@ -85,7 +87,9 @@ def add_long_text(path: Path) -> None:
     text = "".join(text.splitlines(keepends=True)[:TEXT_LINES])
     with SessionWriter(path) as writer:
         body = writer.text(text)
-        writer.add(model.Artifact(0, 1, "listing", "kernel", "forward", "long", "cpp", body, TEXT_LINES))
+        writer.add(
+            model.Artifact(0, 1, "listing", "kernel", "forward", "long", "cpp", body, TEXT_LINES)
+        )
     finish_session(path)
 
 
@@ -112,15 +116,23 @@ def starts(path: Path, runs: int = 5) -> list[Start]:
 
 def report_starts(name: str, found: list[Start]) -> None:
     print(line(f"{name}: start to first words", [s.words_ms for s in found], "ms", WORDS_BUDGET_MS))
-    print(line(f"{name}: start to first full paint", [s.paint_ms for s in found], "ms", PAINT_BUDGET_MS))
-    print(line(f"{name}: the same, CPU time", [s.paint_cpu_ms for s in found], "ms", PAINT_BUDGET_MS))
+    print(
+        line(
+            f"{name}: start to first full paint", [s.paint_ms for s in found], "ms", PAINT_BUDGET_MS
+        )
+    )
+    print(
+        line(f"{name}: the same, CPU time", [s.paint_cpu_ms for s in found], "ms", PAINT_BUDGET_MS)
+    )
     print(line(f"{name}: memory", [s.memory_mb for s in found], "MB", MEMORY_BUDGET_MB))
 
 
 def line(what: str, values: list[float], unit: str, budget: float) -> str:
     median = statistics.median(values)
     verdict = "ok" if median <= budget else "OVER"
-    return f"{what:<44}{median:7.0f} {unit}   best {min(values):.0f}   budget {budget:.0f}   {verdict}"
+    return (
+        f"{what:<44}{median:7.0f} {unit}   best {min(values):.0f}   budget {budget:.0f}   {verdict}"
+    )
 
 
 def main() -> None:

@@ -90,7 +90,9 @@ class Measured:
 
         await self.do(what, send, is_there)
 
-    async def do(self, what: str, begin: Callable[[], object], is_there: Callable[[], bool]) -> None:
+    async def do(
+        self, what: str, begin: Callable[[], object], is_there: Callable[[], bool]
+    ) -> None:
         """Begin something, wait until it is there and a frame shows it, and print what it took."""
         await self._quiet()
         self._frames.clear()
@@ -161,7 +163,11 @@ async def measure_outline(app: ExplorerApp, measured: Measured) -> None:
 
 async def measure_finding(app: ExplorerApp, measured: Measured) -> None:
     def is_found() -> bool:
-        return isinstance(app.screen, Chooser) and not app.screen._is_looking and bool(app.screen._choices)
+        return (
+            isinstance(app.screen, Chooser)
+            and not app.screen._is_looking
+            and bool(app.screen._choices)
+        )
 
     await measured.press("f: find anything", "f")
     for letter in "erf":
@@ -182,30 +188,40 @@ async def measure_table(app: ExplorerApp, measured: Measured, kernels: int) -> N
         return bool(explorer.table and explorer.table.sort)
 
     await measured.press("8: the first table", "8")
-    await measured.press(f"6: a table of {kernels:,} kernels", "6", lambda: rows() == kernels and " rows" in totals())
+    await measured.press(
+        f"6: a table of {kernels:,} kernels", "6", lambda: rows() == kernels and " rows" in totals()
+    )
     for key in ("down", "pagedown", "end", "home"):
         await measured.press(f"{key} in it", key)
     await measured.press("<: choose a column", "less_than_sign")
     for letter in "your":
         await measured.press(f"type {letter}", letter)
     await measured.press(
-        "enter: sort by your line", "enter", lambda: bool(explorer.table and explorer.table.sort) and "100,000 rows" in totals()
+        "enter: sort by your line",
+        "enter",
+        lambda: bool(explorer.table and explorer.table.sort) and "100,000 rows" in totals(),
     )
     await measured.press("Y", "Y")
     await measured.press(
         "Y a: copy all of it",
         "a",
-        lambda: any("lines" in one.message and "Copying" not in one.message for one in app._notifications),
+        lambda: any(
+            "lines" in one.message and "Copying" not in one.message for one in app._notifications
+        ),
     )
     await measured.press("1: the overview", "1")
-    await measured.press("6: the kernels again", "6", lambda: rows() == kernels and " rows" in totals())
+    await measured.press(
+        "6: the kernels again", "6", lambda: rows() == kernels and " rows" in totals()
+    )
 
 
 async def measure_graph(app: ExplorerApp, measured: Measured, nodes: int) -> None:
     linked = app.explorer.linked
 
     def shows(kind: str) -> bool:
-        return bool(linked.active and linked.active.document and linked.active.document.kind == kind)
+        return bool(
+            linked.active and linked.active.document and linked.active.document.kind == kind
+        )
 
     await measured.press("2: the linked panes", "2")
     await measured.press("p", "p")
@@ -221,9 +237,15 @@ async def measure_graph(app: ExplorerApp, measured: Measured, nodes: int) -> Non
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--kernels", type=int, default=KERNELS)
-    parser.add_argument("--session", type=Path, help="measure on this session instead of a synthetic one of as many kernels")
+    parser.add_argument(
+        "--session",
+        type=Path,
+        help="measure on this session instead of a synthetic one of as many kernels",
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = options.session or kernels_session(Path(folder) / "kernels.fxs", options.kernels)

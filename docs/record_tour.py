@@ -79,7 +79,11 @@ async def recorded(app: ExplorerApp) -> list[Shown]:
     tour, began = app.controllers.tour, time.monotonic()
     async with app.run_test(size=(COLUMNS, ROWS)) as pilot:
         for number, step in enumerate(STEPS):
-            await until(pilot, lambda number=number: STEPS.index(tour.step) >= number, f"the step before {step.id}")
+            await until(
+                pilot,
+                lambda number=number: STEPS.index(tour.step) >= number,
+                f"the step before {step.id}",
+            )
             await until(pilot, lambda: WAITS not in panel_text(app), f"what {step.id} waits for")
             print(f"{step.id}: {time.monotonic() - began:.0f} s", file=sys.stderr)
             await settled(pilot)
@@ -158,11 +162,16 @@ def animated(shown: list[Shown]) -> str:
     total = sum(one.seconds for one in shown)
     frames, rules, began = [], [], 0.0
     for number, one in enumerate(shown):
-        uses = [f'<use href="#{names.setdefault(row, f"r{len(names)}")}" y="{at * LINE}"/>' for at, row in enumerate(one.frame)]
+        uses = [
+            f'<use href="#{names.setdefault(row, f"r{len(names)}")}" y="{at * LINE}"/>'
+            for at, row in enumerate(one.frame)
+        ]
         frames.append(f'<g class="f" style="animation-name:k{number}">{"".join(uses)}</g>')
         start, stop = 100 * began / total, 100 * (began + one.seconds) / total
         before = "0%{visibility:hidden}" if number else ""
-        rules.append(f"@keyframes k{number}{{{before}{start:.3f}%{{visibility:visible}}{stop:.3f}%{{visibility:hidden}}}}")
+        rules.append(
+            f"@keyframes k{number}{{{before}{start:.3f}%{{visibility:visible}}{stop:.3f}%{{visibility:hidden}}}}"
+        )
         began += one.seconds
     width, height = COLUMNS * CELL + 2 * MARGIN, ROWS * LINE + 2 * MARGIN
     classes: dict[str, str] = {}
@@ -190,9 +199,13 @@ def row_svg(row: Row, classes: dict[str, str]) -> str:
             x = (column + len(text) - len(text.lstrip())) * CELL
             length = f' textLength="{cell_len(shown) * CELL:.1f}"' if len(shown) > SHORT else ""
             name = named(text_css(style), classes)
-            pieces.append(f'<tspan x="{x:.1f}"{length} class="{name}">{html.escape(shown, quote=False)}</tspan>')
+            pieces.append(
+                f'<tspan x="{x:.1f}"{length} class="{name}">{html.escape(shown, quote=False)}</tspan>'
+            )
         column += cell_len(text)
-    return backgrounds(row, classes) + (f'<text y="{LINE - 5}">{"".join(pieces)}</text>' if pieces else "")
+    return backgrounds(row, classes) + (
+        f'<text y="{LINE - 5}">{"".join(pieces)}</text>' if pieces else ""
+    )
 
 
 def backgrounds(row: Row, classes: dict[str, str]) -> str:
@@ -202,13 +215,18 @@ def backgrounds(row: Row, classes: dict[str, str]) -> str:
         cells = sum(cell_len(text) for text, _ in pieces)
         if back != BACKGROUND:
             name = named(f"fill:{back}", classes)
-            rectangles.append(f'<rect x="{column * CELL:.1f}" width="{cells * CELL:.1f}" height="{LINE}" class="{name}"/>')
+            rectangles.append(
+                f'<rect x="{column * CELL:.1f}" width="{cells * CELL:.1f}" height="{LINE}" class="{name}"/>'
+            )
         column += cells
     return "".join(rectangles)
 
 
 def text_css(style: Style) -> str:
-    bold, line = (";font-weight:bold" if style.bold else ""), (";text-decoration:underline" if style.underline else "")
+    bold, line = (
+        (";font-weight:bold" if style.bold else ""),
+        (";text-decoration:underline" if style.underline else ""),
+    )
     return f"fill:{colours(style)[0]}{bold}{line}"
 
 
@@ -220,7 +238,9 @@ def named(css: str, classes: dict[str, str]) -> str:
 def colours(style: Style) -> tuple[str, str]:
     """Return the colour of the text and that of its background, empty for the terminal's own."""
     fore = style.color.get_truecolor(DIMMED_MONOKAI).hex if style.color else "#c8d0e8"
-    back = style.bgcolor.get_truecolor(DIMMED_MONOKAI, foreground=False).hex if style.bgcolor else ""
+    back = (
+        style.bgcolor.get_truecolor(DIMMED_MONOKAI, foreground=False).hex if style.bgcolor else ""
+    )
     return (back or BACKGROUND, fore) if style.reverse else (fore, back)
 
 
@@ -229,7 +249,9 @@ def main() -> None:
         app = tour_app(begin_walk(Path(folder), again=True), sys.executable, Config(theme="dark"))
         shown = asyncio.run(recorded(app))
     PICTURE.write_text(animated(shown), encoding="utf-8")
-    print(f"{PICTURE}: {len(shown)} frames, {sum(one.seconds for one in shown):.0f} s, {PICTURE.stat().st_size:,} bytes")
+    print(
+        f"{PICTURE}: {len(shown)} frames, {sum(one.seconds for one in shown):.0f} s, {PICTURE.stat().st_size:,} bytes"
+    )
 
 
 if __name__ == "__main__":

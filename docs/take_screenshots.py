@@ -45,10 +45,16 @@ PICTURES = {
         gpu="h100",
     ),
     "neighbourhood": Picture(
-        "transformer", ("2", "tab", "slash", *"rsqrt_1", "enter", "escape", "p", "n"), size=(200, 36), gpu="h100"
+        "transformer",
+        ("2", "tab", "slash", *"rsqrt_1", "enter", "escape", "p", "n"),
+        size=(200, 36),
+        gpu="h100",
     ),
     "configurations": Picture(
-        "transformer", ("6", "slash", *"native_layer", "enter", "escape", "v", "c"), size=(120, 36), gpu="h100"
+        "transformer",
+        ("6", "slash", *"native_layer", "enter", "escape", "v", "c"),
+        size=(120, 36),
+        gpu="h100",
     ),
 }
 
@@ -59,7 +65,15 @@ BUILDING = {("p", "k"), ("v", "c")}
 
 def captured(sample: str, gpu: str, folder: Path) -> Path:
     session = folder / f"{sample}{gpu}.fxs"
-    command = [sys.executable, "-m", "fx_explorer", "capture", f"sample_models/{sample}.py", "-o", str(session)]
+    command = [
+        sys.executable,
+        "-m",
+        "fx_explorer",
+        "capture",
+        f"sample_models/{sample}.py",
+        "-o",
+        str(session),
+    ]
     subprocess.run([*command, *(["--gpu", gpu] if gpu else [])], cwd=DOCS.parent, check=True)
     return session
 

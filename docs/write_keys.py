@@ -43,11 +43,17 @@ def old_table() -> str:
     """Return the keys of the release before beside those of today."""
     was = [(key, command_id) for command_id, keys in OLD_KEYS.items() for key in keys]
     rows = [
-        f"| `{label}` | {now} | {by_id(command_id).title.replace('|', '/')} |".replace("`|`", "`\\|`")
+        f"| `{label}` | {now} | {by_id(command_id).title.replace('|', '/')} |".replace(
+            "`|`", "`\\|`"
+        )
         for key, command_id in (*was, *NOW_LEADERS.items())
-        for label, now in [(key_label(key), ", ".join(f"`{key_label(one)}`" for one in by_id(command_id).keys))]
+        for label, now in [
+            (key_label(key), ", ".join(f"`{key_label(one)}`" for one in by_id(command_id).keys))
+        ]
     ]
-    return "\n".join(["## Old keys", "", "| was | is now | command |", "| --- | --- | --- |", *rows, ""])
+    return "\n".join(
+        ["## Old keys", "", "| was | is now | command |", "| --- | --- | --- |", *rows, ""]
+    )
 
 
 if __name__ == "__main__":

@@ -14,7 +14,15 @@ if TYPE_CHECKING:
     from fx_explorer.precompile import Precompile
     from fx_explorer.stages import Stages
 
-__all__ = ["Precompile", "Stages", "__version__", "is_looked_at", "publish", "publish_run", "record"]
+__all__ = [
+    "Precompile",
+    "Stages",
+    "__version__",
+    "is_looked_at",
+    "publish",
+    "publish_run",
+    "record",
+]
 
 __version__ = "0.1.0"
 

@@ -170,11 +170,19 @@ def _run(name: str, words: list[str]) -> int:
     """
     command = _imported(name)
     prog = "fx-explorer" if name == "explore" else f"fx-explorer {name}"
-    parser = HelpParser(prog, description=_sentence(COMMANDS[name]), formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = HelpParser(
+        prog,
+        description=_sentence(COMMANDS[name]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     command.add_arguments(parser)
     # argparse loses what follows "--" when options stand between it and the last positional
     # argument.
-    own, script = (words[: words.index("--")], words[words.index("--") + 1 :]) if "--" in words else (words, [])
+    own, script = (
+        (words[: words.index("--")], words[words.index("--") + 1 :])
+        if "--" in words
+        else (words, [])
+    )
     if script and _lacks_target(parser, own):
         own, script = [*own, "--", script[0]], script[1:]  # a file whose name begins with a dash
     arguments = parser.parse_args(own)
@@ -231,7 +239,9 @@ def _explain_session(arguments: argparse.Namespace, error: Exception) -> None:
 
 def _lacks_target(parser: argparse.ArgumentParser, own: list[str]) -> bool:
     """Return whether the words before ``--`` do not name the target that the command needs."""
-    needed = [action for action in parser._actions if not action.option_strings and action.nargs is None]
+    needed = [
+        action for action in parser._actions if not action.option_strings and action.nargs is None
+    ]
     for action in needed:
         action.required, action.nargs = False, "?"
     try:
@@ -278,7 +288,9 @@ def _refuse_misspelt_command(word: str) -> None:
 
     close = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.75)
     if close:
-        raise UsageError(f"there is no command and no file called {word!r}; did you mean: fx-explorer {close[0]}")
+        raise UsageError(
+            f"there is no command and no file called {word!r}; did you mean: fx-explorer {close[0]}"
+        )
 
 
 def _explain(error: FxExplorerError) -> int:

@@ -79,7 +79,13 @@ def _visible(found: re.Match[str]) -> str:
         return chr(0x2400 + code)
     if code == 0x7F:
         return "␡"
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return (
+        f"\\x{code:02x}"
+        if code < 0x100
+        else f"\\u{code:04x}"
+        if code < 0x10000
+        else f"\\U{code:08x}"
+    )
 
 
 def lines(text: str, language: str) -> Lines:
@@ -205,7 +211,11 @@ def _safe(tokens: list[Token]) -> Line:
     column = 0
     safe: list[Token] = []
     for text, kind in tokens:
-        shown = printable(" " * (column % TAB_SIZE) + text)[column % TAB_SIZE :] if "\t" in text else printable(text)
+        shown = (
+            printable(" " * (column % TAB_SIZE) + text)[column % TAB_SIZE :]
+            if "\t" in text
+            else printable(text)
+        )
         column += len(shown)
         safe.append((shown, kind))
     return safe
@@ -235,7 +245,9 @@ def _find_blocks(text: str, rules: Rules) -> Iterator[_Enclosed]:
                 following[some] = text.find(some, at)
 
 
-def _block(start: int, end: int, stop: int, before: str, opener: str, kind: str) -> Iterator[_Enclosed]:
+def _block(
+    start: int, end: int, stop: int, before: str, opener: str, kind: str
+) -> Iterator[_Enclosed]:
     called = EMBEDDED.search(before)
     language = called and ("cpp" if called["call"].startswith("cpp") else "triton")
     if not language:
@@ -255,4 +267,6 @@ def _hides(before: str, rules: Rules) -> bool:
     if not tokens:
         return False
     text, kind = tokens[-1]
-    return kind == "comment" or (kind == "string" and (len(text) < 2 or text[-1] != text.lstrip("rRbBuUfF")[0]))
+    return kind == "comment" or (
+        kind == "string" and (len(text) < 2 or text[-1] != text.lstrip("rRbBuUfF")[0])
+    )

@@ -29,7 +29,9 @@ def _words(words: str) -> str:
 
 _CONSTANTS = "True False None"
 _PYTHON_KEYWORDS = " ".join(word for word in keyword.kwlist if word not in _CONSTANTS.split())
-_PYTHON_BUILTINS = " ".join(name for name in dir(builtins) if name[0].isalpha() and name not in _CONSTANTS.split())
+_PYTHON_BUILTINS = " ".join(
+    name for name in dir(builtins) if name[0].isalpha() and name not in _CONSTANTS.split()
+)
 _LIBRARIES = "torch aten prims tl tl_math triton libdevice triton_helpers extern_kernels async_compile ops self cls"
 _MADE_NAMES = r"\b(?:buf|arg|tmp|primals_|tangents_|getitem_|in_ptr|out_ptr|in_out_ptr|arg_|s|u|x|r0_)\d+(?:_\d+)*\b"
 """Names that Dynamo, AOTAutograd and Inductor make up; seeing them apart from the user's own helps

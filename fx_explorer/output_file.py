@@ -47,7 +47,9 @@ class OutputFile:
         elif self._is_stream(status):
             return
         else:
-            raise UsageError(f"{self.path} is {kind_of(status.st_mode)}, and cannot hold a {self.what}; {self._elsewhere()}")
+            raise UsageError(
+                f"{self.path} is {kind_of(status.st_mode)}, and cannot hold a {self.what}; {self._elsewhere()}"
+            )
 
     def write_text(self, text: str, errors: str = "strict") -> None:
         """Write all of it or nothing. A terminal, a FIFO or another stream is written to as it is.
@@ -76,7 +78,11 @@ class OutputFile:
         before = self._status()
         self._check_replacing(before)
         place = self.path.resolve()
-        beside = _new_file_in(place.parent, 0o666 if before is None else stat.S_IMODE(before.st_mode), is_new=before is None)
+        beside = _new_file_in(
+            place.parent,
+            0o666 if before is None else stat.S_IMODE(before.st_mode),
+            is_new=before is None,
+        )
         try:
             yield beside
             self.put(beside)
@@ -125,13 +131,17 @@ class OutputFile:
         """Return whether the file is a stream: a session is a file, but a text may go to a terminal
         or to another program.
         """
-        return self.what != "session" and (stat.S_ISCHR(status.st_mode) or stat.S_ISFIFO(status.st_mode))
+        return self.what != "session" and (
+            stat.S_ISCHR(status.st_mode) or stat.S_ISFIFO(status.st_mode)
+        )
 
     def _check_replacing(self, status: os.stat_result | None) -> None:
         if status is None:
             return
         if not stat.S_ISREG(status.st_mode):
-            raise UsageError(f"{self.path} is {kind_of(status.st_mode)}, and cannot hold a {self.what}; {self._elsewhere()}")
+            raise UsageError(
+                f"{self.path} is {kind_of(status.st_mode)}, and cannot hold a {self.what}; {self._elsewhere()}"
+            )
         for file in self.never:
             with contextlib.suppress(OSError, ValueError):
                 if os.path.samestat(os.stat(file), status):
@@ -163,7 +173,9 @@ class OutputFile:
 
     def _cannot(self, error: Exception) -> UsageError:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        return UsageError(f"cannot write the {self.what} to {self.path}: {reason}; {self._elsewhere()}")
+        return UsageError(
+            f"cannot write the {self.what} to {self.path}: {reason}; {self._elsewhere()}"
+        )
 
     def _elsewhere(self) -> str:
         return f"choose another place with {self.option}"
@@ -196,17 +208,23 @@ def _new_file_in(folder: Path, mode: int, *, is_new: bool) -> Path:
     name is followed.
     """
     path = folder / f".fx-explorer-{secrets.token_hex(8)}.partial"
-    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_RDWR, mode if is_new else 0o600)
+    descriptor = os.open(
+        path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_RDWR, mode if is_new else 0o600
+    )
     try:
         if not is_new:
-            os.fchmod(descriptor, mode)  # as the file that it replaces; a new one has what the umask leaves
+            os.fchmod(
+                descriptor, mode
+            )  # as the file that it replaces; a new one has what the umask leaves
     finally:
         os.close(descriptor)
     return path
 
 
 def _send(stream: Path, content: bytes) -> None:
-    descriptor = os.open(stream, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)  # a FIFO that nobody reads would block for ever
+    descriptor = os.open(
+        stream, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY
+    )  # a FIFO that nobody reads would block for ever
     try:
         os.set_blocking(descriptor, True)
         while content:

@@ -58,7 +58,9 @@ def publish(
             listener.stage(stage, content, language, links, direction)
 
 
-def publish_run(entry: str, instructions: Iterable[Mapping[str, object]], *, call: int | None = None) -> None:
+def publish_run(
+    entry: str, instructions: Iterable[Mapping[str, object]], *, call: int | None = None
+) -> None:
     """Show one run of a compiled entry, instruction by instruction.
 
     ``entry`` is the backend's name for what was called (``"forward"``). Each instruction is a

@@ -45,5 +45,7 @@ def room_behind(function: Callable[..., object]) -> Iterator[None]:
     try:
         yield
     finally:
-        if getattr(function, "__code__", None) is larger is not before:  # else somebody has given it other code meanwhile
+        if (
+            getattr(function, "__code__", None) is larger is not before
+        ):  # else somebody has given it other code meanwhile
             function.__code__ = before

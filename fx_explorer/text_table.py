@@ -60,7 +60,11 @@ class TextTable:
 
 
 def text_table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], columns: ColumnRules, room: int | None, indent: int = 0
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    columns: ColumnRules,
+    room: int | None,
+    indent: int = 0,
 ) -> TextTable:
     """Lay out a table in ``room`` cells; None is for all there is, a line for each row. A column that is empty in every row
     is not shown.
@@ -71,11 +75,16 @@ def text_table(
     widths = _fitting(natural, header, columns, None if room is None else room - indent)
     left_out = tuple(header[at] for at in known if at not in widths)
     before = " " * indent
-    laid_out = (tuple((before + line).rstrip() for line in _lines(row, widths, header, columns)) for row in every)
+    laid_out = (
+        tuple((before + line).rstrip() for line in _lines(row, widths, header, columns))
+        for row in every
+    )
     return TextTable(tuple(laid_out), left_out)
 
 
-def _fitting(natural: Mapping[int, int], header: Sequence[str], columns: ColumnRules, room: int | None) -> dict[int, int]:
+def _fitting(
+    natural: Mapping[int, int], header: Sequence[str], columns: ColumnRules, room: int | None
+) -> dict[int, int]:
     """Return the columns that there is room for, with their widths."""
     shown = dict(natural)
     if room is None:
@@ -98,7 +107,9 @@ def _total(widths: Iterable[int]) -> int:
     return sum(wide) + len(GAP) * (len(wide) - 1)
 
 
-def _lines(row: Sequence[str], widths: Mapping[int, int], header: Sequence[str], columns: ColumnRules) -> Iterable[str]:
+def _lines(
+    row: Sequence[str], widths: Mapping[int, int], header: Sequence[str], columns: ColumnRules
+) -> Iterable[str]:
     cells = [_parts(row[at], width, header[at] in columns.prose) for at, width in widths.items()]
     rights = [header[at] in columns.right for at in widths]
     for parts in zip_longest(*cells, fillvalue=""):

@@ -26,7 +26,9 @@ def seconds(model: torch.nn.Module, x: torch.Tensor) -> float:
 
 @torch.no_grad()
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--features", type=int, default=512)
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
@@ -40,9 +42,13 @@ def main() -> None:
     torch.compile(model, backend=small)(x)
     (artefact,) = artefacts_made()
     print(f"artefact: {artefact}")
-    subprocess.run([standalone(), artefact, str(arguments.runs), str(arguments.threads)], check=True)
+    subprocess.run(
+        [standalone(), artefact, str(arguments.runs), str(arguments.threads)], check=True
+    )
     times = [seconds(model, x) for _ in range(arguments.runs)]
-    print(f"PyTorch, uncompiled, in Python: median {statistics.median(times) * 1e6:.1f} µs, least {min(times) * 1e6:.1f} µs")
+    print(
+        f"PyTorch, uncompiled, in Python: median {statistics.median(times) * 1e6:.1f} µs, least {min(times) * 1e6:.1f} µs"
+    )
 
 
 if __name__ == "__main__":

@@ -52,7 +52,14 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    def __init__(self, vocabulary: int = 128, width: int = 64, heads: int = 4, layers: int = 2, context: int = 32) -> None:
+    def __init__(
+        self,
+        vocabulary: int = 128,
+        width: int = 64,
+        heads: int = 4,
+        layers: int = 2,
+        context: int = 32,
+    ) -> None:
         super().__init__()
         self.tokens = nn.Embedding(vocabulary, width)
         self.positions = nn.Parameter(torch.zeros(context, width))

@@ -73,7 +73,11 @@ def warm_python(shared_folder: Path, capture_environment: dict[str, str]) -> Ite
 @pytest.fixture(scope="session")
 def warm_python_for_gpus(shared_folder: Path, capture_environment: dict[str, str]) -> Iterator[str]:
     """The same for virtual GPUs, which have to be there before torch's compiler is imported."""
-    if sys.platform != "linux" or torch.cuda.is_available() or importlib.util.find_spec("triton") is None:
+    if (
+        sys.platform != "linux"
+        or torch.cuda.is_available()
+        or importlib.util.find_spec("triton") is None
+    ):
         yield sys.executable
         return
     environment = {**capture_environment, "XDG_CACHE_HOME": str(shared_folder / "cache")}
@@ -103,7 +107,10 @@ def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def captured(
-    shared_folder: Path, warm_python: str, capture_environment: dict[str, str], request: pytest.FixtureRequest
+    shared_folder: Path,
+    warm_python: str,
+    capture_environment: dict[str, str],
+    request: pytest.FixtureRequest,
 ) -> Captured:
     """``captured(target, *extra, train=…, …)`` → path of a session, captured the first time and kept for the test session.
 
@@ -113,12 +120,22 @@ def captured(
     """
 
     def capture(target: str | Path, *extra: str, exit_code: int = 0, **options: object) -> Path:
-        python = request.getfixturevalue("warm_python_for_gpus") if "gpu" in options else warm_python
+        python = (
+            request.getfixturevalue("warm_python_for_gpus") if "gpu" in options else warm_python
+        )
         arguments = (_target(target), *_flags({"python": python, **options}), *extra)
         path = shared_folder / f"{Path(str(target)).stem}-{digest(target, options, extra)}.fxs"
         with locked(path.with_suffix(".lock")):
             if not path.exists():
-                command = [sys.executable, "-m", "fx_explorer", "capture", *arguments, "-o", str(path)]
+                command = [
+                    sys.executable,
+                    "-m",
+                    "fx_explorer",
+                    "capture",
+                    *arguments,
+                    "-o",
+                    str(path),
+                ]
                 ended = subprocess.run(
                     command,
                     env=capture_environment,
@@ -128,7 +145,9 @@ def captured(
                     timeout=CAPTURE_TIMEOUT_S,
                     check=False,
                 )
-                assert ended.returncode == exit_code, f"{' '.join(command)} ended with {ended.returncode}:\n{ended.stderr}"
+                assert ended.returncode == exit_code, (
+                    f"{' '.join(command)} ended with {ended.returncode}:\n{ended.stderr}"
+                )
         return path
 
     return capture
@@ -140,7 +159,9 @@ def captured_model(captured: Captured) -> Captured:
 
     def capture(name: str, *extra: str, **options: object) -> Path:
         file = ROOT / "benchmarks" / "models.py"
-        return captured(file, *extra, call=f"build('{name}')", inputs=f"inputs('{name}')", **options)
+        return captured(
+            file, *extra, call=f"build('{name}')", inputs=f"inputs('{name}')", **options
+        )
 
     return capture
 

@@ -53,7 +53,11 @@ def graph_seconds(found: list[dict[str, Any]]) -> float:
     """Return the sum of what was launched within calls of compiled graphs: launches whose time lies within one on
     their thread.
     """
-    graphs = [(one["tid"], one["ts"], one["ts"] + one["dur"]) for one in found if "Call CompiledFxGraph" in one["name"]]
+    graphs = [
+        (one["tid"], one["ts"], one["ts"] + one["dur"])
+        for one in found
+        if "Call CompiledFxGraph" in one["name"]
+    ]
     launches = {
         one["args"]["correlation"]: (one["tid"], one["ts"])
         for one in found
@@ -63,5 +67,7 @@ def graph_seconds(found: list[dict[str, Any]]) -> float:
     for one in found:
         if one.get("cat") in GPU:
             thread, start = launches[one["args"]["correlation"]]
-            took += one["dur"] * any(thread == tid and begin <= start <= end for tid, begin, end in graphs)
+            took += one["dur"] * any(
+                thread == tid and begin <= start <= end for tid, begin, end in graphs
+            )
     return took * 1e-6

@@ -65,31 +65,76 @@ def write_training_step(path: Path, *, finished: bool = True) -> Hand:
     with SessionWriter(path) as writer:
         writer.set_meta("fx_explorer", "0.1.0")
         writer.set_meta("environment", {"torch": "2.13.0", "python": "3.11", "device": "cpu"})
-        writer.set_meta("target", {"name": "mlp.py:MLP", "kind": "module", "file": "/p/mlp.py", "object": "MLP", "train": True})
+        writer.set_meta(
+            "target",
+            {
+                "name": "mlp.py:MLP",
+                "kind": "module",
+                "file": "/p/mlp.py",
+                "object": "MLP",
+                "train": True,
+            },
+        )
         writer.set_meta("build", False)
         file = writer.add(model.SourceFile(0, "/p/mlp.py", writer.text(SOURCE), SOURCE.count("\n")))
         stacks = {
             line: writer.add_stack(
-                model.Stack(0, (model.Frame("/p/mlp.py", line, "forward", SOURCE.splitlines()[line - 1].strip()),)),
+                model.Stack(
+                    0,
+                    (
+                        model.Frame(
+                            "/p/mlp.py", line, "forward", SOURCE.splitlines()[line - 1].strip()
+                        ),
+                    ),
+                ),
                 {"/p/mlp.py": file},
             )
             for line in (7, 8)
         }
         compilation = writer.add(
-            model.Compilation(0, "0/0", 0, 0, "MLP.forward", "/p/mlp.py", 6, status="ok", backend="inductor", duration_s=2.0)
+            model.Compilation(
+                0,
+                "0/0",
+                0,
+                0,
+                "MLP.forward",
+                "/p/mlp.py",
+                6,
+                status="ok",
+                backend="inductor",
+                duration_s=2.0,
+            )
         )
 
-        def node(name: str, target: str, line: int, *, op: str = "call_function", **extra: object) -> model.Node:
+        def node(
+            name: str, target: str, line: int, *, op: str = "call_function", **extra: object
+        ) -> model.Node:
             stack = stacks.get(line, 0)
             shape = ("4", "8")
             return model.Node(
-                0, 0, 0, name, op, target, "", shape, "f32", stack=stack, file=file if stack else 0, line=line, **extra
+                0,
+                0,
+                0,
+                name,
+                op,
+                target,
+                "",
+                shape,
+                "f32",
+                stack=stack,
+                file=file if stack else 0,
+                line=line,
+                **extra,
             )  # type: ignore[arg-type]
 
-        def graph(stage: model.Stage, direction: model.Direction, nodes: list[model.Node]) -> model.Graph:
+        def graph(
+            stage: model.Stage, direction: model.Direction, nodes: list[model.Node]
+        ) -> model.Graph:
             calls = sum(n.op == "call_function" for n in nodes)
             chain = [(i, i + 1) for i in range(len(nodes) - 1)]
-            return writer.add_graph(model.Graph(0, compilation, stage, direction, call_count=calls), nodes, chain)
+            return writer.add_graph(
+                model.Graph(0, compilation, stage, direction, call_count=calls), nodes, chain
+            )
 
         x = node("x", "x", 0, op="placeholder")
         out = node("output", "output", 0, op="output")
@@ -108,7 +153,15 @@ def write_training_step(path: Path, *, finished: bool = True) -> Hand:
         ]
         graphs = {
             "dynamo": graph(
-                "dynamo", "", [x, node("fc1", "linear", 7), node("gelu", "gelu", 7), node("fc2", "linear", 8), out]
+                "dynamo",
+                "",
+                [
+                    x,
+                    node("fc1", "linear", 7),
+                    node("gelu", "gelu", 7),
+                    node("fc2", "linear", 8),
+                    out,
+                ],
             ),
             "joint": graph("joint", "", forward[:-1] + backward[1:]),
             "forward": graph("forward", "forward", forward),
@@ -117,7 +170,9 @@ def write_training_step(path: Path, *, finished: bool = True) -> Hand:
             "post_backward": graph("post_grad", "backward", backward),
         }
 
-        def link(child: str, positions: list[int], parent: str, parents: list[int], how: str) -> None:
+        def link(
+            child: str, positions: list[int], parent: str, parents: list[int], how: str
+        ) -> None:
             pairs = zip(positions, parents, strict=True)
             writer.add_all(
                 model.Link(graphs[child].first_node + c, graphs[parent].first_node + p, how)  # type: ignore[arg-type]
@@ -130,7 +185,9 @@ def write_training_step(path: Path, *, finished: bool = True) -> Hand:
         link("post_forward", [1, 2, 3], "forward", [1, 2, 3], "identity")
         link("post_backward", [1, 2], "backward", [1, 2], "identity")
 
-        def artifact(kind: str, stage: str, direction: str, title: str, language: str, text: str) -> int:
+        def artifact(
+            kind: str, stage: str, direction: str, title: str, language: str, text: str
+        ) -> int:
             return writer.add(
                 model.Artifact(
                     0,
@@ -145,11 +202,19 @@ def write_training_step(path: Path, *, finished: bool = True) -> Hand:
                 )
             )
 
-        bytecode = artifact("bytecode_original", "dynamo", "", "", "bytecode", "7 LOAD_FAST x\n8 CALL\n")
-        writer.add_all([model.LineSource(bytecode, 1, file, 7), model.LineSource(bytecode, 2, file, 8)])
+        bytecode = artifact(
+            "bytecode_original", "dynamo", "", "", "bytecode", "7 LOAD_FAST x\n8 CALL\n"
+        )
+        writer.add_all(
+            [model.LineSource(bytecode, 1, file, 7), model.LineSource(bytecode, 2, file, 8)]
+        )
         output_code = artifact("output_code", "output_code", "forward", "", "python", OUTPUT_CODE)
         kernel_artifact = artifact("kernel", "kernel", "forward", "kernel", "cpp", KERNEL)
-        kernel = writer.add(model.Kernel(0, compilation, "forward", 1, "kernel", "cpp", kernel_artifact, output_code, 3))
+        kernel = writer.add(
+            model.Kernel(
+                0, compilation, "forward", 1, "kernel", "cpp", kernel_artifact, output_code, 3
+            )
+        )
         call = writer.add(model.KernelCall(0, kernel, 0, 10))
         post = graphs["post_forward"].first_node
         writer.add_all(
@@ -160,7 +225,17 @@ def write_training_step(path: Path, *, finished: bool = True) -> Hand:
         )
         for position, line, computed in ((0, 9, post + 1), (2, 11, post + 3)):
             writer.add(
-                model.Kernel(0, compilation, "forward", position, "extern_kernels.addmm", "extern", 0, output_code, line)
+                model.Kernel(
+                    0,
+                    compilation,
+                    "forward",
+                    position,
+                    "extern_kernels.addmm",
+                    "extern",
+                    0,
+                    output_code,
+                    line,
+                )
             )
             writer.add(model.LineNode(output_code, line, computed, "call_site"))
         writer.add(
@@ -195,10 +270,17 @@ def write_large(path: Path, node_count: int, *, nodes_a_line: int = 20) -> Hand:
         lines = node_count // nodes_a_line + 2
         source = "\n".join(f"    x = layer_{i}(x)" for i in range(lines)) + "\n"
         file = writer.add(model.SourceFile(0, "/p/big.py", writer.text(source), lines))
-        compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "Big.forward", "/p/big.py", 1, status="ok", duration_s=9.0))
+        compilation = writer.add(
+            model.Compilation(
+                0, "0/0", 0, 0, "Big.forward", "/p/big.py", 1, status="ok", duration_s=9.0
+            )
+        )
         with writer.transaction():
             stacks = [
-                writer.add_stack(model.Stack(0, (model.Frame("/p/big.py", i + 1, "forward"),)), {"/p/big.py": file})
+                writer.add_stack(
+                    model.Stack(0, (model.Frame("/p/big.py", i + 1, "forward"),)),
+                    {"/p/big.py": file},
+                )
                 for i in range(lines)
             ]
         nodes = [
@@ -217,10 +299,15 @@ def write_large(path: Path, node_count: int, *, nodes_a_line: int = 20) -> Hand:
             ("post_backward", "post_grad", "backward", "backward"),
         ]
         for name, stage, direction, parent in plan:
-            graphs[name] = writer.add_graph(model.Graph(0, compilation, stage, direction, call_count=node_count), nodes, edges)
+            graphs[name] = writer.add_graph(
+                model.Graph(0, compilation, stage, direction, call_count=node_count), nodes, edges
+            )
             if parent:
                 child_first, parent_first = graphs[name].first_node, graphs[parent].first_node
-                writer.add_all(model.Link(child_first + i, parent_first + i, "identity") for i in range(node_count))
+                writer.add_all(
+                    model.Link(child_first + i, parent_first + i, "identity")
+                    for i in range(node_count)
+                )
         kernel = artifact = output_code = 0
         for name, direction in (("post_forward", "forward"), ("post_backward", "backward")):
             text = "".join(f"    kernel_{i}(x)\n" for i in range(node_count // 10))
@@ -233,10 +320,29 @@ def write_large(path: Path, node_count: int, *, nodes_a_line: int = 20) -> Hand:
                     code = f"void kernel_{i}() {{\n" + "    tmp = x;\n" * 10 + "}\n"
                     artifact = writer.add(
                         model.Artifact(
-                            0, compilation, "kernel", "kernel", direction, f"kernel_{i}", "cpp", writer.text(code), 12
+                            0,
+                            compilation,
+                            "kernel",
+                            "kernel",
+                            direction,
+                            f"kernel_{i}",
+                            "cpp",
+                            writer.text(code),
+                            12,
                         )  # type: ignore[arg-type]
                     )
-                    kernel = writer.add(model.Kernel(0, compilation, direction, i, f"kernel_{i}", "cpp", artifact, output_code))  # type: ignore[arg-type]
+                    kernel = writer.add(
+                        model.Kernel(
+                            0,
+                            compilation,
+                            direction,
+                            i,
+                            f"kernel_{i}",
+                            "cpp",
+                            artifact,
+                            output_code,
+                        )
+                    )  # type: ignore[arg-type]
                     writer.add(model.KernelCall(0, kernel, 0, i + 1))
                     first = graphs[name].first_node + 10 * i
                     writer.add_all(

@@ -40,15 +40,21 @@ def here() -> list[Backend]:
 def test_the_list_is_torchs(here: list[Backend]) -> None:
     """Second source: a process of its own. In this one, other tests register backends of their own."""
     program = "import torch._dynamo as d; print(*d.list_backends(())); print(*d.list_backends())"
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
     every, stable = ended.stdout.splitlines()
     assert [one.name for one in here] == every.split()
     assert {one.name for one in here if not one.tags} == set(stable.split())
 
 
 def test_every_backend_of_torch_is_explained(here: list[Backend]) -> None:
-    assert [one.name for one in here if not one.does and not one.is_for_tests and one.package == "torch"] == []
-    assert DOES.keys() >= {one.name for one in here if one.package == "torch" and not one.is_for_tests}
+    assert [
+        one.name for one in here if not one.does and not one.is_for_tests and one.package == "torch"
+    ] == []
+    assert DOES.keys() >= {
+        one.name for one in here if one.package == "torch" and not one.is_for_tests
+    }
 
 
 BARE = """
@@ -75,13 +81,21 @@ ASKED = ["eager", "aot_eager", "ts", "cudagraphs", "tvm"]
 @pytest.fixture(scope="module")
 def usable() -> dict[str, bool]:
     """Whether a bare process can compile with each backend."""
-    ended = subprocess.run([sys.executable, "-c", BARE, *ASKED], capture_output=True, text=True, check=True, timeout=120)
+    ended = subprocess.run(
+        [sys.executable, "-c", BARE, *ASKED],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
     told: dict[str, bool] = json.loads(ended.stdout.splitlines()[-1])
     return told
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_what_is_said_to_be_usable_is_so_in_a_bare_process(here: list[Backend], usable: dict[str, bool], name: str) -> None:
+def test_what_is_said_to_be_usable_is_so_in_a_bare_process(
+    here: list[Backend], usable: dict[str, bool], name: str
+) -> None:
     (one,) = [one for one in here if one.name == name]
     assert usable[name] == (not one.missing)
 
@@ -97,7 +111,9 @@ def test_inductor_needs_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "C++ compiler" in inductor.missing
 
 
-def test_packages_register_theirs_whether_they_can_be_loaded_or_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_register_theirs_whether_they_can_be_loaded_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "my_works.py").write_text(PACKAGE)
     (tmp_path / "my_broken.py").write_text(BROKEN)
     info = tmp_path / "mine-1.5.dist-info"
@@ -105,8 +121,13 @@ def test_packages_register_theirs_whether_they_can_be_loaded_or_not(tmp_path: Pa
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.5\n")
     entries = "works = my_works:works\nbroken = my_broken:broken\nno_such = my_works:no_such\n"
     (info / "entry_points.txt").write_text(f"[torch_dynamo_backends]\n{entries}")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH", "")])))
-    found = {one.name: one for one in backends_of(sys.executable, ["works", "broken", "no_such"])[1]}
+    monkeypatch.setenv(
+        "PYTHONPATH",
+        os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH", "")])),
+    )
+    found = {
+        one.name: one for one in backends_of(sys.executable, ["works", "broken", "no_such"])[1]
+    }
     assert {one.package for one in found.values()} == {"mine 1.5"}
     assert found.keys() == {"works", "broken", "no_such"}
     assert found["works"].does == "Runs the graph, and is very good at it."

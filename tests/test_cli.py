@@ -35,7 +35,9 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("name", list(cli.COMMANDS))
-def test_every_command_has_help_and_the_two_functions(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_has_help_and_the_two_functions(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     module = importlib.import_module(cli.module_of(name))
     assert callable(module.run)
     module.add_arguments(ArgumentParser())
@@ -49,7 +51,11 @@ def test_every_command_has_help_and_the_two_functions(name: str, capsys: pytest.
 def test_what_may_be_left_out_of_a_command_line_was_not_given(name: str) -> None:
     parser = ArgumentParser()
     importlib.import_module(cli.module_of(name)).add_arguments(parser)
-    required = [action.dest for action in parser._actions if not action.option_strings and action.nargs not in ("?", "*")]
+    required = [
+        action.dest
+        for action in parser._actions
+        if not action.option_strings and action.nargs not in ("?", "*")
+    ]
     assert cli._given_options(parser, ["1"] * len(required)) == frozenset(required)
 
 
@@ -57,7 +63,9 @@ def test_a_module_with_a_run_function_is_a_command_or_a_helper_of_one() -> None:
     """A command that is not in the table could not be reached."""
     commands = Path(cli.__file__).parent / "commands"
     defining = {
-        path.stem for path in commands.rglob("*.py") if re.search(r"^def add_arguments\(", path.read_text(), re.MULTILINE)
+        path.stem
+        for path in commands.rglob("*.py")
+        if re.search(r"^def add_arguments\(", path.read_text(), re.MULTILINE)
     }
     assert defining == set(cli.COMMANDS)
 
@@ -108,9 +116,16 @@ def test_a_misspelt_command_is_told(
     assert "did you mean: fx-explorer report" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("word", "named"), [("breaks", "report TARGET"), ("breaks", "fix TARGET"), ("graphs", "graph TARGET")])
+@pytest.mark.parametrize(
+    ("word", "named"),
+    [("breaks", "report TARGET"), ("breaks", "fix TARGET"), ("graphs", "graph TARGET")],
+)
 def test_a_word_that_is_no_command_is_answered_with_the_one_that_shows_it(
-    word: str, named: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    word: str,
+    named: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert cli.main([word, "s.fxs"]) == 2
@@ -136,7 +151,9 @@ def test_only_a_word_that_can_have_been_meant_for_a_command_is_suggested(
     assert word == "tanks" or "ranks" not in told
 
 
-def test_a_file_called_nearly_like_a_command_is_a_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_called_nearly_like_a_command_is_a_target(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "reports").write_text("")
     assert chosen(monkeypatch, ["reports"]) == ("explore", ["reports"])
@@ -157,7 +174,10 @@ def test_a_file_called_nearly_like_a_command_is_a_target(tmp_path: Path, monkeyp
     ],
 )
 def test_an_error_is_a_message_and_an_exit_code(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: type[FxExplorerError], exit_code: int
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: type[FxExplorerError],
+    exit_code: int,
 ) -> None:
     def fail(name: str, words: list[str]) -> int:
         raise error("what happened\nwhat to do \x1b[31m")
@@ -196,9 +216,21 @@ def test_a_reader_that_left_is_no_error() -> None:
 
 def test_help_imports_no_command_and_nothing_heavy() -> None:
     program = "import sys; from fx_explorer import cli; cli.main(['--help']); print(*sys.modules, file=sys.stderr)"
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
     loaded = set(ended.stderr.split())
-    heavy = {"torch", "textual", "rich", "asyncio", "importlib.metadata", "sqlite3", "json", "dataclasses", "pygments"}
+    heavy = {
+        "torch",
+        "textual",
+        "rich",
+        "asyncio",
+        "importlib.metadata",
+        "sqlite3",
+        "json",
+        "dataclasses",
+        "pygments",
+    }
     assert not loaded & heavy
     assert [name for name in loaded if name.startswith("fx_explorer.commands")] == []
 
@@ -216,19 +248,27 @@ def test_output_the_terminal_cannot_show_is_escaped() -> None:
     assert b"no session file at n\\xf6.fxs" in ended.stderr
 
 
-def test_options_of_ours_may_stand_between_the_script_and_its_own_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_of_ours_may_stand_between_the_script_and_its_own_arguments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from fx_explorer.commands import run
 
     seen: list[object] = []
     monkeypatch.setattr(run, "run", lambda arguments: seen.append(arguments) or 0)
     assert cli.main(["run", "train.py", "-o", "s.fxs", "--", "--lr", "0.1", "--", "x"]) == 0
-    assert [(a.target, str(a.output), a.arguments) for a in seen] == [("train.py", "s.fxs", ["--lr", "0.1", "--", "x"])]
+    assert [(a.target, str(a.output), a.arguments) for a in seen] == [
+        ("train.py", "s.fxs", ["--lr", "0.1", "--", "x"])
+    ]
 
 
 @pytest.mark.parametrize("command", ["capture", "report", "run"])
-def test_a_file_whose_name_begins_with_a_dash_stands_after_two(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_whose_name_begins_with_a_dash_stands_after_two(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[Namespace] = []
-    monkeypatch.setattr(f"{cli.module_of(command)}.run", lambda arguments: seen.append(arguments) or 0)
+    monkeypatch.setattr(
+        f"{cli.module_of(command)}.run", lambda arguments: seen.append(arguments) or 0
+    )
     assert cli.main([command, "-o", "s.fxs", "--", "-x.py"]) == 0
     assert (seen[0].target, str(seen[0].output)) == ("-x.py", "s.fxs")
     if command == "run":
@@ -236,7 +276,9 @@ def test_a_file_whose_name_begins_with_a_dash_stands_after_two(command: str, mon
         assert (seen[1].target, seen[1].arguments) == ("-x.py", ["--lr", "0.1"])
 
 
-def test_arguments_for_a_script_are_refused_by_commands_that_run_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_arguments_for_a_script_are_refused_by_commands_that_run_none(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with pytest.raises(SystemExit):
         cli.main(["capture", "mlp.py", "--", "--steps"])
     assert "only fx-explorer run takes arguments" in capsys.readouterr().err

@@ -36,7 +36,11 @@ example_inputs = (torch.randn(4, 8),)
 @pytest.fixture(scope="module")
 def sessions(captured: Captured, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The same small program as it is, with another activation, and with a print in its middle."""
-    made = {"plain": ("sigmoid", "pass"), "tanh": ("tanh", "pass"), "printing": ("sigmoid", "print('here')")}
+    made = {
+        "plain": ("sigmoid", "pass"),
+        "tanh": ("tanh", "pass"),
+        "printing": ("sigmoid", "print('here')"),
+    }
     found = {}
     for name, (activation, between) in made.items():
         file = tmp_path_factory.mktemp(name) / "net.py"
@@ -51,7 +55,10 @@ def diff(*arguments: object) -> int:
 
 @pytest.mark.parametrize("pair", [("plain", "tanh"), ("plain", "printing")])
 def test_on_a_terminal_of_80_columns_every_line_fits(
-    sessions: dict[str, Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, pair: tuple[str, str]
+    sessions: dict[str, Path],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    pair: tuple[str, str],
 ) -> None:
     one, two = (sessions[name] for name in pair)
     assert diff(one, two) == 0
@@ -61,7 +68,9 @@ def test_on_a_terminal_of_80_columns_every_line_fits(
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines())) <= 80
     # After the first line, which has the names of the sessions, cut; kernels have their names cut, too.
-    figures, shown_figures = (text.split("\n", 1)[1].split("kernels, by what")[0].split() for text in (whole, shown))
+    figures, shown_figures = (
+        text.split("\n", 1)[1].split("kernels, by what")[0].split() for text in (whole, shown)
+    )
     assert shown_figures == figures
 
 
@@ -70,12 +79,19 @@ def test_a_comparison_that_was_cut_off_says_so(
 ) -> None:
     monkeypatch.setattr("fx_explorer.model.bounded_matching.MOST_STEPS", 1)
     assert diff(sessions["plain"], sessions["tanh"]) == 0
-    assert "changed lines; the comparison was cut off (after 50,000 lines or 20,000,000 steps)" in capsys.readouterr().out
+    assert (
+        "changed lines; the comparison was cut off (after 50,000 lines or 20,000,000 steps)"
+        in capsys.readouterr().out
+    )
     assert diff(sessions["plain"], sessions["tanh"], "--format", "json") == 0
-    assert True in [pair["comparison_was_cut"] for pair in json.loads(capsys.readouterr().out)["kernels"]]
+    assert True in [
+        pair["comparison_was_cut"] for pair in json.loads(capsys.readouterr().out)["kernels"]
+    ]
 
 
-def test_a_session_differs_from_itself_in_nothing(sessions: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_session_differs_from_itself_in_nothing(
+    sessions: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert diff(sessions["plain"], sessions["plain"]) == 0
     printed = capsys.readouterr().out
     assert "≠" not in printed
@@ -84,7 +100,9 @@ def test_a_session_differs_from_itself_in_nothing(sessions: dict[str, Path], cap
     assert counts["same"] == sum(counts.values()) > 0
 
 
-def test_only_the_kernel_of_the_changed_line_differs(sessions: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_the_kernel_of_the_changed_line_differs(
+    sessions: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert diff(sessions["plain"], sessions["tanh"], "--format", "json") == 0
     told = json.loads(capsys.readouterr().out)
     differing = [pair for pair in told["kernels"] if pair["difference"] == "code"]
@@ -110,12 +128,16 @@ def test_a_break_that_one_side_has_is_named_with_its_line(
 def test_two_backends_are_named_beside_what_only_one_of_them_makes(
     captured: Captured, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert diff(captured("mlp", train=False), captured("mlp", train=False, backend="aot_eager")) == 0
+    assert (
+        diff(captured("mlp", train=False), captured("mlp", train=False, backend="aot_eager")) == 0
+    )
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["backend", "inductor", "aot_eager", "≠"] in rows
 
 
-def test_the_code_of_one_kernel_is_shown_line_by_line(sessions: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_code_of_one_kernel_is_shown_line_by_line(
+    sessions: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     with SessionReader(sessions["plain"]) as one, SessionReader(sessions["tanh"]) as other:
         (pair,) = (pair for pair in kernel_pairs(one, other) if pair.difference == "code")
     assert pair.left is not None
@@ -142,7 +164,9 @@ def test_kernels_for_two_gpus_differ_by_device_and_each_tells_what_it_uses(
     for session, side in zip(sessions, ("left", "right"), strict=True):
         with SessionReader(session) as reader:
             registers = [row.registers for row in reader.rows(KernelBuild)]
-        assert [one[side]["registers"] for one in generated["configurations"] if one[side]] == registers
+        assert [
+            one[side]["registers"] for one in generated["configurations"] if one[side]
+        ] == registers
         assert min(registers) > 0
         assert "bound by memory" in generated[side]["estimate"]
 
@@ -153,14 +177,19 @@ def test_kernels_for_two_gpus_differ_by_device_and_each_tells_what_it_uses(
         (["{plain}"], "diff compares two"),
         (["{plain}", "--gpu", "a100", "--gpu", "h100"], "--gpu is for targets"),
         (["{plain}", "{tanh}", "--gpu", "a100", "--gpu", "h100"], "diff compares two"),
-        (["{plain}", "{tanh}", "--kernel", "nowhere"], "neither session has a kernel called 'nowhere'"),
+        (
+            ["{plain}", "{tanh}", "--kernel", "nowhere"],
+            "neither session has a kernel called 'nowhere'",
+        ),
         (["{plain}", "missing.fxs"], "no session file"),
     ],
 )
 def test_what_cannot_be_compared_is_said(
     sessions: dict[str, Path], capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
-    assert diff(*(word.format(**{name: str(path) for name, path in sessions.items()}) for word in arguments)) in (2, 5)
+    assert diff(
+        *(word.format(**{name: str(path) for name, path in sessions.items()}) for word in arguments)
+    ) in (2, 5)
     assert said in capsys.readouterr().err
 
 
@@ -169,10 +198,17 @@ def test_kernels_of_which_no_nodes_are_known_are_paired_by_name(tmp_path: Path) 
     for side, kernels in names.items():
         with SessionWriter(tmp_path / side) as writer:
             compilation = writer.add(Compilation(0, "0/0", 0, 0, "f", "f.py", 1))
-            writer.add_all(Kernel(0, compilation, "forward", i, name, "extern") for i, name in enumerate(kernels))
+            writer.add_all(
+                Kernel(0, compilation, "forward", i, name, "extern")
+                for i, name in enumerate(kernels)
+            )
     with SessionReader(tmp_path / "left") as left, SessionReader(tmp_path / "right") as right:
         pairs = kernel_pairs(left, right)
-    assert [(pair.left.kernel.name, pair.right.kernel.name) for pair in pairs if pair.left and pair.right] == [
+    assert [
+        (pair.left.kernel.name, pair.right.kernel.name)
+        for pair in pairs
+        if pair.left and pair.right
+    ] == [
         ("sum", "sum"),
         ("mean", "mean"),
     ]

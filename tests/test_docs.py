@@ -12,13 +12,17 @@ import pytest
 from fx_explorer.cli import COMMANDS
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.md")])
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.md")]
+)
 
 
 def fx_explorer(*arguments: str) -> str:
     """What ``fx-explorer ARGUMENTS`` prints."""
     command = [sys.executable, "-m", "fx_explorer", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    ).stdout
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -31,7 +35,11 @@ def test_links_between_pages_lead_to_files(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_and_samples_named_in_a_page_exist(page: Path) -> None:
     text = page.read_text()
-    assert [sample for sample in re.findall(r"sample_models/\w+\.py", text) if not (ROOT / sample).is_file()] == []
+    assert [
+        sample
+        for sample in re.findall(r"sample_models/\w+\.py", text)
+        if not (ROOT / sample).is_file()
+    ] == []
     modules = re.findall(r"python -m (benchmarks\.\w+)", text)
     assert [name for name in modules if not (ROOT / f"{name.replace('.', '/')}.py").is_file()] == []
     first_words = re.findall(r"(?:^ {4}|`)fx-explorer ([a-z]+)\b(?![./:])", text, re.MULTILINE)
@@ -44,17 +52,25 @@ def test_files_of_ours_named_in_a_page_exist(page: Path) -> None:
         r"`((?:fx_explorer|tui|session|analysis|capture|worker|client|tests|benchmarks|docs)/[\w/]*(?:\.py)?)`",
         page.read_text(),
     )
-    assert [name for name in named if not (ROOT / name).exists() and not (ROOT / "fx_explorer" / name).exists()] == []
+    assert [
+        name
+        for name in named
+        if not (ROOT / name).exists() and not (ROOT / "fx_explorer" / name).exists()
+    ] == []
 
 
 def test_every_command_is_in_the_readme() -> None:
     readme = (ROOT / "README.md").read_text()
-    assert [name for name in COMMANDS if name != "explore" and f"fx-explorer {name}" not in readme] == []
+    assert [
+        name for name in COMMANDS if name != "explore" and f"fx-explorer {name}" not in readme
+    ] == []
 
 
 def test_the_key_table_is_up_to_date(tmp_path: Path) -> None:
     written = tmp_path / "keys.md"
-    subprocess.run([sys.executable, "docs/write_keys.py", str(written)], cwd=ROOT, timeout=60, check=True)
+    subprocess.run(
+        [sys.executable, "docs/write_keys.py", str(written)], cwd=ROOT, timeout=60, check=True
+    )
     assert (ROOT / "docs" / "keys.md").read_text() == written.read_text(), "run: make docs"
 
 
@@ -65,10 +81,15 @@ def test_every_option_named_in_the_docs_exists(command: str) -> None:
         option
         for page in (ROOT / "docs").glob("*.md")
         for line in re.findall(rf"fx-explorer {command} .*", page.read_text())
-        for option in re.findall(r"(?<= )--[a-z][a-z-]+", line.partition(" -- ")[0].partition("|")[0])
+        for option in re.findall(
+            r"(?<= )--[a-z][a-z-]+", line.partition(" -- ")[0].partition("|")[0]
+        )
     }
     assert {option for option in named if option not in shown} == set()
 
 
 def test_the_readme_names_exactly_two_set_up_commands() -> None:
-    assert re.findall(r"^ +(make \w+)", (ROOT / "README.md").read_text(), re.MULTILINE) == ["make demo", "make test"]
+    assert re.findall(r"^ +(make \w+)", (ROOT / "README.md").read_text(), re.MULTILINE) == [
+        "make demo",
+        "make test",
+    ]

@@ -56,7 +56,13 @@ def test_this_interpreter_is_asked_and_fit() -> None:
 
 @pytest.mark.parametrize(
     ("version", "state"),
-    [("2.10.1", "problem"), ("2.11.0", "ok"), ("2.13.0+cu130", "ok"), ("2.15.0.dev20260101", "ok"), ("2.16.0", "warning")],
+    [
+        ("2.10.1", "problem"),
+        ("2.11.0", "ok"),
+        ("2.13.0+cu130", "ok"),
+        ("2.15.0.dev20260101", "ok"),
+        ("2.16.0", "warning"),
+    ],
 )
 def test_torch_must_be_in_the_supported_range(version: str, state: str) -> None:
     assert checks(torch=version)["torch"].state == state
@@ -66,7 +72,9 @@ def test_torch_must_be_in_the_supported_range(version: str, state: str) -> None:
 def test_a_torch_that_does_not_import_is_told_with_the_command_that_installs_it() -> None:
     found = dict(GOOD)
     del found["torch"]
-    (_, torch) = judge_torch("/my env/python", {**found, "error": "ModuleNotFoundError: No module named 'torch'"})
+    (_, torch) = judge_torch(
+        "/my env/python", {**found, "error": "ModuleNotFoundError: No module named 'torch'"}
+    )
     assert torch.state == "problem"
     assert "'/my env/python' -m pip install torch" in torch.advice
 
@@ -84,9 +92,16 @@ def test_the_build_and_the_gpu_are_named() -> None:
 
 @pytest.mark.parametrize(
     ("script", "said"),
-    [("exit 3", "ended with status 3"), ("echo hello", "no answer"), ("echo oh no >&2; exit 1", "oh no"), ("kill -9 $$", "-9")],
+    [
+        ("exit 3", "ended with status 3"),
+        ("echo hello", "no answer"),
+        ("echo oh no >&2; exit 1", "oh no"),
+        ("kill -9 $$", "-9"),
+    ],
 )
-def test_an_interpreter_that_does_not_answer_is_told(tmp_path: Path, script: str, said: str) -> None:
+def test_an_interpreter_that_does_not_answer_is_told(
+    tmp_path: Path, script: str, said: str
+) -> None:
     found = probe(fake_python(tmp_path / "python", script))
     assert isinstance(found, str)
     assert said in found
@@ -142,7 +157,9 @@ def test_tmux_needs_a_setting_to_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "set-clipboard" in machine(TMUX="x")["clipboard"].advice
     monkeypatch.setattr(doctor_checks, "native_tool", lambda environ: ("xclip",))
     assert machine()["clipboard"].found == "through xclip"
-    assert "OSC 52" in machine(SSH_TTY="/dev/pts/1")["clipboard"].found, "the clipboard of the remote machine is of no use"
+    assert "OSC 52" in machine(SSH_TTY="/dev/pts/1")["clipboard"].found, (
+        "the clipboard of the remote machine is of no use"
+    )
 
 
 def test_an_editor_that_is_not_there_is_worth_a_look() -> None:
@@ -151,7 +168,9 @@ def test_an_editor_that_is_not_there_is_worth_a_look() -> None:
 
 
 def test_a_line_has_sign_word_and_advice() -> None:
-    lines = line_of(DoctorCheck("torch", "problem", "cannot be \x1b[31mimported", "Install it.")).splitlines()
+    lines = line_of(
+        DoctorCheck("torch", "problem", "cannot be \x1b[31mimported", "Install it.")
+    ).splitlines()
     assert lines[0].split() == ["✗", "torch", "problem", "cannot", "be", "␛[31mimported"]
     assert lines[1].strip() == "→ Install it."
 

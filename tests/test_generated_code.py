@@ -43,7 +43,11 @@ def quick_compiler(tmp_path_factory: pytest.TempPathFactory) -> Path:
     real = shutil.which("g++") or shutil.which("clang++")
     assert real, "Inductor needs a C++ compiler"
     folder = tmp_path_factory.mktemp("compiler")
-    source, library, compiler = folder / "kernel.cpp", folder / "kernel.so", folder / Path(real).name
+    source, library, compiler = (
+        folder / "kernel.cpp",
+        folder / "kernel.so",
+        folder / Path(real).name,
+    )
     source.write_text(KERNEL_THAT_DOES_NOTHING)
     flags = ["-shared", "-fPIC", f"-I{sysconfig.get_paths()['include']}"]
     if sys.platform == "darwin":
@@ -56,13 +60,21 @@ def quick_compiler(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("model", CHEAP_MODELS)
 def test_the_code_of_a_bare_compile_is_the_code_in_the_session(
-    model: str, captured_model: Callable[..., Path], tmp_path: Path, quick_compiler: Path, monkeypatch: pytest.MonkeyPatch
+    model: str,
+    captured_model: Callable[..., Path],
+    tmp_path: Path,
+    quick_compiler: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("CXX", str(quick_compiler))
     monkeypatch.setenv("TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS", "0")
-    monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "1")  # or it starts processes to build kernels in
+    monkeypatch.setenv(
+        "TORCHINDUCTOR_COMPILE_THREADS", "1"
+    )  # or it starts processes to build kernels in
     cold_compile(model, "bare", tmp_path)
-    bare = written_code(tmp_path / "inductor")  # Inductor's own files, written with nothing of ours in the process
+    bare = written_code(
+        tmp_path / "inductor"
+    )  # Inductor's own files, written with nothing of ours in the process
     assert len(bare) == 2, "a forward and a backward"
     assert difference(bare, recorded_code(captured_model(model))) == ""
 

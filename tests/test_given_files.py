@@ -60,7 +60,9 @@ def contents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
         "other database": (folder / "other.db").read_bytes(),
         "program": program,
         "cut program": program[:-200],
-        "package": of_zip({"m/archive_format": "pt2", "m/data/aotinductor/model/a.wrapper.cpp": "int main() {}\n"}),
+        "package": of_zip(
+            {"m/archive_format": "pt2", "m/data/aotinductor/model/a.wrapper.cpp": "int main() {}\n"}
+        ),
         "checkpoint": (folder / "w.pt").read_bytes(),
         "zip": of_zip({"readme.txt": "hello"}),
         "empty": b"",
@@ -74,7 +76,10 @@ Told = Callable[[str, str], tuple[int, str]]
 
 @pytest.fixture
 def told(
-    tmp_path: Path, contents: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    contents: dict[str, bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> Told:
     """Runs a command on a file of a kind under a name; gives the exit code and all that was printed."""
 
@@ -101,7 +106,9 @@ def placed(name: str, content: bytes) -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_session_is_opened_whatever_it_is_called(name: str, contents: dict[str, bytes], told: Told) -> None:
+def test_a_session_is_opened_whatever_it_is_called(
+    name: str, contents: dict[str, bytes], told: Told
+) -> None:
     """The second source is the same session under its own name."""
     placed("s.fxs", contents["session"])
     placed(name, contents["session"])
@@ -115,7 +122,9 @@ def test_a_session_is_opened_whatever_it_is_called(name: str, contents: dict[str
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_exported_program_is_asked_about_whatever_it_is_called(name: str, contents: dict[str, bytes], told: Told) -> None:
+def test_an_exported_program_is_asked_about_whatever_it_is_called(
+    name: str, contents: dict[str, bytes], told: Told
+) -> None:
     placed(name, contents["program"])
     for command in COMMANDS:
         code, words = told(command, name)
@@ -125,7 +134,9 @@ def test_an_exported_program_is_asked_about_whatever_it_is_called(name: str, con
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_package_is_shown_whatever_it_is_called(name: str, contents: dict[str, bytes], told: Told) -> None:
+def test_a_package_is_shown_whatever_it_is_called(
+    name: str, contents: dict[str, bytes], told: Told
+) -> None:
     placed(name, contents["package"])
     for command in COMMANDS:
         code, words = told(command, name)
@@ -154,7 +165,9 @@ BROKEN = ("cut session", "other database", "cut program")
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", UNREADABLE)
-def test_what_is_none_of_them_is_named_in_one_sentence(kind: str, name: str, contents: dict[str, bytes], told: Told) -> None:
+def test_what_is_none_of_them_is_named_in_one_sentence(
+    kind: str, name: str, contents: dict[str, bytes], told: Told
+) -> None:
     """Exit code 5 where the file is broken, or is not what it is called; 2 where it is only no target."""
     if name == "x.py" and kind in ("empty", "text"):
         pytest.skip("this is Python")
@@ -163,7 +176,10 @@ def test_what_is_none_of_them_is_named_in_one_sentence(kind: str, name: str, con
     for command in COMMANDS:
         code, words = told(command, name)
         is_script_wanted = command == "run" and not name.endswith(".fxs")
-        assert code == (5 if kind in BROKEN or (is_called_ours and not is_script_wanted) else 2), (command, words)
+        assert code == (5 if kind in BROKEN or (is_called_ours and not is_script_wanted) else 2), (
+            command,
+            words,
+        )
         assert words.count("\n") == 1, words
         assert UNREADABLE[kind] in words
         assert name in words
@@ -174,11 +190,16 @@ def test_a_directory_called_so_is_named(name: str, told: Told) -> None:
     Path(name).mkdir()
     for command in COMMANDS:
         code, words = told(command, name)
-        assert (code, words.count("\n")) == (2 if command == "run" and name == "x.pt2" else 5, 1), (command, words)
+        assert (code, words.count("\n")) == (2 if command == "run" and name == "x.pt2" else 5, 1), (
+            command,
+            words,
+        )
         assert "a directory" in words
 
 
-def test_diff_takes_them_under_any_name(contents: dict[str, bytes], told: Told, capsys: pytest.CaptureFixture[str]) -> None:
+def test_diff_takes_them_under_any_name(
+    contents: dict[str, bytes], told: Told, capsys: pytest.CaptureFixture[str]
+) -> None:
     placed("a.bin", contents["session"])
     placed("b.zip", contents["package"])
     assert main(["diff", "a.bin", "b.zip"]) == 0
@@ -191,7 +212,9 @@ def test_diff_takes_them_under_any_name(contents: dict[str, bytes], told: Told, 
     assert "d.bin is an ExportedProgram" in capsys.readouterr().err
 
 
-def test_naming_an_object_does_not_get_around_the_question(contents: dict[str, bytes], told: Told) -> None:
+def test_naming_an_object_does_not_get_around_the_question(
+    contents: dict[str, bytes], told: Told
+) -> None:
     placed("x.pt2", contents["program"])
     for command in ("report", "capture"):
         code, words = told(command, "x.pt2:model")
@@ -199,7 +222,9 @@ def test_naming_an_object_does_not_get_around_the_question(contents: dict[str, b
         assert "offers no model: leave out :model" in words
 
 
-def test_a_package_is_not_written_over(contents: dict[str, bytes], told: Told, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_package_is_not_written_over(
+    contents: dict[str, bytes], told: Told, capsys: pytest.CaptureFixture[str]
+) -> None:
     placed("x.fxs", contents["package"])
     for command in (["capture", "x.fxs", "--force"], ["report", "x.fxs", "-o", "x.fxs", "--force"]):
         assert main(command) == 2
@@ -217,4 +242,6 @@ def test_an_exported_program_is_captured_whatever_it_is_called(
     assert main(["capture", name, "--trust", "-o", "out.fxs", "--backend", "eager"]) == 0
     with SessionReader("out.fxs") as reader:
         (graph,) = reader.rows(model.Graph, stage="dynamo", parent=0)
-        assert [node.target for node in reader.nodes(graph) if node.op == "call_function"] == ["aten.relu.default"]
+        assert [node.target for node in reader.nodes(graph) if node.op == "call_function"] == [
+            "aten.relu.default"
+        ]

@@ -35,7 +35,10 @@ def test_the_help_of_a_command_says_what_it_does_then_examples_then_usage(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = help_of(name, capsys)
-    places = [text.index(part) for part in (cli.COMMANDS[name][1:20], "examples:\n", "usage: fx-explorer", "--help")]
+    places = [
+        text.index(part)
+        for part in (cli.COMMANDS[name][1:20], "examples:\n", "usage: fx-explorer", "--help")
+    ]
     assert places == sorted(places)
     usage = re.search(r"^usage: .*(?:\n .*)*", text, re.MULTILINE)
     assert usage is not None
@@ -43,8 +46,14 @@ def test_the_help_of_a_command_says_what_it_does_then_examples_then_usage(
 
 
 @pytest.mark.parametrize("name", ["", *cli.COMMANDS])
-def test_the_help_fits_a_terminal_of_80_columns_and_loses_no_word(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    parser = HelpParser("fx-explorer", formatter_class=argparse.RawDescriptionHelpFormatter, description="One two three.")
+def test_the_help_fits_a_terminal_of_80_columns_and_loses_no_word(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parser = HelpParser(
+        "fx-explorer",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="One two three.",
+    )
     if name:
         importlib.import_module(cli.module_of(name)).add_arguments(parser)
     else:
@@ -92,7 +101,11 @@ def test_every_command_is_listed_under_what_it_is_for() -> None:
 def test_headings_are_bold_on_a_terminal_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    parser = HelpParser("x", epilog="examples:\n  x 1    first\n", formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = HelpParser(
+        "x",
+        epilog="examples:\n  x 1    first\n",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     for out, bold in ((Terminal(), True), (io.StringIO(), False)):
         parser.print_help(out)
         assert ("\x1b[1mexamples:\x1b[0m" in out.getvalue()) is bold
@@ -111,13 +124,18 @@ ROWS = [("a", "first.id", "One two three four five six seven."), ("ctrl+p", "id"
 
 def test_a_program_reads_one_line_a_row() -> None:
     lines = Columns(ROWS, None).lines(ROWS)
-    assert lines == ["  a       first.id  One two three four five six seven.", "  ctrl+p  id        Eight."]
+    assert lines == [
+        "  a       first.id  One two three four five six seven.",
+        "  ctrl+p  id        Eight.",
+    ]
 
 
 @pytest.mark.parametrize("width", [20, 30, 50, 60])
 def test_on_a_terminal_the_last_column_goes_on_under_itself(width: int) -> None:
     lines = Columns(ROWS, width).lines(ROWS)
-    assert " ".join(" ".join(lines).split()) == " ".join(" ".join(" ".join(row) for row in ROWS).split())
+    assert " ".join(" ".join(lines).split()) == " ".join(
+        " ".join(" ".join(row) for row in ROWS).split()
+    )
     if width == 50:
         assert max(map(len, lines)) <= width
         assert lines[1].startswith(" " * 20)
@@ -150,7 +168,9 @@ def test_fitting_loses_no_word_and_leaves_alone_what_a_program_reads(width: int 
 
 
 def test_what_begins_too_far_to_the_right_goes_below() -> None:
-    assert fitted("  a command that is long      and what it does with everything", 40).splitlines() == [
+    assert fitted(
+        "  a command that is long      and what it does with everything", 40
+    ).splitlines() == [
         "  a command that is long",
         "      and what it does with everything",
     ]

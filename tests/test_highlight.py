@@ -56,15 +56,25 @@ def pygments_characters(text: str, lexer: object) -> list[object]:
 
 
 @pytest.mark.parametrize("module", [ast, dis, typing, io, shlex, tokenize, highlight, errors])
-def test_strings_comments_and_keywords_of_real_python_files_are_those_pygments_sees(module: object) -> None:
+def test_strings_comments_and_keywords_of_real_python_files_are_those_pygments_sees(
+    module: object,
+) -> None:
     with open(module.__file__, encoding="utf-8") as file:  # type: ignore[attr-defined]
         text = file.read()
     ours = characters(text, "python")
     theirs = pygments_characters(text, PythonLexer(stripnl=False, ensurenl=False))
     assert len(ours) == len(theirs)
-    names = {"string": PygmentsToken.Literal.String, "comment": PygmentsToken.Comment, "keyword": PygmentsToken.Keyword}
+    names = {
+        "string": PygmentsToken.Literal.String,
+        "comment": PygmentsToken.Comment,
+        "keyword": PygmentsToken.Keyword,
+    }
     for kind, token in names.items():
-        wrong = sum((a == kind) != (b in token) for a, b in zip(ours, theirs, strict=True) if a != "constant")
+        wrong = sum(
+            (a == kind) != (b in token)
+            for a, b in zip(ours, theirs, strict=True)
+            if a != "constant"
+        )
         # Pygments marks soft keywords, prefixes and interpolations of strings apart; nothing else may differ.
         assert wrong <= 0.015 * len(ours), (kind, wrong, len(ours))
 
@@ -73,16 +83,22 @@ def test_strings_comments_and_types_of_generated_cpp_are_those_pygments_sees() -
     text = kernel_code("cpp_fused_add_0", 20) + "// done\n/* over\n two lines */ int x = 0x10;\n"
     ours = characters(text, "cpp")
     theirs = pygments_characters(text, CppLexer(stripnl=False, ensurenl=False))
-    for kind, token in {"string": PygmentsToken.Literal.String, "comment": PygmentsToken.Comment}.items():
+    for kind, token in {
+        "string": PygmentsToken.Literal.String,
+        "comment": PygmentsToken.Comment,
+    }.items():
         assert [a == kind for a in ours] == [b in token for b in theirs]
 
 
 @pytest.mark.parametrize("language", lexing.LANGUAGES)
 def test_no_character_is_lost_or_added(language: str) -> None:
     text = (
-        INDUCTOR_OUTPUT + '\n\nx = \'open\n{"a": [1, 2.5e-3]}\n  12  LOAD_FAST  0 (x)\n漢字 = \'ｗｉｄｅ\'\n"""never closed\n'
+        INDUCTOR_OUTPUT
+        + '\n\nx = \'open\n{"a": [1, 2.5e-3]}\n  12  LOAD_FAST  0 (x)\n漢字 = \'ｗｉｄｅ\'\n"""never closed\n'
     )
-    assert "\n".join("".join(t for t, _ in line) for line in lines(text, language)) == text.removesuffix("\n")
+    assert "\n".join(
+        "".join(t for t, _ in line) for line in lines(text, language)
+    ) == text.removesuffix("\n")
 
 
 def test_the_inside_of_a_kernel_in_output_code_is_coloured_as_code() -> None:
@@ -115,8 +131,14 @@ def test_bytecode_shows_offsets_opnames_and_arguments() -> None:
     out = io.StringIO()
     dis.dis(compile("for i in x:\n    f(i)\n", "t", "exec"), file=out)
     shown = kinds_of(out.getvalue(), "bytecode")
-    opnames = {i.opname for i in dis.get_instructions(compile("for i in x:\n    f(i)\n", "t", "exec")) if i.opname != "CACHE"}
-    coloured = {text for line in shown for text, kind in line if kind in {"function", "keyword", "builtin"}}
+    opnames = {
+        i.opname
+        for i in dis.get_instructions(compile("for i in x:\n    f(i)\n", "t", "exec"))
+        if i.opname != "CACHE"
+    }
+    coloured = {
+        text for line in shown for text, kind in line if kind in {"function", "keyword", "builtin"}
+    }
     assert opnames <= coloured | {"NOP"}
     assert any(kind == "offset" for line in shown for _, kind in line)
     assert ("(x)", "string") in [(text.strip(), kind) for line in shown for text, kind in line]
@@ -129,7 +151,12 @@ def test_a_bytecode_listing_shows_arrows_source_lines_and_names_that_dynamo_made
         " 4     LOAD_CONST      'no # comment'\n",
         "bytecode",
     )
-    assert jump == [(" 46", "offset"), ("│╭┼─", "label"), ("POP_JUMP_IF_FALSE", "keyword"), ("to 50", "label")]
+    assert jump == [
+        (" 46", "offset"),
+        ("│╭┼─", "label"),
+        ("POP_JUMP_IF_FALSE", "keyword"),
+        ("to 50", "label"),
+    ]
     assert source == [("││", "label"), ("# 31  continue", "comment")]
     assert ("__compiled_fn_2", "variable") in call
     assert call[-1] == ("# the compiled graph [0/0]", "comment")
@@ -144,7 +171,9 @@ def test_json_keys_differ_from_strings() -> None:
 
 
 def test_inductor_ir_shows_buffers_and_code() -> None:
-    shown = kinds_of("op0: SchedulerNode(ComputedBuffer)\nop0.writes = [MemoryDep('buf0', c0, {c0: 64})]", "ir")
+    shown = kinds_of(
+        "op0: SchedulerNode(ComputedBuffer)\nop0.writes = [MemoryDep('buf0', c0, {c0: 64})]", "ir"
+    )
     assert shown[0][0] == ("op0", "label")
     assert ("'buf0'", "string") in shown[1]
 
@@ -160,7 +189,9 @@ def test_an_unknown_language_is_plain_text() -> None:
     assert list(lines("return 1", "cobol")) == [[("return 1", "text")]]
 
 
-@pytest.mark.parametrize(("text", "count"), [("", 0), ("a", 1), ("a\n", 1), ("\n", 1), ("a\n\n", 2), ("a\r\nb", 2)])
+@pytest.mark.parametrize(
+    ("text", "count"), [("", 0), ("a", 1), ("a\n", 1), ("\n", 1), ("a\n\n", 2), ("a\r\nb", 2)]
+)
 def test_line_count_is_what_an_editor_shows(text: str, count: int) -> None:
     assert len(lines(text, "python")) == count
 
@@ -173,7 +204,12 @@ def test_text_that_comes_later_is_appended() -> None:
     text = lines("x = '''a\n", "python")
     text.append("b\n")
     text.append("'''\nreturn")
-    assert [["".join(t for t, _ in line)] for line in text] == [["x = '''a"], ["b"], ["'''"], ["return"]]
+    assert [["".join(t for t, _ in line)] for line in text] == [
+        ["x = '''a"],
+        ["b"],
+        ["'''"],
+        ["return"],
+    ]
     assert text[1] == [("b", "string")]
     assert text[3] == [("return", "keyword")]
 

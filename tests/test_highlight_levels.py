@@ -22,7 +22,11 @@ def characters(text: str, language: str) -> list[str]:
 
 
 def tokens(name: str, level: str) -> list[tuple[str, str]]:
-    return [(text.strip(), kind) for line in lines(sample(name).levels[level], level) for text, kind in line]  # type: ignore[index]
+    return [
+        (text.strip(), kind)
+        for line in lines(sample(name).levels[level], level)
+        for text, kind in line
+    ]  # type: ignore[index]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -33,7 +37,11 @@ def test_comments_strings_and_numbers_are_those_pygments_sees(name: str) -> None
         lexed = lex(text, get_lexer_by_name(lexer, stripnl=False, ensurenl=False))
         theirs = [token for token, piece in lexed for c in piece if c != "\n"]
         assert len(ours) == len(theirs)
-        kinds = {"comment": PygmentsToken.Comment, "string": PygmentsToken.String, "number": PygmentsToken.Number}
+        kinds = {
+            "comment": PygmentsToken.Comment,
+            "string": PygmentsToken.String,
+            "number": PygmentsToken.Number,
+        }
         for kind, token in kinds.items():
             wrong = sum((a == kind) != (b in token) for a, b in zip(ours, theirs, strict=True))
             # Quotes in the comments of LLVM IR, and hexadecimal floats of PTX, are not the same to both.

@@ -14,18 +14,25 @@ HEAVY = ["torch", "triton", "numpy", "textual"]
 def heavy_modules_after(statement: str) -> set[str]:
     """Which of HEAVY a fresh interpreter has loaded after ``statement``."""
     program = f"import sys, json\n{statement}\njson.dump([m for m in {HEAVY!r} if m in sys.modules], sys.stderr)"
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
     return set(json.loads(ended.stderr.splitlines()[-1]))
 
 
-@pytest.mark.parametrize("module", ["fx_explorer", "fx_explorer.cli", "fx_explorer.report", "fx_explorer.analysis"])
+@pytest.mark.parametrize(
+    "module", ["fx_explorer", "fx_explorer.cli", "fx_explorer.report", "fx_explorer.analysis"]
+)
 def test_headless_modules_load_neither_torch_nor_textual(module: str) -> None:
     assert heavy_modules_after(f"import {module}") == set()
 
 
 @pytest.mark.parametrize(
     "package",
-    [f"fx_explorer.{name}" for name in ("analysis", "client", "command_line", "commands", "fixing", "report", "tui")],
+    [
+        f"fx_explorer.{name}"
+        for name in ("analysis", "client", "command_line", "commands", "fixing", "report", "tui")
+    ],
 )
 def test_no_module_of_this_package_loads_torch(package: str) -> None:
     walk = (
@@ -37,11 +44,15 @@ def test_no_module_of_this_package_loads_torch(package: str) -> None:
 
 
 def test_help_loads_neither_torch_nor_textual() -> None:
-    call = "from fx_explorer import cli\ntry:\n    cli.main(['--help'])\nexcept SystemExit:\n    pass"
+    call = (
+        "from fx_explorer import cli\ntry:\n    cli.main(['--help'])\nexcept SystemExit:\n    pass"
+    )
     assert heavy_modules_after(call) == set()
 
 
-def test_what_prepares_a_trial_does_not_load_the_compiler_which_a_virtual_gpu_must_precede() -> None:
+def test_what_prepares_a_trial_does_not_load_the_compiler_which_a_virtual_gpu_must_precede() -> (
+    None
+):
     modules = "torch._dynamo.device_interface"
     program = (
         "import sys, torch, fx_explorer.worker.verify.built, fx_explorer.worker.verify.verifying\n"

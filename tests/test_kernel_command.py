@@ -27,7 +27,8 @@ from tests.sessions import write_training_step
 ROOT = Path(__file__).parents[1]
 
 needs_gpu_tools = pytest.mark.skipif(
-    importlib.util.find_spec("triton") is None or shutil.which("g++") is None, reason="triton or a C++ compiler is not there"
+    importlib.util.find_spec("triton") is None or shutil.which("g++") is None,
+    reason="triton or a C++ compiler is not there",
 )
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -36,11 +37,23 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """``run(word, …)``: fx-explorer with a cache of its own."""
-    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache")), "PYTHONPATH": str(ROOT)}
+    environment = {
+        **os.environ,
+        "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache")),
+        "PYTHONPATH": str(ROOT),
+    }
 
     def fx_explorer(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "fx_explorer", *words]
-        return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+        return subprocess.run(
+            command,
+            env=environment,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
 
     return fx_explorer
 
@@ -63,7 +76,9 @@ def test_a_kernel_of_a_captured_model_goes_down_to_sass(run: Run, session: Path)
     assert shown.returncode == 0, shown.stderr
     assert f".text.{names[0]}" in shown.stdout
     assert "EXIT" in shown.stdout
-    assert run("kernel", str(session), names[0], "--level", "triton").stdout.startswith("import triton")
+    assert run("kernel", str(session), names[0], "--level", "triton").stdout.startswith(
+        "import triton"
+    )
 
 
 @needs_gpu_tools
@@ -71,12 +86,18 @@ def test_the_report_has_every_configuration_and_keeps_its_contract(run: Run, ses
     done = run("report", str(session), "--kernels", "all")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
-    jsonschema.Draft202012Validator(json.loads((ROOT / "docs" / "report-schema.json").read_text())).validate(report)
-    kernels = [kernel for compilation in report["compilations"] for kernel in compilation["kernels"]]
+    jsonschema.Draft202012Validator(
+        json.loads((ROOT / "docs" / "report-schema.json").read_text())
+    ).validate(report)
+    kernels = [
+        kernel for compilation in report["compilations"] for kernel in compilation["kernels"]
+    ]
     triton = [kernel for kernel in kernels if kernel["language"] == "triton"]
     assert triton
     for kernel in triton:
-        assert all(config["registers"] > 0 and config["ptx_lines"] > 0 for config in kernel["configs"])
+        assert all(
+            config["registers"] > 0 and config["ptx_lines"] > 0 for config in kernel["configs"]
+        )
         assert kernel["estimate"]["seconds"] == pytest.approx(kernel["estimate"]["bytes"] / 3.35e12)
     libraries = [kernel for kernel in kernels if kernel["language"] == "extern"]
     assert all(kernel["configs"] == [] and kernel["estimate"]["flops"] > 0 for kernel in libraries)
@@ -103,7 +124,9 @@ def test_a_configuration_that_is_not_there_is_refused(run: Run, session: Path) -
     assert "there is no 99" in done.stderr
 
 
-def test_a_session_without_a_gpu_and_a_name_that_is_not_there_are_refused(run: Run, tmp_path: Path) -> None:
+def test_a_session_without_a_gpu_and_a_name_that_is_not_there_are_refused(
+    run: Run, tmp_path: Path
+) -> None:
     without = run("kernel", str(write_training_step(tmp_path / "cpu.fxs").path), "kernel")
     assert without.returncode == 2
     assert NO_GPU in without.stderr
@@ -120,7 +143,9 @@ def test_the_table_says_what_bounds_a_kernel_and_what_limits_it(tmp_path: Path) 
         assert gpu is not None
         kernels = reader.rows(Kernel)
         text = kernel_text(reader, kernels[0], gpu)
-        assert "bound by memory on NVIDIA H100 SXM 80 GB; at least 0.15 µs (estimate, not run)" in text
+        assert (
+            "bound by memory on NVIDIA H100 SXM 80 GB; at least 0.15 µs (estimate, not run)" in text
+        )
         assert re.search(r"^ +0 +30 +0 +32 +100 % +warps, registers +", text, re.MULTILINE)
         assert "options: XBLOCK 1, num_warps 8, num_stages 1" in text
         assert PICK not in text
@@ -138,7 +163,9 @@ def test_passes_as_text() -> None:
     assert "what it left is not printed" in pass_text(found[-1])
 
 
-def test_in_a_width_names_keep_both_ends_and_the_table_says_what_is_left_out(tmp_path: Path) -> None:
+def test_in_a_width_names_keep_both_ends_and_the_table_says_what_is_left_out(
+    tmp_path: Path,
+) -> None:
     written = write_kernel(tmp_path / "s.fxs", sample("h100_softmax"))
     with SessionReader(written.path) as reader:
         gpu = session_gpu(reader)

@@ -56,23 +56,41 @@ def test_the_target_is_never_written_over_whatever_it_is_called(
     (tmp_path / "hard.fxs").hardlink_to(target)
     (tmp_path / "link").symlink_to(tmp_path)
     monkeypatch.chdir(tmp_path)
-    for command in (["capture", "t.py:f"], ["run", "t.py"], ["check", "t.py", "--max-recompiles", "0"], ["report", "t.py"]):
+    for command in (
+        ["capture", "t.py:f"],
+        ["run", "t.py"],
+        ["check", "t.py", "--max-recompiles", "0"],
+        ["report", "t.py"],
+    ):
         said = messages(*command, "-o", name, "--force", capsys=capsys)
-        assert "that this run reads: nothing is written over it; choose another place with -o" in said
-    said = messages("check", "t.py", "--max-recompiles", "0", "--junit", name, "--force", capsys=capsys)
+        assert (
+            "that this run reads: nothing is written over it; choose another place with -o" in said
+        )
+    said = messages(
+        "check", "t.py", "--max-recompiles", "0", "--junit", name, "--force", capsys=capsys
+    )
     assert "nothing is written over it; choose another place with --junit" in said
     assert target.read_text() == SOURCE
 
 
 def test_a_file_that_is_not_ours_is_refused_before_anything_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], session: Path
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    session: Path,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     written(tmp_path / "t.py")
     written(tmp_path / "thesis.txt")
-    assert "is not a session of fx-explorer" in messages("capture", "t.py", "-o", "thesis.txt", capsys=capsys)
-    assert "is not a report of fx-explorer" in messages("report", str(session), "-o", "thesis.txt", capsys=capsys)
-    said = messages("check", str(session), "--max-recompiles", "0", "--junit", "thesis.txt", capsys=capsys)
+    assert "is not a session of fx-explorer" in messages(
+        "capture", "t.py", "-o", "thesis.txt", capsys=capsys
+    )
+    assert "is not a report of fx-explorer" in messages(
+        "report", str(session), "-o", "thesis.txt", capsys=capsys
+    )
+    said = messages(
+        "check", str(session), "--max-recompiles", "0", "--junit", "thesis.txt", capsys=capsys
+    )
     assert "is not a JUnit file of fx-explorer" in said
     assert (tmp_path / "thesis.txt").read_text() == SOURCE
 
@@ -89,7 +107,9 @@ def test_a_report_and_a_check_are_written_again_over_their_own(
     assert "is not a JUnit file" in messages(
         "check", str(session), "--max-recompiles", "0", "--junit", str(report), capsys=capsys
     )
-    assert cli.main(["report", str(session), "-o", str(session), "--force"]) == 2, "the session that is read is never replaced"
+    assert cli.main(["report", str(session), "-o", str(session), "--force"]) == 2, (
+        "the session that is read is never replaced"
+    )
     assert sorted(path.name for path in (tmp_path / "here").iterdir()) == ["j.xml", "r.json"]
 
 
@@ -104,7 +124,9 @@ def test_an_empty_file_holds_nothing_to_lose(tmp_path: Path, session: Path) -> N
     place.chmod(0o600)
     place_session(session, session_file(place))
     assert is_a_session(place)
-    assert stat.S_IMODE(place.stat().st_mode) == 0o600, "whoever made it private gets a private session"
+    assert stat.S_IMODE(place.stat().st_mode) == 0o600, (
+        "whoever made it private gets a private session"
+    )
 
 
 def test_a_source_of_the_run_is_not_replaced_even_with_force(tmp_path: Path, session: Path) -> None:
@@ -112,26 +134,35 @@ def test_a_source_of_the_run_is_not_replaced_even_with_force(tmp_path: Path, ses
     source = written(tmp_path / "here" / "module.py")
     with SessionWriter(session) as writer:
         writer.add(SourceFile(0, str(source), 0))
-    with pytest.raises(SessionWriteError, match=f"this run reads: nothing is written over it.*is kept in {session}"):
+    with pytest.raises(
+        SessionWriteError, match=f"this run reads: nothing is written over it.*is kept in {session}"
+    ):
         place_session(session, session_file(source, force=True))
     assert source.read_text() == SOURCE
     assert is_a_session(session)
 
 
-def test_what_appears_at_the_place_while_a_capture_runs_stays(tmp_path: Path, session: Path) -> None:
+def test_what_appears_at_the_place_while_a_capture_runs_stays(
+    tmp_path: Path, session: Path
+) -> None:
     place = tmp_path / "here" / "s.fxs"
     output = session_file(place)
     output.check()
     written(place)
     with pytest.raises(SessionWriteError, match="is there already"):
         place_session(session, output)
-    with pytest.raises(UsageError, match="is there already"), OutputFile(tmp_path / "new", "diff", is_a_session).partial():
+    with (
+        pytest.raises(UsageError, match="is there already"),
+        OutputFile(tmp_path / "new", "diff", is_a_session).partial(),
+    ):
         written(tmp_path / "new")
     assert place.read_text() == (tmp_path / "new").read_text() == SOURCE
     assert is_a_session(session)
 
 
-def test_a_link_to_a_session_stays_a_link_and_a_dangling_one_is_not_followed(tmp_path: Path, session: Path) -> None:
+def test_a_link_to_a_session_stays_a_link_and_a_dangling_one_is_not_followed(
+    tmp_path: Path, session: Path
+) -> None:
     here = tmp_path / "here"
     place_session(session, session_file(here / "real.fxs"))
     (here / "link.fxs").symlink_to("real.fxs")
@@ -146,7 +177,9 @@ def test_a_link_to_a_session_stays_a_link_and_a_dangling_one_is_not_followed(tmp
         session_file(here / "dangling.fxs").check()
 
 
-def test_the_half_written_file_has_a_new_name_that_nobody_can_guess_and_no_wider_mode(tmp_path: Path) -> None:
+def test_the_half_written_file_has_a_new_name_that_nobody_can_guess_and_no_wider_mode(
+    tmp_path: Path,
+) -> None:
     output = OutputFile(tmp_path / "report.json", "report", is_a_session)
     names: set[str] = set()
     before = os.umask(0o027)
@@ -165,7 +198,9 @@ def test_the_half_written_file_has_a_new_name_that_nobody_can_guess_and_no_wider
 
 
 @pytest.fixture
-def odd_place(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def odd_place(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
     path = tmp_path / "odd"
     if request.param == "fifo":
         os.mkfifo(path)
@@ -184,7 +219,12 @@ def odd_place(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytes
 
 @pytest.mark.parametrize(
     ("odd_place", "words"),
-    [("fifo", "a FIFO"), ("directory", "a directory"), ("device", "a device"), ("socket", "a socket")],
+    [
+        ("fifo", "a FIFO"),
+        ("directory", "a directory"),
+        ("device", "a device"),
+        ("socket", "a socket"),
+    ],
     indirect=["odd_place"],
 )
 def test_what_is_no_file_cannot_hold_a_session(odd_place: Path, words: str, session: Path) -> None:
@@ -194,17 +234,26 @@ def test_what_is_no_file_cannot_hold_a_session(odd_place: Path, words: str, sess
         place_session(session, session_file(odd_place, force=True))
 
 
-def test_a_text_goes_to_a_stream_and_a_stream_that_takes_nothing_is_a_message(tmp_path: Path, session: Path) -> None:
+def test_a_text_goes_to_a_stream_and_a_stream_that_takes_nothing_is_a_message(
+    tmp_path: Path, session: Path
+) -> None:
     os.mkfifo(tmp_path / "fifo")
-    for place, why in ((Path("/dev/full"), os.strerror(errno.ENOSPC)), (tmp_path / "fifo", os.strerror(errno.ENXIO))):
+    for place, why in (
+        (Path("/dev/full"), os.strerror(errno.ENOSPC)),
+        (tmp_path / "fifo", os.strerror(errno.ENXIO)),
+    ):
         with pytest.raises(UsageError, match=f"cannot write the report to {place}: {why}"):
             OutputFile(place, "report", is_a_session).write_text("{}")
     command = [sys.executable, "-m", "fx_explorer", "report", str(session), "-o", "/dev/stdout"]
-    ended = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[1])
+    ended = subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[1]
+    )
     assert ended.stdout.startswith("{")
 
 
-def test_a_disk_without_room_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_without_room_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = written(tmp_path / "r.json", '{"schema": "fx-explorer/report/1"}')
     output = OutputFile(place, "report", lambda file: True)
 
@@ -218,7 +267,9 @@ def test_a_disk_without_room_leaves_what_was_there(tmp_path: Path, monkeypatch: 
     assert [path.name for path in tmp_path.iterdir()] == ["r.json"]
 
 
-def test_saving_from_the_app_follows_no_link_and_replaces_nothing(tmp_path: Path, session: Path) -> None:
+def test_saving_from_the_app_follows_no_link_and_replaces_nothing(
+    tmp_path: Path, session: Path
+) -> None:
     (tmp_path / "here" / "s.fxs").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(SessionWriteError, match="is there already"):
         save_session(session, tmp_path / "here" / "s.fxs")
@@ -237,5 +288,7 @@ def test_saving_from_the_app_follows_no_link_and_replaces_nothing(tmp_path: Path
         ({"RANK": "../x", "WORLD_SIZE": "2"}, "train.fxs"),
     ],
 )
-def test_each_rank_of_a_distributed_run_has_a_file_of_its_own(environment: dict[str, str], name: str) -> None:
+def test_each_rank_of_a_distributed_run_has_a_file_of_its_own(
+    environment: dict[str, str], name: str
+) -> None:
     assert of_this_rank(Path("out/train.fxs"), environment) == Path("out") / name

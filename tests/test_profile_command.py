@@ -12,7 +12,15 @@ import pytest
 from fx_explorer import cli
 from fx_explorer.session import SessionReader
 from fx_explorer.session.schema import SCHEMA_VERSION
-from tests.profiles import DATA, events, gpu_seconds, graph_seconds, profiled_session, recorded_session, unpacked
+from tests.profiles import (
+    DATA,
+    events,
+    gpu_seconds,
+    graph_seconds,
+    profiled_session,
+    recorded_session,
+    unpacked,
+)
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 0) -> str:
@@ -20,18 +28,31 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 
     return capsys.readouterr().out
 
 
-def test_the_verdict_comes_first_and_says_where_the_time_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_verdict_comes_first_and_says_where_the_time_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     session = recorded_session("gpt2", tmp_path)
     told = printed(capsys, "profile", session, DATA / "gpt2.json.gz").splitlines()
-    assert told[0].startswith("The GPU computes for 1.31 ms in gpt2.json.gz: 71 % in compiled graphs; the optimizer 28 %")
+    assert told[0].startswith(
+        "The GPU computes for 1.31 ms in gpt2.json.gz: 71 % in compiled graphs; the optimizer 28 %"
+    )
     assert told[2].startswith("Dearest: your line pytorch_utils.py:119 (37 %), module ")
     assert "It waits longest between" in told[4]
     assert "meanwhile: " in told[4]
-    for heading in ("your lines:", "modules:", "kernels:", "operations:", "joined to no kernel:", "the GPU is idle:"):
+    for heading in (
+        "your lines:",
+        "modules:",
+        "kernels:",
+        "operations:",
+        "joined to no kernel:",
+        "the GPU is idle:",
+    ):
         assert heading in told
 
 
-def test_json_and_csv_have_every_kernel_with_sums_of_the_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_and_csv_have_every_kernel_with_sums_of_the_trace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     session = profiled_session("gpt2", tmp_path)
     found = json.loads(printed(capsys, "profile", session, "--format", "json"))
     rows = list(csv.DictReader(io.StringIO(printed(capsys, "profile", session, "--format", "csv"))))
@@ -42,7 +63,9 @@ def test_json_and_csv_have_every_kernel_with_sums_of_the_trace(tmp_path: Path, c
     assert sum(float(row["seconds"]) for row in rows) == pytest.approx(graph_seconds(told))
     assert {row["direction"] for row in rows} == {"forward", "backward"}
     elsewhere = sum(one["seconds"] for one in found["elsewhere"])
-    assert sum(one["seconds"] for one in found["kernels"]) + elsewhere == pytest.approx(gpu_seconds(told))
+    assert sum(one["seconds"] for one in found["kernels"]) + elsewhere == pytest.approx(
+        gpu_seconds(told)
+    )
 
 
 def test_markdown_has_the_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,20 +75,26 @@ def test_markdown_has_the_tables(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "| broken.py:30 |" in told
 
 
-def test_a_log_is_joined_as_a_session_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_is_joined_as_a_session_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     log = unpacked("broken.log.gz", tmp_path)
     told = printed(capsys, "profile", log, DATA / "broken.bare.json.gz")
     assert "100 % is joined to a kernel, 100 % to an operation, 100 % to a line of yours" in told
     assert "broken.py:30" in told
 
 
-def test_the_profile_is_kept_in_the_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_profile_is_kept_in_the_session(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     session = recorded_session("broken", tmp_path)
     first = printed(capsys, "profile", session, DATA / "broken.json.gz")
     assert printed(capsys, "profile", session) == first
 
 
-def test_a_session_of_an_older_fx_explorer_stays_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_session_of_an_older_fx_explorer_stays_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     older = unpacked("broken.fxs.gz", tmp_path)
     with SessionReader(older) as reader:
         assert reader.meta("schema_version") < SCHEMA_VERSION
@@ -77,38 +106,54 @@ def test_a_session_of_an_older_fx_explorer_stays_as_it_is(tmp_path: Path, capsys
     assert older.read_bytes() == before
 
 
-def test_the_overview_without_a_terminal_has_the_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_overview_without_a_terminal_has_the_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     session = recorded_session("gpt2", tmp_path)
     told = " ".join(printed(capsys, session, "--profile", DATA / "gpt2.json.gz").split())
     assert "The GPU computes for 1.31 ms in gpt2.json.gz" in told
     assert "the GPU is idle for 45.8 ms of 47.1 ms (97 %)" in told
 
 
-def test_modules_and_the_report_have_the_times_of_the_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_modules_and_the_report_have_the_times_of_the_profile(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     session = profiled_session("gpt2", tmp_path)
     modules = json.loads(printed(capsys, "modules", session, "--format", "json"))
     assert modules["time_kinds"] == ["in a profile"]
     assert modules["whole"]["time_s"] == pytest.approx(graph_seconds(events("gpt2.json.gz")))
     report = json.loads(printed(capsys, "report", session))
-    kernels = [kernel for compilation in report["compilations"] for kernel in compilation["kernels"]]
+    kernels = [
+        kernel for compilation in report["compilations"] for kernel in compilation["kernels"]
+    ]
     assert {kernel["seconds_are"] for kernel in kernels} == {"in a profile"}
-    assert sum(kernel["seconds"] for kernel in kernels) == pytest.approx(graph_seconds(events("gpt2.json.gz")))
+    assert sum(kernel["seconds"] for kernel in kernels) == pytest.approx(
+        graph_seconds(events("gpt2.json.gz"))
+    )
 
 
-def test_a_profile_of_another_program_is_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = printed(capsys, "profile", recorded_session("broken", tmp_path), DATA / "gpt2.json.gz", code=1)
+def test_a_profile_of_another_program_is_exit_code_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = printed(
+        capsys, "profile", recorded_session("broken", tmp_path), DATA / "gpt2.json.gz", code=1
+    )
     assert "a profile of another program" in told
 
 
 @pytest.mark.parametrize("content", ["", "garbage", '{"traceEvents": []}'])
-def test_what_is_no_profile_is_exit_code_5(content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_profile_is_exit_code_5(
+    content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     trace = tmp_path / "trace.json"
     trace.write_text(content)
     assert cli.main(["profile", str(recorded_session("broken", tmp_path)), str(trace)]) == 5
     assert str(trace) in capsys.readouterr().err
 
 
-def test_a_target_that_is_no_session_is_told_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_target_that_is_no_session_is_told_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     program = tmp_path / "train.py"
     program.write_text("print(1)\n")
     for words in (["profile", str(program), "t.json"], [str(program), "--profile", "t.json"]):
@@ -116,6 +161,8 @@ def test_a_target_that_is_no_session_is_told_what_to_do(tmp_path: Path, capsys: 
         assert "fx-explorer run" in capsys.readouterr().err
 
 
-def test_a_session_without_a_profile_says_how_to_give_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_session_without_a_profile_says_how_to_give_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.main(["profile", str(recorded_session("broken", tmp_path))]) == 2
     assert "has no profile. Give one" in capsys.readouterr().err

@@ -30,8 +30,18 @@ def test_a_sample_says_in_its_first_line_what_it_shows(sample: str) -> None:
 
 @pytest.mark.parametrize("sample", SAMPLES)
 def test_a_captured_sample_can_be_reported(sample: str, captured: Captured) -> None:
-    command = [sys.executable, "-m", "fx_explorer", "report", str(captured(sample)), "--format", "json"]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    command = [
+        sys.executable,
+        "-m",
+        "fx_explorer",
+        "report",
+        str(captured(sample)),
+        "--format",
+        "json",
+    ]
+    ended = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
     report = json.loads(ended.stdout)
     assert report["schema"] == "fx-explorer/report/1"
     assert report["totals"]["compilations"] >= 1
@@ -39,11 +49,15 @@ def test_a_captured_sample_can_be_reported(sample: str, captured: Captured) -> N
 
 
 @pytest.mark.parametrize("sample", SAMPLES)
-def test_nothing_fails_while_a_sample_is_recorded(sample: str, captured: Captured, reader: OpenedReader) -> None:
+def test_nothing_fails_while_a_sample_is_recorded(
+    sample: str, captured: Captured, reader: OpenedReader
+) -> None:
     assert reader(captured(sample)).rows(model.Failure) == []
 
 
-def test_graph_breaks_shows_five_kinds_at_five_lines(captured: Captured, reader: OpenedReader) -> None:
+def test_graph_breaks_shows_five_kinds_at_five_lines(
+    captured: Captured, reader: OpenedReader
+) -> None:
     session = reader(captured("graph_breaks"))
     breaks = session.rows(model.GraphBreak)
     source = (ROOT / "sample_models" / "graph_breaks.py").read_text().splitlines()
@@ -55,7 +69,9 @@ def test_graph_breaks_shows_five_kinds_at_five_lines(captured: Captured, reader:
     assert counted == len([found for found in breaks if found.registry_id != "GB0170"])
 
 
-def test_recompiles_recompiles_five_times_and_says_why(captured: Captured, reader: OpenedReader) -> None:
+def test_recompiles_recompiles_five_times_and_says_why(
+    captured: Captured, reader: OpenedReader
+) -> None:
     session = reader(captured("recompiles"))
     assert session.meta("counters")["frames"]["ok"] == 6
     reasons = [found.reason for found in session.rows(model.Recompile)]
@@ -63,16 +79,24 @@ def test_recompiles_recompiles_five_times_and_says_why(captured: Captured, reade
         assert any(expected in reason for reason in reasons), expected
 
 
-def test_dynamic_shapes_has_a_symbol_for_batch_and_length(captured: Captured, reader: OpenedReader) -> None:
+def test_dynamic_shapes_has_a_symbol_for_batch_and_length(
+    captured: Captured, reader: OpenedReader
+) -> None:
     sources = {symbol.source for symbol in reader(captured("dynamic_shapes")).rows(model.Symbol)}
     assert {"L['values'].size()[0]", "L['values'].size()[1]"} <= sources
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
-def test_regions_are_found_in_both_directions(direction: str, captured: Captured, reader: OpenedReader) -> None:
+def test_regions_are_found_in_both_directions(
+    direction: str, captured: Captured, reader: OpenedReader
+) -> None:
     session = reader(captured("regions"))
     (graph,) = session.rows(model.Graph, stage="post_grad", direction=direction)
-    annotations = [node.annotations["compile_with_inductor"] for node in session.nodes(graph) if node.annotations]
+    annotations = [
+        node.annotations["compile_with_inductor"]
+        for node in session.nodes(graph)
+        if node.annotations
+    ]
     names = {found["inductor_region"] for found in annotations if isinstance(found, dict)}
     assert names == {"attention", "mlp"}
 
@@ -85,7 +109,9 @@ def test_convnet_updates_running_statistics(captured: Captured, reader: OpenedRe
 
 def test_the_script_behaves_as_it_does_alone(captured: Captured, reader: OpenedReader) -> None:
     script = str(ROOT / "sample_models" / "script.py")
-    alone = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300, check=True)
+    alone = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, timeout=300, check=True
+    )
     session = reader(captured("script", python=sys.executable))
     printed = [line.text for line in session.rows(model.ConsoleLine, stream="stdout")]
     assert printed == alone.stdout.splitlines()

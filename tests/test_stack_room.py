@@ -65,7 +65,9 @@ def test_code_that_somebody_else_has_given_meanwhile_stays() -> None:
     assert function() == 4
 
 
-@pytest.mark.parametrize("function", [len, "".join, type("Called", (), {"__call__": lambda self: 3})()])
+@pytest.mark.parametrize(
+    "function", [len, "".join, type("Called", (), {"__call__": lambda self: 3})()]
+)
 def test_what_has_no_code_stays_as_it_is(function: Callable[..., object]) -> None:
     assert with_room(function) is function
     with room_behind(function):
@@ -85,5 +87,7 @@ try:
 except RecursionError:
     print("told")
 """
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
     assert ended.stdout == "told\n", ended.stderr

@@ -62,7 +62,9 @@ TOLD = {
 
 
 @pytest.mark.parametrize("words", TOLD.values(), ids=TOLD)
-def test_no_line_is_longer_than_the_terminal(words: list[str], session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_line_is_longer_than_the_terminal(
+    words: list[str], session: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out, _ = on_terminal(monkeypatch, *(word.format(session=session) for word in words))
     assert len(out.splitlines()) > 1
     assert widest(out) <= COLUMNS
@@ -72,21 +74,27 @@ WHOLE = {name: TOLD[name] for name in ("profile", "graph", "unmet condition", "k
 
 
 @pytest.mark.parametrize("words", WHOLE.values(), ids=WHOLE)
-def test_a_program_reads_it_whole(words: list[str], session: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_program_reads_it_whole(
+    words: list[str], session: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     cli.main([word.format(session=session) for word in words])
     piped = capsys.readouterr().out
     assert widest(piped) > COLUMNS
     assert "Left out for want of room" not in piped
 
 
-def test_a_table_says_which_columns_had_no_room(session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_says_which_columns_had_no_room(
+    session: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out, _ = on_terminal(monkeypatch, "profile", session)
     heading = next(line for line in out.splitlines() if line.startswith("  kernel "))
     assert "runs" not in heading
     assert "Left out for want of room: “frame”, “direction” and “runs”." in " ".join(out.split())
 
 
-def test_code_is_printed_as_it_is(session: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_code_is_printed_as_it_is(
+    session: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     cli.main(["graph", str(session), "1"])
     piped = capsys.readouterr().out
     assert on_terminal(monkeypatch, "graph", session, "1")[0] == piped
@@ -100,8 +108,12 @@ def test_an_error_goes_on_below(session: Path, monkeypatch: pytest.MonkeyPatch) 
     assert widest(err) <= COLUMNS
 
 
-def test_what_was_left_behind_goes_on_under_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    left = Leftover(tmp_path, "a target with a name of several words " * 3, "2026-11-26 12:58", 2, 400_000)
+def test_what_was_left_behind_goes_on_under_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = Leftover(
+        tmp_path, "a target with a name of several words " * 3, "2026-11-26 12:58", 2, 400_000
+    )
     monkeypatch.setattr(recover, "leftovers", lambda: [left])
     monkeypatch.setattr(recover, "note_told", lambda directory: None)
     out, _ = on_terminal(monkeypatch, "recover")
@@ -111,10 +123,14 @@ def test_what_was_left_behind_goes_on_under_itself(tmp_path: Path, monkeypatch: 
     assert " ".join(" ".join(listed).split()).endswith(str(left.session))
 
 
-def test_a_note_is_fitted_and_what_the_program_prints_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_note_is_fitted_and_what_the_program_prints_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("COLUMNS", str(COLUMNS))
     narration = CaptureNarration(out := Terminal(), pass_through=False)
-    narration.show(Notice(kind="note", text="graph break at model.py:22: " + "a sentence of torch's " * 6))
+    narration.show(
+        Notice(kind="note", text="graph break at model.py:22: " + "a sentence of torch's " * 6)
+    )
     narration.program_output("stdout", b"x" * 100 + b"\n")
     narration.end()
     *note, printed = out.getvalue().splitlines()

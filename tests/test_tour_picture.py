@@ -32,7 +32,10 @@ def recorder() -> ModuleType:
 def test_frames_follow_one_another_and_rows_are_written_once(recorder: ModuleType) -> None:
     plain, bold = Style.parse("#c8d0e8 on #15161e"), Style.parse("bold #7aa2f7 on #262a3a")
     title = (("  fx <b> & ", bold), ("rest", plain))
-    shown = [recorder.Shown((title, (("one", plain),)), 3.0), recorder.Shown((title, (("two", plain),)), 1.0)]
+    shown = [
+        recorder.Shown((title, (("one", plain),)), 3.0),
+        recorder.Shown((title, (("two", plain),)), 1.0),
+    ]
     root = ElementTree.fromstring(recorder.animated(shown))
     rows = {row.get("id"): "".join(row.itertext()) for row in root.iter(f"{SVG}g") if row.get("id")}
     assert sorted(rows.values()) == ["fx <b> &rest", "one", "two"]

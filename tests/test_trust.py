@@ -31,7 +31,11 @@ def stranger(tmp_path: Path) -> Path:
         source = writer.add(model.SourceFile(0, str(file), writer.text(PROGRAM), 3, is_user=True))
         frames = (model.Frame(str(file), 2, "f", "print(x)"),)
         stack = writer.add_stack(model.Stack(0, frames), {str(file): source})
-        writer.add(model.GraphBreak(0, 1, "GB0059", "print", "print", (), str(file), 2, "print(x)", stack, chain=stack))
+        writer.add(
+            model.GraphBreak(
+                0, 1, "GB0059", "print", "print", (), str(file), 2, "print(x)", stack, chain=stack
+            )
+        )
         request = model.CaptureRequest(f"{file}:f", "", inputs=f"[{touch}]", gpu=gpu)
         writer.set_meta("request", dataclasses.asdict(request))
         writer.set_meta("outcome", model.Outcome("finished").to_json())
@@ -52,14 +56,19 @@ COMMANDS = (
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_nothing_of_a_strangers_session_is_run_unasked(
-    words: tuple[str, ...], stranger: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    words: tuple[str, ...],
+    stranger: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def no_process(*_: object, **__: object) -> None:
         raise AssertionError("a process was started")
 
     monkeypatch.setattr("asyncio.create_subprocess_exec", no_process)
     command, *others = words
-    others = [sample("h100_softmax").fields["kernel"] if word == "NAME" else word for word in others]
+    others = [
+        sample("h100_softmax").fields["kernel"] if word == "NAME" else word for word in others
+    ]
     assert main([command, str(stranger), *others]) == 2
     said = capsys.readouterr().err
     assert "was not captured by you on this machine" in said
@@ -69,7 +78,14 @@ def test_nothing_of_a_strangers_session_is_run_unasked(
 
 
 def test_what_only_reads_needs_no_trust(stranger: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (["kernel"], ["report"], ["check", "--max-graph-breaks", "9"], ["fix"], ["fix", "--diff", "1"], ["options"]):
+    for words in (
+        ["kernel"],
+        ["report"],
+        ["check", "--max-graph-breaks", "9"],
+        ["fix"],
+        ["fix", "--diff", "1"],
+        ["options"],
+    ):
         assert main([words[0], str(stranger), *words[1:]]) in (0, 1), capsys.readouterr().err
     assert not (stranger.parent / "ran").exists()
 

@@ -42,7 +42,14 @@ MODULES = (
 )
 """Those of sympy are imported by the first compilation of a process, which takes it half a second; ours by every worker."""
 
-FOR_VIRTUAL_GPUS = ("torch", "triton", "numpy", "sympy.physics.units", "sympy.tensor.tensor", "fx_explorer.worker.job")
+FOR_VIRTUAL_GPUS = (
+    "torch",
+    "triton",
+    "numpy",
+    "sympy.physics.units",
+    "sympy.tensor.tensor",
+    "fx_explorer.worker.job",
+)
 
 LONGEST_MESSAGE, MOST_DESCRIPTORS = 1 << 18, 64
 
@@ -54,7 +61,9 @@ def serve(name: str, fifo: str, kind: str = "") -> None:
         _import_for_virtual_gpus()
     else:
         _import_with_compiler()
-    gc.set_threshold(20_000, 20, 20)  # to look through a young process for garbage again and again took a tenth of its time
+    gc.set_threshold(
+        20_000, 20, 20
+    )  # to look through a young process for garbage again and again took a tenth of its time
     gc.freeze()  # or the first collection of each child would copy what torch has made
     with _socket() as waiting:
         waiting.bind(_address(name))
@@ -76,9 +85,15 @@ def _import_with_compiler() -> None:
         importlib.import_module(module)
     users_code = importlib.import_module("fx_explorer.worker.users.users_code")
     users_code.UsersCode().modules()  # looks at the files of all modules, once
-    importlib.import_module("torch._inductor.codecache").CacheBase.get_system()  # hashes all of triton, once
-    importlib.import_module("torch._inductor.cpu_vec_isa").valid_vec_isa_list()  # asks the processor and the C++ compiler, once
-    importlib.import_module("torch._inductor.fx_passes.post_grad").lazy_init()  # traces its patterns, once
+    importlib.import_module(
+        "torch._inductor.codecache"
+    ).CacheBase.get_system()  # hashes all of triton, once
+    importlib.import_module(
+        "torch._inductor.cpu_vec_isa"
+    ).valid_vec_isa_list()  # asks the processor and the C++ compiler, once
+    importlib.import_module(
+        "torch._inductor.fx_passes.post_grad"
+    ).lazy_init()  # traces its patterns, once
 
 
 def _import_for_virtual_gpus() -> None:
@@ -90,7 +105,12 @@ def _import_for_virtual_gpus() -> None:
 def start(name: str, arguments: list[str]) -> NoReturn:
     """Be the process that the caller started: signals are passed on, and it ends as the forked one does."""
     numbers = [number for number in map(int, os.listdir("/proc/self/fd")) if _is_open(number)]
-    message = {"arguments": arguments, "environment": dict(os.environ), "directory": os.getcwd(), "numbers": numbers}
+    message = {
+        "arguments": arguments,
+        "environment": dict(os.environ),
+        "directory": os.getcwd(),
+        "numbers": numbers,
+    }
     with _socket() as connection:
         connection.connect(_address(name))
         socket.send_fds(connection, [json.dumps(message).encode()], numbers)
@@ -145,7 +165,8 @@ def _put(descriptors: list[int], numbers: list[int]) -> None:
     import fcntl
 
     out_of_the_way = [
-        fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 1 + max(*numbers, *descriptors)) for descriptor in descriptors
+        fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 1 + max(*numbers, *descriptors))
+        for descriptor in descriptors
     ]
     for descriptor in descriptors:
         os.close(descriptor)

@@ -28,7 +28,9 @@ def served(folder: Path, environment: dict[str, str], *kind: str) -> Iterator[st
             if held is None:
                 command = [sys.executable, str(SERVER), "serve", name, str(alive), *kind]
                 held = _started(command, alive, environment, stack)
-                python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -ISE "{SERVER}" start {name} "$@"\n')
+                python.write_text(
+                    f'#!/bin/sh\nexec "{sys.executable}" -ISE "{SERVER}" start {name} "$@"\n'
+                )
                 python.chmod(0o755)
         stack.callback(os.close, held)
         yield str(python)
@@ -44,14 +46,18 @@ def _held(alive: Path) -> int | None:
         return None
 
 
-def _started(command: list[str], alive: Path, environment: dict[str, str], stack: contextlib.ExitStack) -> int:
+def _started(
+    command: list[str], alive: Path, environment: dict[str, str], stack: contextlib.ExitStack
+) -> int:
     """Start a server and hold it. When ``stack`` is left, it is waited for, so others that hold it too."""
     alive.unlink(missing_ok=True)
     os.mkfifo(alive)
     both_ends = os.open(alive, os.O_RDWR)  # or the server would find nobody there
     try:
         server = stack.enter_context(
-            subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+            subprocess.Popen(
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+            )
         )
         assert server.stdout is not None
         assert server.stdout.readline() == b"ready\n"

@@ -44,7 +44,9 @@ def graph_diff(before: Sequence[model.Node], after: Sequence[model.Node]) -> Dif
     # What a large graph does often is no junk to be passed over, as difflib's heuristic has it.
     matcher = BoundedMatcher([one.what for one in old], [one.what for one in new], autojunk=False)
     whole = {id(node): one.whole for node, one in zip((*before, *after), (*old, *new), strict=True)}
-    rows = DiffRows(_compared(row, whole) for row in _rows(before, after, matcher, _is_changed_node))
+    rows = DiffRows(
+        _compared(row, whole) for row in _rows(before, after, matcher, _is_changed_node)
+    )
     rows.is_cut = matcher.is_cut
     return rows
 
@@ -63,7 +65,9 @@ def text_diff(before: Sequence[str], after: Sequence[str]) -> DiffRows[str]:
     before, after = comparable(before), comparable(after)
     matcher = BoundedMatcher(before, after)
     rows = DiffRows(_rows(before, after, matcher, _is_changed_line))
-    rows.is_cut = matcher.is_cut or (is_long and rows[-1].sign != " ")  # the last row is about all that is not compared
+    rows.is_cut = matcher.is_cut or (
+        is_long and rows[-1].sign != " "
+    )  # the last row is about all that is not compared
     return rows
 
 
@@ -81,7 +85,10 @@ def comparable(lines: Sequence[str]) -> list[str]:
         return list(lines)
     rest = "\n".join(lines[MOST_LINES:]).encode("utf-8", "surrogatepass")
     digest = hashlib.sha256(rest).hexdigest()[:16]
-    return [*lines[:MOST_LINES], f"… {len(lines) - MOST_LINES:,} more lines are not compared one by one (digest {digest})"]
+    return [
+        *lines[:MOST_LINES],
+        f"… {len(lines) - MOST_LINES:,} more lines are not compared one by one (digest {digest})",
+    ]
 
 
 CUT_IN_WORDS = (
@@ -115,7 +122,9 @@ def _signatures(nodes: Sequence[model.Node]) -> list[_Signature]:
         does = f"{node.op} {node.name if node.op == 'placeholder' else node.target}"
         what = f"{does}({_NUMBER.sub('N', arguments)})"
         signatures.append(_Signature(what, f"{does}({arguments}) {node.shape} {node.dtype}"))
-        known[node.name] = node.name if node.op == "placeholder" else f"h{hash(what):x}".replace("-", "_")
+        known[node.name] = (
+            node.name if node.op == "placeholder" else f"h{hash(what):x}".replace("-", "_")
+        )
     return signatures
 
 
@@ -138,7 +147,10 @@ def _rows(
     """
     for kind, i, i_end, j, j_end in matcher.get_opcodes():
         if kind == "equal":
-            yield from (DiffRow(" ", old, new) for old, new in zip(before[i:i_end], after[j:j_end], strict=True))
+            yield from (
+                DiffRow(" ", old, new)
+                for old, new in zip(before[i:i_end], after[j:j_end], strict=True)
+            )
             continue
         common = min(i_end - i, j_end - j)
         for old, new in zip(before[i : i + common], after[j : j + common], strict=True):
@@ -150,12 +162,19 @@ def _rows(
         yield from (DiffRow("+", None, new) for new in after[j + common : j_end])
 
 
-def difference_in_words(rows: Sequence[DiffRow[model.Node]] | Sequence[DiffRow[str]], noun: str = "node") -> str:
+def difference_in_words(
+    rows: Sequence[DiffRow[model.Node]] | Sequence[DiffRow[str]], noun: str = "node"
+) -> str:
     """Return ``3 nodes removed, 1 added`` or ``no difference``. A comparison that was cut off says
     so, and at what.
     """
     counts: Mapping[str, int] = {sign: sum(row.sign == sign for row in rows) for sign in "-+~"}
     verbs = (("-", "removed"), ("+", "added"), ("~", "changed"))
     said = [(counts[sign], verb) for sign, verb in verbs if counts[sign]]
-    words = [f"{counted(count, noun)} {verb}" if i == 0 else f"{count:,} {verb}" for i, (count, verb) in enumerate(said)]
-    return (", ".join(words) or "no difference") + (f"; {CUT_IN_WORDS}" if isinstance(rows, DiffRows) and rows.is_cut else "")
+    words = [
+        f"{counted(count, noun)} {verb}" if i == 0 else f"{count:,} {verb}"
+        for i, (count, verb) in enumerate(said)
+    ]
+    return (", ".join(words) or "no difference") + (
+        f"; {CUT_IN_WORDS}" if isinstance(rows, DiffRows) and rows.is_cut else ""
+    )

@@ -117,7 +117,11 @@ def documents_of(reader: SessionReader, compilation: model.Compilation) -> list[
 
 def documents_but_kernels(reader: SessionReader, compilation: model.Compilation) -> list[Document]:
     """Return the same without the kernels, of which there may be 100,000: these are not read."""
-    return _in_order(reader, compilation, reader.by_ids(model.Artifact, texts_but_of_kernels(reader, compilation.id)))
+    return _in_order(
+        reader,
+        compilation,
+        reader.by_ids(model.Artifact, texts_but_of_kernels(reader, compilation.id)),
+    )
 
 
 def first_of_kernels(reader: SessionReader, compilation: model.Compilation) -> list[Document]:
@@ -134,19 +138,36 @@ def texts_of(reader: SessionReader, compilation: int, ids: Iterable[int]) -> lis
     return sorted(shown, key=_stage_order)
 
 
-def _in_order(reader: SessionReader, compilation: model.Compilation, artifacts: Sequence[model.Artifact]) -> list[Document]:
+def _in_order(
+    reader: SessionReader, compilation: model.Compilation, artifacts: Sequence[model.Artifact]
+) -> list[Document]:
     graphs = _below_parents(reader.rows(model.Graph, compilation=compilation.id))
     published = _positions(reader.rows(model.PublishedStage, compilation=compilation.id), graphs)
     found = [graph_document(g, compilation.name) for g in graphs]
-    found += [artifact_document(a, compilation.name) for a in artifacts if a.kind not in _OF_CONFIGURATIONS]
-    return sorted(found, key=lambda document: (*_stage_order(document), published.get((document.kind, document.id), 0)))
+    found += [
+        artifact_document(a, compilation.name)
+        for a in artifacts
+        if a.kind not in _OF_CONFIGURATIONS
+    ]
+    return sorted(
+        found,
+        key=lambda document: (
+            *_stage_order(document),
+            published.get((document.kind, document.id), 0),
+        ),
+    )
 
 
-def _positions(stages: Sequence[model.PublishedStage], graphs: Sequence[model.Graph]) -> dict[tuple[str, int], int]:
+def _positions(
+    stages: Sequence[model.PublishedStage], graphs: Sequence[model.Graph]
+) -> dict[tuple[str, int], int]:
     """Return (kind, id) of a document → where it comes among those that the backend published: a
     nested graph where the one around it does.
     """
-    found = {("graph", one.graph) if one.graph else ("artifact", one.artifact): one.position for one in stages}
+    found = {
+        ("graph", one.graph) if one.graph else ("artifact", one.artifact): one.position
+        for one in stages
+    }
     for graph in graphs if stages else ():
         if graph.stage == "backend" and ("graph", graph.parent) in found:
             found["graph", graph.id] = found["graph", graph.parent]
@@ -172,7 +193,9 @@ def _below_parents(graphs: Sequence[model.Graph]) -> list[model.Graph]:
         ordered.append(graph)
         pending += inside.pop(graph.id, [])[::-1]
     reached = {graph.id for graph in ordered}
-    return ordered + [graph for graph in graphs if graph.id not in reached]  # a damaged session: graphs nested in one another
+    return ordered + [
+        graph for graph in graphs if graph.id not in reached
+    ]  # a damaged session: graphs nested in one another
 
 
 def _stage_order(document: Document) -> tuple[int, int]:
@@ -186,7 +209,15 @@ def source_document(file: model.SourceFile) -> Document:
 
 def graph_document(graph: model.Graph, owner: str = "") -> Document:
     return Document(
-        "graph", graph.id, graph_title(graph), "graph", graph.node_count, graph.compilation, owner, graph.stage, graph.direction
+        "graph",
+        graph.id,
+        graph_title(graph),
+        "graph",
+        graph.node_count,
+        graph.compilation,
+        owner,
+        graph.stage,
+        graph.direction,
     )
 
 
@@ -239,7 +270,11 @@ def artifact_title(artifact: model.Artifact) -> str:
     title = ARTIFACT_TITLES.get(artifact.kind)
     if title is None:
         return artifact.title or artifact.kind
-    part = artifact.title[len(title) :].strip() if artifact.title.lower().startswith(title.lower()) else ""
+    part = (
+        artifact.title[len(title) :].strip()
+        if artifact.title.lower().startswith(title.lower())
+        else ""
+    )
     part = part.removeprefix("· ")
     is_part = " " not in part or model.is_bucket_label(part)
     return " · ".join(filter(None, (title, artifact.direction, part if is_part else "")))
@@ -284,7 +319,9 @@ def lines_of(reader: SessionReader, document: Document) -> list[str]:
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
 
 
-def rows_of(reader: SessionReader, document: Document, start: int = 0, stop: int | None = None) -> list[model.Node]:
+def rows_of(
+    reader: SessionReader, document: Document, start: int = 0, stop: int | None = None
+) -> list[model.Node]:
     """Return the nodes that a graph document shows on rows ``start`` to ``stop`` (exclusive)."""
     return reader.nodes(reader.get(model.Graph, document.id), start, stop)
 
@@ -292,7 +329,9 @@ def rows_of(reader: SessionReader, document: Document, start: int = 0, stop: int
 def node_at(reader: SessionReader, place: Place) -> model.Node | None:
     """Return the node on this row of a graph, or on this line of its code; None elsewhere."""
     if place.document.kind == "code" or place.document.kind == "table":
-        node = graph_text(reader, place.document.kind, place.document.id).node_of_line.get(place.line, 0)
+        node = graph_text(reader, place.document.kind, place.document.id).node_of_line.get(
+            place.line, 0
+        )
         return next(iter(reader.by_ids(model.Node, [node])), None)
     if place.document.kind != "graph":
         return None
@@ -345,7 +384,9 @@ def place_of_kernel(reader: SessionReader, kernel: model.Kernel) -> Place | None
     neither was kept.
     """
     artifact = kernel.artifact or kernel.output_code
-    return kernel_place(kernel, {artifact: document_of(reader, "artifact", artifact)} if artifact else {})
+    return kernel_place(
+        kernel, {artifact: document_of(reader, "artifact", artifact)} if artifact else {}
+    )
 
 
 def kernel_place(kernel: model.Kernel, artifacts: dict[int, Document]) -> Place | None:

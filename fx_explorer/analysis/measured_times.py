@@ -22,7 +22,9 @@ def with_spread(median_s: float, iqr_s: float) -> str:
 
 def run_time(duration_s: float) -> str:
     """Return three digits of a time that may be short: ``12.3 µs``, ``1.23 ms``, ``0.123 s``."""
-    scale, unit = (1e6, "µs") if duration_s < 1e-3 else (1e3, "ms") if duration_s < 0.1 else (1, "s")
+    scale, unit = (
+        (1e6, "µs") if duration_s < 1e-3 else (1e3, "ms") if duration_s < 0.1 else (1, "s")
+    )
     return f"{duration_s * scale:.3g} {unit}"
 
 
@@ -48,7 +50,11 @@ class RunTime:
     def in_words(self) -> str:
         """Return ``4.43 ms ± 130 µs of a call of 34.6 ms (median of 55 calls on cpu)``."""
         whole = f"a call of {run_time(self.call.median_s)} (median of {self.call.runs:,} calls on {self.call.device})"
-        varies = ", of widely differing times: measure again when the machine is idle" if self.varies else ""
+        varies = (
+            ", of widely differing times: measure again when the machine is idle"
+            if self.varies
+            else ""
+        )
         return f"{with_spread(self.median_s, self.iqr_s)} of {whole}{varies}"
 
     @property

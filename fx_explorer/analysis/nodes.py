@@ -12,7 +12,9 @@ def operation(node: model.Node) -> str:
     """
     if node.op in ("placeholder", "output"):
         return node.op
-    return f"get_attr {node.target}" if node.op == "get_attr" else node.target.removesuffix(".default")
+    return (
+        f"get_attr {node.target}" if node.op == "get_attr" else node.target.removesuffix(".default")
+    )
 
 
 def value_text(node: model.Node) -> str:

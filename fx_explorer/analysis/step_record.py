@@ -12,7 +12,17 @@ from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.session import SessionReader
 
 Move = Literal[
-    "forward", "back", "next_line", "line_before", "into", "out", "caller", "next_graph", "graph_before", "first", "last"
+    "forward",
+    "back",
+    "next_line",
+    "line_before",
+    "into",
+    "out",
+    "caller",
+    "next_graph",
+    "graph_before",
+    "first",
+    "last",
 ]
 
 COMPILED_GRAPH = "__compiled_fn_"
@@ -38,7 +48,14 @@ class StepRecord:
         """
         call = self.steps[at].call
         earlier = range(at - 1, -1, -1)
-        return next((i for i in earlier if self.steps[i].call == call and self.steps[i].kind == "instruction"), None)
+        return next(
+            (
+                i
+                for i in earlier
+                if self.steps[i].call == call and self.steps[i].kind == "instruction"
+            ),
+            None,
+        )
 
     def calls_around(self, at: int) -> list[int]:
         """Return the function calls that wait for this step's call, innermost first."""
@@ -58,8 +75,14 @@ def read_record(reader: SessionReader) -> StepRecord | None:
     steps = reader.rows(model.BytecodeStep, run=runs[-1].id) if runs else []
     if not steps:
         return None
-    rows = (row for artifact in {step.artifact for step in steps} for row in reader.sources_of_lines(artifact))
-    return StepRecord(runs[-1], steps, {(row.artifact, row.line): (row.file, row.source_line) for row in rows})
+    rows = (
+        row
+        for artifact in {step.artifact for step in steps}
+        for row in reader.sources_of_lines(artifact)
+    )
+    return StepRecord(
+        runs[-1], steps, {(row.artifact, row.line): (row.file, row.source_line) for row in rows}
+    )
 
 
 def moved(record: StepRecord, at: int, move: Move) -> int | None:
@@ -77,7 +100,9 @@ def moved(record: StepRecord, at: int, move: Move) -> int | None:
     if move == "into":
         return next((i for i in ahead if record.steps[i].parent == record.steps[at].call), None)
     around = record.calls_around(at)
-    return next((i for i in (ahead if move == "out" else behind) if record.steps[i].call in around), None)
+    return next(
+        (i for i in (ahead if move == "out" else behind) if record.steps[i].call in around), None
+    )
 
 
 def _on_another_line(record: StepRecord, at: int, among: Iterable[int]) -> Iterator[int]:
@@ -86,7 +111,9 @@ def _on_another_line(record: StepRecord, at: int, among: Iterable[int]) -> Itera
     """
     call, line, around = record.steps[at].call, record.source_line(at), record.calls_around(at)
     for i in among:
-        if record.steps[i].call in around or (record.steps[i].call == call and record.source_line(i) != line):
+        if record.steps[i].call in around or (
+            record.steps[i].call == call and record.source_line(i) != line
+        ):
             yield i
 
 
@@ -127,8 +154,14 @@ def locals_of(reader: SessionReader, record: StepRecord, at: int) -> list[StepVa
     if shown is None:
         return []
     step, before = record.steps[shown], record.before(shown)
-    now, then = _texts(reader, step), _texts(reader, record.steps[before]) if before is not None else {}
-    values = [StepValue(name, text, name in step.changed, _other(then.get(name, ""), text)) for name, text in now.items()]
+    now, then = (
+        _texts(reader, step),
+        _texts(reader, record.steps[before]) if before is not None else {},
+    )
+    values = [
+        StepValue(name, text, name in step.changed, _other(then.get(name, ""), text))
+        for name, text in now.items()
+    ]
     gone = (name for name in step.changed if name in then and name not in now)
     return values + [StepValue(name, then[name], is_changed=True, is_gone=True) for name in gone]
 

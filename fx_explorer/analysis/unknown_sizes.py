@@ -25,13 +25,28 @@ def squeezed_unknown_sizes(reader: SessionReader) -> list[tuple[str, int]]:
     all, the dimension stays.
     """
     found = squeezes(reader)
-    return list(dict.fromkeys((file, line) for file, line, given, shape in found if _may_squeeze(given, json.loads(shape))))
+    return list(
+        dict.fromkeys(
+            (file, line)
+            for file, line, given, shape in found
+            if _may_squeeze(given, json.loads(shape))
+        )
+    )
 
 
 def _may_squeeze(arguments: str, shape: list[str]) -> bool:
     """Return whether a size that the call asks about is unknown while compiling. A call that names
     no sizes asks about all.
     """
-    numbers = [int(number) for number in re.findall(r"-?\b\d+\b", re.sub(r"\w*[a-zA-Z_]\w*", "", arguments.partition(",")[2]))]
-    asked = [shape[number] for number in numbers if -len(shape) <= number < len(shape)] if numbers else shape
+    numbers = [
+        int(number)
+        for number in re.findall(
+            r"-?\b\d+\b", re.sub(r"\w*[a-zA-Z_]\w*", "", arguments.partition(",")[2])
+        )
+    ]
+    asked = (
+        [shape[number] for number in numbers if -len(shape) <= number < len(shape)]
+        if numbers
+        else shape
+    )
     return any(_UNKNOWN.search(size) for size in asked)

@@ -66,7 +66,11 @@ def file_name(path: str) -> str:
     ``logging/__init__.py``.
     """
     file = PurePath(path)
-    return f"{file.parent.name}/{file.name}" if file.stem in ("__init__", "__main__") and file.parent.name else file.name
+    return (
+        f"{file.parent.name}/{file.name}"
+        if file.stem in ("__init__", "__main__") and file.parent.name
+        else file.name
+    )
 
 
 def in_file(path: str, line: int) -> str:
@@ -92,7 +96,10 @@ def told_apart(paths: Iterable[str]) -> dict[str, str]:
     found = {}
     for path, own in parts.items():
         others = [other for one, other in parts.items() if one != path]
-        length = next((n for n in range(1, len(own)) if all(other[-n:] != own[-n:] for other in others)), len(own))
+        length = next(
+            (n for n in range(1, len(own)) if all(other[-n:] != own[-n:] for other in others)),
+            len(own),
+        )
         found[path] = PurePath(*own[-length:]).as_posix() if own else path
     return found
 
@@ -120,7 +127,11 @@ def careful_share(part: float, whole: float) -> str:
 
 def annotation_text(value: object) -> str:
     """Return an annotation as a name: a text as it is, anything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+    return (
+        value
+        if isinstance(value, str)
+        else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+    )
 
 
 LONGEST_SENTENCE = 200

@@ -18,7 +18,13 @@ def add_bench_arguments(parser: argparse.ArgumentParser) -> None:
     """Add contenders, sizes, threads and the budget, in the groups of the help."""
     _add_contenders(parser.add_argument_group("what to compare"))
     _add_sizes(parser.add_argument_group("at which sizes"))
-    parser.add_argument("--threads", metavar="N", type=count, default=0, help="threads of an operator (default: as torch)")
+    parser.add_argument(
+        "--threads",
+        metavar="N",
+        type=count,
+        default=0,
+        help="threads of an operator (default: as torch)",
+    )
     parser.add_argument(
         "--budget",
         metavar="SECONDS",
@@ -37,17 +43,35 @@ def _add_contenders(group: argparse._ArgumentGroup) -> None:
         help="backends by name, or file.py:function (default: eager,aot_eager,inductor)",
     )
     group.add_argument(
-        "--modes", metavar="A,B", type=_modes, default=("",), help="modes of inductor: default,reduce-overhead,max-autotune …"
+        "--modes",
+        metavar="A,B",
+        type=_modes,
+        default=("",),
+        help="modes of inductor: default,reduce-overhead,max-autotune …",
     )
     group.add_argument(
-        "--dynamic", metavar="A,B", type=_dynamics, default=(None,), help="dynamic shapes: none (as torch), true, false"
+        "--dynamic",
+        metavar="A,B",
+        type=_dynamics,
+        default=(None,),
+        help="dynamic shapes: none (as torch), true, false",
     )
-    group.add_argument("--stance", metavar="A,B", type=words, default=("",), help="as torch.compiler.set_stance takes it")
+    group.add_argument(
+        "--stance",
+        metavar="A,B",
+        type=words,
+        default=("",),
+        help="as torch.compiler.set_stance takes it",
+    )
 
 
 def _add_sizes(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--batch", metavar="N,N", type=_batches, default=None, help="batches; which dimension that is, is found out and told"
+        "--batch",
+        metavar="N,N",
+        type=_batches,
+        default=None,
+        help="batches; which dimension that is, is found out and told",
     )
     group.add_argument(
         "--size",
@@ -60,7 +84,9 @@ def _add_sizes(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def plan_from(arguments: argparse.Namespace, request: CaptureRequest, timeout_s: float | None = None) -> BenchPlan:
+def plan_from(
+    arguments: argparse.Namespace, request: CaptureRequest, timeout_s: float | None = None
+) -> BenchPlan:
     """Return the plan that the arguments make. Raises UsageError where they contradict each other."""
     plan = BenchPlan(
         request,
@@ -118,6 +144,8 @@ def sizes(text: str) -> tuple[InputSize, ...]:
     for name in names.split(","):
         given, colon, dim = name.strip().rpartition(":")
         if not (equals and colon and given and dim.isdecimal()):
-            raise argparse.ArgumentTypeError(f"{text!r} is not NAME:DIM=N,N, for example input_ids:1=128,512")
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is not NAME:DIM=N,N, for example input_ids:1=128,512"
+            )
         dims.append(InputDim(given, int(dim)))
     return tuple(InputSize(number, tuple(dims)) for number in counts(numbers))

@@ -17,7 +17,9 @@ def begin_session(writer: SessionWriter, plan: BenchPlan) -> None:
     with writer.transaction():
         writer.set_meta("fx_explorer", __version__)
         writer.set_meta("request", asdict(plan.request))
-        writer.set_meta("started", datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"))
+        writer.set_meta(
+            "started", datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+        )
         writer.set_meta("target", {"name": Path(plan.request.target).name, "kind": "bench"})
 
 

@@ -22,7 +22,9 @@ Told = Callable[[str], object]
 class CellFailed(Exception):
     """Raised when a cell can be measured no further."""
 
-    def __init__(self, state: CellState, message: str, *, is_usage: bool = False, traceback: str = "") -> None:
+    def __init__(
+        self, state: CellState, message: str, *, is_usage: bool = False, traceback: str = ""
+    ) -> None:
         super().__init__(message)
         self.state = state
         self.message = message
@@ -53,11 +55,16 @@ class ContenderProcess:
         ``folder`` is where its caches are made.
         """
         with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as caches:
-            environment = {"TORCHINDUCTOR_CACHE_DIR": caches, "TRITON_CACHE_DIR": str(Path(caches) / "triton")}
+            environment = {
+                "TORCHINDUCTOR_CACHE_DIR": caches,
+                "TRITON_CACHE_DIR": str(Path(caches) / "triton"),
+            }
             if not task.is_compiled:
                 # Also what the program itself gives to torch.compile, wherever that stands in it.
                 environment["TORCHDYNAMO_DISABLE"] = "1"
-            contender = cls(WorkerProcess(python, environment, job="bench.contender"), timeout_s, tell)
+            contender = cls(
+                WorkerProcess(python, environment, job="bench.contender"), timeout_s, tell
+            )
             contender._run(task)
             try:
                 yield contender
@@ -74,10 +81,14 @@ class ContenderProcess:
         try:
             return await asyncio.wait_for(self._answer(), self._timeout_s)
         except asyncio.TimeoutError:
-            raise CellFailed("timed_out", f"it took longer than {self._timeout_s:g} s (--timeout)") from None
+            raise CellFailed(
+                "timed_out", f"it took longer than {self._timeout_s:g} s (--timeout)"
+            ) from None
 
     def _run(self, task: BenchTask) -> None:
-        running = self._process.run(task.to_json(), None, notices=self._read, stdout=self._print, stderr=self._print)
+        running = self._process.run(
+            task.to_json(), None, notices=self._read, stdout=self._print, stderr=self._print
+        )
         self._ended = asyncio.create_task(running, name="contender")
 
     async def _over(self) -> None:
@@ -89,7 +100,12 @@ class ContenderProcess:
         while True:
             found = await self._next()
             if found.kind == "failed":
-                raise CellFailed(found.cell["state"], found.text, is_usage=found.is_usage, traceback=found.traceback)
+                raise CellFailed(
+                    found.cell["state"],
+                    found.text,
+                    is_usage=found.is_usage,
+                    traceback=found.traceback,
+                )
             if found.kind != "doing":
                 return found
             self._tell(found.text)
@@ -109,10 +125,15 @@ class ContenderProcess:
     def _death(self) -> Exception:
         assert self._ended is not None
         if error := self._ended.exception():
-            return WorkerError(f"{self._process.python} cannot be started: {error}. Choose another interpreter with --python.")
+            return WorkerError(
+                f"{self._process.python} cannot be started: {error}. Choose another interpreter with --python."
+            )
         status = self._ended.result()
         if status == -9:
-            return CellFailed("out_of_memory", "the system killed its process (signal 9), as it does when memory runs out")
+            return CellFailed(
+                "out_of_memory",
+                "the system killed its process (signal 9), as it does when memory runs out",
+            )
         how = f"signal {-status}" if status < 0 else f"exit status {status}"
         return CellFailed("failed", "; ".join([f"its process died ({how})", *self._printed]))
 
@@ -122,7 +143,11 @@ class ContenderProcess:
                 self._news.put_nowait(BenchNews.from_json(line.decode()))
             except (ValueError, TypeError) as error:
                 # Nobody would wake up who waits for an answer that cannot be read.
-                self._news.put_nowait(BenchNews("failed", f"its answer cannot be read: {error}", cell={"state": "failed"}))
+                self._news.put_nowait(
+                    BenchNews(
+                        "failed", f"its answer cannot be read: {error}", cell={"state": "failed"}
+                    )
+                )
 
     async def _print(self, pipe: asyncio.StreamReader) -> None:
         while line := await next_line(pipe):

@@ -91,15 +91,36 @@ class Bench:
         sharing = LeastSharing(str(found["processor"]))
         with self._writer.transaction():
             self._write(state="running")
-            cells = [[self._added(contender.cell(sizes, self._number)) for contender in contenders] for sizes in combinations]
+            cells = [
+                [self._added(contender.cell(sizes, self._number)) for contender in contenders]
+                for sizes in combinations
+            ]
         folder, lock = leftovers.new_directory()
         state = "stopped"
         try:
             for i, (sizes, of_size) in enumerate(zip(combinations, cells, strict=True)):
-                place = f"{of_size[0].size} ({i + 1} of {len(cells)})" if len(cells) > 1 else of_size[0].size
-                share = _Share(self._deadline, max(MIN_GRACE_S, GRACE * (self._plan.budget_s or 0.0)), len(cells) - i)
-                taken = _SizeOfBench(self._plan, self._writer, self._python, self._telling(place), share, folder, sharing)
-                await taken.measure(sizes, list(zip(contenders, of_size, strict=True)), is_first=i == 0)
+                place = (
+                    f"{of_size[0].size} ({i + 1} of {len(cells)})"
+                    if len(cells) > 1
+                    else of_size[0].size
+                )
+                share = _Share(
+                    self._deadline,
+                    max(MIN_GRACE_S, GRACE * (self._plan.budget_s or 0.0)),
+                    len(cells) - i,
+                )
+                taken = _SizeOfBench(
+                    self._plan,
+                    self._writer,
+                    self._python,
+                    self._telling(place),
+                    share,
+                    folder,
+                    sharing,
+                )
+                await taken.measure(
+                    sizes, list(zip(contenders, of_size, strict=True)), is_first=i == 0
+                )
             state = "finished"
         finally:
             sharing.keep()
@@ -154,7 +175,9 @@ class _Share:
         interval takes, even when the budget is spent, as long as that does not go far beyond it:
         without them all the time until they were ready would be lost.
         """
-        is_far_beyond = self._deadline is not None and time.monotonic() >= self._deadline + self._grace_s
+        is_far_beyond = (
+            self._deadline is not None and time.monotonic() >= self._deadline + self._grace_s
+        )
         return is_far_beyond or (self.is_spent and rounds >= MIN_ROUNDS)
 
 
@@ -194,7 +217,11 @@ class _SizeOfBench:
         self._sharing = sharing
 
     async def measure(
-        self, sizes: tuple[InputSize, ...], planned: list[tuple[Contender, BenchCell]], *, is_first: bool
+        self,
+        sizes: tuple[InputSize, ...],
+        planned: list[tuple[Contender, BenchCell]],
+        *,
+        is_first: bool,
     ) -> None:
         """Start the cells one after the other, and then have them take turns. Where the uncompiled
         program fails, nothing can be compared with it, and no other cell is started.
@@ -204,9 +231,21 @@ class _SizeOfBench:
         async with contextlib.AsyncExitStack() as until:
             for contender, cell in planned:
                 if self._share.is_all_spent:
-                    self._end(cell, CellFailed("not_measured", f"the budget of {self._plan.budget_s:g} s was spent before"))
+                    self._end(
+                        cell,
+                        CellFailed(
+                            "not_measured",
+                            f"the budget of {self._plan.budget_s:g} s was spent before",
+                        ),
+                    )
                     continue
-                task = BenchTask(contender.request, contender.is_compiled, sizes, self._plan.threads, str(reference))
+                task = BenchTask(
+                    contender.request,
+                    contender.is_compiled,
+                    sizes,
+                    self._plan.threads,
+                    str(reference),
+                )
                 try:
                     running.append(await self._ready(task, cell, until))
                 except CellFailed as failed:
@@ -218,12 +257,20 @@ class _SizeOfBench:
                         return
             await self._take_turns(running)
             await self._ask_each(running, "peak", self._peak)
-            await self._ask_each([one for one in running if one.cell.is_compiled], "work", self._work)
+            await self._ask_each(
+                [one for one in running if one.cell.is_compiled], "work", self._work
+            )
 
-    async def _ready(self, task: BenchTask, cell: BenchCell, until: contextlib.AsyncExitStack) -> _StartedCell:
+    async def _ready(
+        self, task: BenchTask, cell: BenchCell, until: contextlib.AsyncExitStack
+    ) -> _StartedCell:
         """Start a cell and wait until it is stable."""
         starting = ContenderProcess.started(
-            task, self._folder, self._python, self._plan.timeout_s, lambda doing: self._tell(f"{cell.contender}: {doing}")
+            task,
+            self._folder,
+            self._python,
+            self._plan.timeout_s,
+            lambda doing: self._tell(f"{cell.contender}: {doing}"),
         )
         process = await until.enter_async_context(starting)
         ready = await process.answer()
@@ -237,7 +284,9 @@ class _SizeOfBench:
             self._tell("measuring", number)
             # Each is first as often as the others: what the one before it left in the processor's
             # caches and clock must not always be the same.
-            turned = running[number % max(len(running), 1) :] + running[: number % max(len(running), 1)]
+            turned = (
+                running[number % max(len(running), 1) :] + running[: number % max(len(running), 1)]
+            )
             await self._ask_each(turned, "round", partial(self._round, number))
             running[:] = [one for one in running if one.cell.state == "measured"]
             is_steady = number >= MIN_ROUNDS and _is_steady(running, self._sharing.least_s)
@@ -273,16 +322,24 @@ class _SizeOfBench:
         with self._writer.transaction():
             self._writer.update(ended)
             if failed.traceback:
-                kind, where = failed.message.partition(":")[0], "compiler" if cell.is_compiled else "program"
+                kind, where = (
+                    failed.message.partition(":")[0],
+                    "compiler" if cell.is_compiled else "program",
+                )
                 text = self._writer.text(failed.traceback)
-                self._writer.add(Failure(0, 0, where, None, kind, f"{cell.contender}: {failed.message}", text))
+                self._writer.add(
+                    Failure(0, 0, where, None, kind, f"{cell.contender}: {failed.message}", text)
+                )
         return ended
 
     def _leave_out(self, cells: list[BenchCell]) -> None:
         for cell in cells:
             self._end(
                 cell,
-                CellFailed("not_measured", "the uncompiled program fails at this size, so there is nothing to compare with"),
+                CellFailed(
+                    "not_measured",
+                    "the uncompiled program fails at this size, so there is nothing to compare with",
+                ),
             )
 
 
@@ -291,13 +348,21 @@ def _is_steady(running: list[_StartedCell], least_sharing_s: float = 0.0) -> boo
     every time is.
     """
     paces = Paces([row for one in running for row in one.rounds], least_sharing_s)
-    quiet = {one.cell.id: {row.number: row.call_s for row in one.rounds if not paces.is_disturbed(row)} for one in running}
+    quiet = {
+        one.cell.id: {row.number: row.call_s for row in one.rounds if not paces.is_disturbed(row)}
+        for one in running
+    }
     uncompiled = next((quiet[one.cell.id] for one in running if not one.cell.is_compiled), None)
-    rows = [ratios_by_round(uncompiled, times) if uncompiled else list(times.values()) for times in quiet.values()]
+    rows = [
+        ratios_by_round(uncompiled, times) if uncompiled else list(times.values())
+        for times in quiet.values()
+    ]
     found = [median_interval(values) for values in rows]
     return all(one is not None and one.spread <= STEADY for one in found)
 
 
 def _known(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a cell as they came from its process, with tuples."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
+    }

@@ -59,8 +59,16 @@ class LeastSharing:
             return {}
         rows = told.items() if isinstance(told, dict) else ()
         oldest = time.time() - FORGOTTEN_AFTER_S
-        return {key: (row[0], row[1]) for key, row in rows if _is_row(row) and row[0] > 0 and row[1] >= oldest}
+        return {
+            key: (row[0], row[1])
+            for key, row in rows
+            if _is_row(row) and row[0] > 0 and row[1] >= oldest
+        }
 
 
 def _is_row(row: object) -> bool:
-    return isinstance(row, list) and len(row) == 2 and all(type(value) in (int, float) for value in row)
+    return (
+        isinstance(row, list)
+        and len(row) == 2
+        and all(type(value) in (int, float) for value in row)
+    )

@@ -17,7 +17,11 @@ def machine() -> dict[str, object]:
     part of all processors' time that other programs took just now. What a system does not tell is
     not among them. Takes ``LOOK_S`` seconds.
     """
-    found: dict[str, object] = {"processor": _processor(), "processors": _processors(), "system": platform.platform()}
+    found: dict[str, object] = {
+        "processor": _processor(),
+        "processors": _processors(),
+        "system": platform.platform(),
+    }
     before = _times()
     time.sleep(LOOK_S)
     after = _times()
@@ -51,7 +55,9 @@ def _processor() -> str:
 
 
 def _numbers(name: str) -> list[float]:
-    return [float(value) for value in re.findall(rf"^{name}\s*:\s*([\d.]+)$", _cpuinfo(), re.MULTILINE)]
+    return [
+        float(value) for value in re.findall(rf"^{name}\s*:\s*([\d.]+)$", _cpuinfo(), re.MULTILINE)
+    ]
 
 
 def _cpuinfo() -> str:

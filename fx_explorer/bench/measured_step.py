@@ -45,7 +45,9 @@ class MeasuredStep:
         return median(self.calls_s) if self.calls_s else None
 
 
-async def measured_steps(ways: Sequence[Contender], python: str, timeout_s: float | None, tell: Told) -> list[MeasuredStep]:
+async def measured_steps(
+    ways: Sequence[Contender], python: str, timeout_s: float | None, tell: Told
+) -> list[MeasuredStep]:
     """Measure every way; the uncompiled one is first, since the others are compared with it. A way that
     fails says why, and where the first one does, all do. Raises WorkerError when the interpreter
     cannot be started.
@@ -91,8 +93,12 @@ class _Measuring:
         for way in ways[1:]:
             self._found[way.name] = MeasuredStep(way.name, message="the uncompiled program fails")
 
-    async def _started(self, way: Contender, until: contextlib.AsyncExitStack) -> ContenderProcess | None:
-        task = BenchTask(way.request, way.is_compiled, reference=str(self._folder / "uncompiled.pt"))
+    async def _started(
+        self, way: Contender, until: contextlib.AsyncExitStack
+    ) -> ContenderProcess | None:
+        task = BenchTask(
+            way.request, way.is_compiled, reference=str(self._folder / "uncompiled.pt")
+        )
         self._found[way.name] = MeasuredStep(way.name)
 
         def tell(doing: str) -> None:

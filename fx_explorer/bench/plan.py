@@ -39,14 +39,29 @@ class BenchPlan:
         """Return the ways of running the program, the uncompiled one first, each once."""
         product = itertools.product(self.backends, self.modes, self.dynamics, self.stances)
         ways = (self._contender(*way) for way in product)
-        return [Contender(UNCOMPILED, self.request, is_compiled=False), *dict.fromkeys(ways), *self.others]
+        return [
+            Contender(UNCOMPILED, self.request, is_compiled=False),
+            *dict.fromkeys(ways),
+            *self.others,
+        ]
 
     def _contender(self, backend: str, mode: str, dynamic: bool | None, stance: str) -> Contender:
         mode = mode if backend in MODE_BACKENDS else ""
         words = (backend, mode, "" if dynamic is None else f"dynamic={dynamic}", stance)
         takes_all = backend in MODE_BACKENDS and not mode
-        options = {name: value for name, value in self.request.options.items() if takes_all or name == GUARD_FILTER}
-        request = replace(self.request, backend=backend, mode=mode, dynamic=dynamic, stance=stance, options=options)
+        options = {
+            name: value
+            for name, value in self.request.options.items()
+            if takes_all or name == GUARD_FILTER
+        }
+        request = replace(
+            self.request,
+            backend=backend,
+            mode=mode,
+            dynamic=dynamic,
+            stance=stance,
+            options=options,
+        )
         return Contender(" ".join(filter(None, words)), request)
 
     def combinations(self) -> Iterator[tuple[InputSize, ...]]:
@@ -60,9 +75,13 @@ class BenchPlan:
         if twice:
             raise UsageError(f"the size {twice} is given twice; name all its values in one option")
         if any(self.modes) and self.request.options.keys() - {GUARD_FILTER}:
-            raise UsageError("--modes and --option cannot be combined (torch.compile takes one of them)")
+            raise UsageError(
+                "--modes and --option cannot be combined (torch.compile takes one of them)"
+            )
         if any(self.modes) and not set(self.backends) & set(MODE_BACKENDS):
-            raise UsageError(f"--modes are those of {' and '.join(MODE_BACKENDS)}, which is not among --backends")
+            raise UsageError(
+                f"--modes are those of {' and '.join(MODE_BACKENDS)}, which is not among --backends"
+            )
 
 
 @dataclass(frozen=True)

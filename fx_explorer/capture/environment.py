@@ -75,11 +75,17 @@ def changed_settings() -> str:
         "torch._functorch.config": torch._functorch.config,
         "torch._inductor.config": torch._inductor.config,
     }
-    return json.dumps({name: _changed(module) for name, module in modules.items()}, indent=2, default=str)
+    return json.dumps(
+        {name: _changed(module) for name, module in modules.items()}, indent=2, default=str
+    )
 
 
 def _changed(module: Any) -> dict[str, Any]:
     """Return the entries of a config module (torch/utils/_config_module.py) whose value differs
     from the declared default.
     """
-    return {name: getattr(module, name) for name in sorted(module._config) if not module._is_default(name)}
+    return {
+        name: getattr(module, name)
+        for name in sorted(module._config)
+        if not module._is_default(name)
+    }

@@ -26,7 +26,19 @@ from fx_explorer.capture.torch_compat.patching import configured, patched
 from fx_explorer.capture.torch_compat.versions import options_there
 
 _BUILDERS = (
-    *("cpp", "cpp_pybinding", "triton", "cuda", "cutlass", "xpu", "rocm", "halide", "metal", "cutedsl", "pallas"),
+    *(
+        "cpp",
+        "cpp_pybinding",
+        "triton",
+        "cuda",
+        "cutlass",
+        "xpu",
+        "rocm",
+        "halide",
+        "metal",
+        "cutedsl",
+        "pallas",
+    ),
     *("nv_universal_gemm", "multi_kernel", "size_hint_multi_kernel"),
 )
 """Methods of ``AsyncCompile`` (torch/_inductor/async_compile.py) that turn a kernel's source into
@@ -42,7 +54,9 @@ class NotBuilt:
     """Stands where a compiled kernel would. Nothing calls it: the segment runs eagerly."""
 
     def __call__(self, *_: object, **__: object) -> None:
-        raise RuntimeError("this kernel was only inspected, not built; capture with --build to run it")
+        raise RuntimeError(
+            "this kernel was only inspected, not built; capture with --build to run it"
+        )
 
     run = __call__
 
@@ -85,7 +99,9 @@ def building() -> Iterator[None]:
     for stack, _ in reversed(lifted):
         stack.close()
     try:
-        with lowering_for_real():  # should somebody have wrapped compile_fx after us, ours is still in there
+        with (
+            lowering_for_real()
+        ):  # should somebody have wrapped compile_fx after us, ours is still in there
             yield
     finally:
         for stack, notes in lifted:
@@ -100,7 +116,9 @@ def _run_segments_eagerly(stack: contextlib.ExitStack, notes: dict[str, str]) ->
     from torch._inductor.virtualized import V
 
     if not hasattr(module, "compile_fx"):
-        notes["inspecting"] = "this torch release has no torch._inductor.compile_fx.compile_fx: everything is built"
+        notes["inspecting"] = (
+            "this torch release has no torch._inductor.compile_fx.compile_fx: everything is built"
+        )
         return
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -108,7 +126,11 @@ def _run_segments_eagerly(stack: contextlib.ExitStack, notes: dict[str, str]) ->
             # It calls itself to apply options; and ahead of time the result is a file, which
             # nothing else can stand for.
             is_nested = getattr(_inside, "is_nested", False)
-            if is_nested or V.aot_compilation is True or not isinstance(model_, torch.fx.GraphModule):
+            if (
+                is_nested
+                or V.aot_compilation is True
+                or not isinstance(model_, torch.fx.GraphModule)
+            ):
                 return original(model_, *args, **kwargs)
             eager = runnable_copy(model_)
             with lowering_for_real():
@@ -180,7 +202,9 @@ def _lower_backward_at_once(stack: contextlib.ExitStack, notes: dict[str, str]) 
 
     stack.enter_context(backward_at_once())
     if not hasattr(config, _AT_ONCE):
-        notes["backward"] = "this torch release compiles the backward only when it runs; capture with --build to see it"
+        notes["backward"] = (
+            "this torch release compiles the backward only when it runs; capture with --build to see it"
+        )
 
 
 def _build_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
@@ -191,14 +215,23 @@ def _build_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
     for name in _BUILDERS:
         _replace(stack, AsyncCompile, name, lambda *args, **kwargs: NotBuilt())
     # The whole module, when the wrapper too is C++.
-    _replace(stack, getattr(codecache, "CppWrapperCodeCache", None), "load_pybinding", lambda *args, **kwargs: NotBuilt())
+    _replace(
+        stack,
+        getattr(codecache, "CppWrapperCodeCache", None),
+        "load_pybinding",
+        lambda *args, **kwargs: NotBuilt(),
+    )
     # With triton.autotune_at_compile_time (set for annotated regions) kernels would run in the
     # middle of code generation.
     _replace(stack, PythonWrapperCodegen, "generate_and_run_autotune_block", lambda wrapper: None)
-    stack.enter_context(configured(config, {"compile_threads": 1}))  # no pool of compile processes is started
+    stack.enter_context(
+        configured(config, {"compile_threads": 1})
+    )  # no pool of compile processes is started
 
 
-def _replace(stack: contextlib.ExitStack, owner: Any, name: str, replacement: Callable[..., Any]) -> None:
+def _replace(
+    stack: contextlib.ExitStack, owner: Any, name: str, replacement: Callable[..., Any]
+) -> None:
     """Put ``replacement`` in the place of a method, be it a class method or inherited, if the class
     has it at all.
     """
@@ -208,7 +241,11 @@ def _replace(stack: contextlib.ExitStack, owner: Any, name: str, replacement: Ca
         stack.callback(setattr, owner, name, vars(owner)[name])
     else:
         stack.callback(delattr, owner, name)
-    setattr(owner, name, staticmethod(replacement) if isinstance(getattr(owner, name), MethodType) else replacement)
+    setattr(
+        owner,
+        name,
+        staticmethod(replacement) if isinstance(getattr(owner, name), MethodType) else replacement,
+    )
 
 
 def _need_no_compiler(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
@@ -218,7 +255,9 @@ def _need_no_compiler(stack: contextlib.ExitStack, notes: dict[str, str]) -> Non
     from torch._inductor import cpp_builder, cpu_vec_isa
 
     if hasattr(cpu_vec_isa.VecISA, "check_build"):
-        stack.enter_context(patched(cpu_vec_isa.VecISA, "check_build", lambda original: lambda self, code: True))
+        stack.enter_context(
+            patched(cpu_vec_isa.VecISA, "check_build", lambda original: lambda self, code: True)
+        )
         _forget(cpu_vec_isa.valid_vec_isa_list, stack)
         for isa in getattr(cpu_vec_isa, "supported_vec_isa_list", ()):
             for name in ("__bool__", "_VecISA__bool__impl"):
@@ -229,7 +268,9 @@ def _need_no_compiler(stack: contextlib.ExitStack, notes: dict[str, str]) -> Non
         cpp_builder.get_cpp_compiler()
     except Exception:  # noqa: BLE001 - InvalidCxxCompiler; it has moved between releases
         usual = "clang++" if sys.platform == "darwin" else "g++"
-        stack.enter_context(patched(cpp_builder, "get_cpp_compiler", lambda original: lambda: usual))
+        stack.enter_context(
+            patched(cpp_builder, "get_cpp_compiler", lambda original: lambda: usual)
+        )
         notes["compiler"] = f"no C++ compiler was found: the code is that for {usual}"
         for name in ("is_gcc", "is_clang", "is_intel_compiler", "is_apple_clang", "is_msvc_cl"):
             _forget(getattr(cpp_builder, name, None), stack)
@@ -248,15 +289,21 @@ def _measure_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None
     """
     from torch._inductor import config, select_algorithm
 
-    measuring = options_there(config, "benchmark_fusion", "benchmark_epilogue_fusion", "benchmark_template_fusion")
+    measuring = options_there(
+        config, "benchmark_fusion", "benchmark_epilogue_fusion", "benchmark_template_fusion"
+    )
     stack.enter_context(configured(config, dict.fromkeys(measuring, False)))
     if not hasattr(select_algorithm, "get_algorithm_selector_cache"):
-        notes["autotuning"] = "this torch release cannot be kept from timing candidates with max-autotune"
+        notes["autotuning"] = (
+            "this torch release cannot be kept from timing candidates with max-autotune"
+        )
         return
 
     def first_only(choices: list[Any]) -> list[Any]:
         if len(choices) > 1:
-            notes["autotuning"] = "candidates were not timed, the first is shown; capture with --build to see the fastest"
+            notes["autotuning"] = (
+                "candidates were not timed, the first is shown; capture with --build to see the fastest"
+            )
         return choices[:1]
 
     stack.enter_context(told_by_selector(candidates=first_only))

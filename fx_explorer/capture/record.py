@@ -45,7 +45,16 @@ def record(path: str | Path, *, build: bool = True, use_caches: bool = False) ->
     started = time.monotonic()
     writer = new_session(path, request)
     try:
-        writer.set_meta("target", {"name": program.name, "kind": "script", "file": str(program), "object": "", "train": False})
+        writer.set_meta(
+            "target",
+            {
+                "name": program.name,
+                "kind": "script",
+                "file": str(program),
+                "object": "",
+                "train": False,
+            },
+        )
         outcome, before = Outcome("finished"), in_force()
         try:
             with recording(writer, request, lambda notice: None) as state:
@@ -67,11 +76,17 @@ def new_session(path: Path, request: CaptureRequest) -> SessionWriter:
     is there, and SessionWriteError.
     """
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))  # follows no link, not even a dangling one
+        os.close(
+            os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+        )  # follows no link, not even a dangling one
     except FileExistsError:
-        raise FileExistsError(f"{path} is there already; record into a new file, or remove it first") from None
+        raise FileExistsError(
+            f"{path} is there already; record into a new file, or remove it first"
+        ) from None
     except OSError as error:
-        raise SessionWriteError(f"cannot create the session file {path}: {error.strerror}") from error
+        raise SessionWriteError(
+            f"cannot create the session file {path}: {error.strerror}"
+        ) from error
     writer = SessionWriter(path, beside_program=True)
     writer.set_meta("fx_explorer", __version__)
     writer.set_meta("request", asdict(request))

@@ -55,7 +55,10 @@ HOOKS: dict[str, tuple[str, str]] = {
     "where graph breaks are in their lines": ("dynamo.breaks.break_hooks", "extent_hook"),
     "resume functions": ("dynamo.breaks.break_hooks", "resume_hook"),
     "tensors at graph breaks": ("dynamo.breaks.break_hooks", "local_tensor_hook"),
-    "for how long the program holds what graphs return": ("dynamo.breaks.returned_storages", "returned_storage_hook"),
+    "for how long the program holds what graphs return": (
+        "dynamo.breaks.returned_storages",
+        "returned_storage_hook",
+    ),
     "functions whose compilation was given up": ("dynamo.fallbacks", "given_up_hook"),
     "functions that Dynamo does not trace": ("dynamo.fallbacks", "skip_hook"),
     "regions": ("aot.regional", "regional_backend"),
@@ -85,17 +88,23 @@ def recording(
     state = begin(writer, request, notify, gates)
     with observing(state):
         with state.noting("the settings in force"):
-            state.add_artifact("config", "dynamo", changed_settings(), title="settings in force", language="json")
+            state.add_artifact(
+                "config", "dynamo", changed_settings(), title="settings in force", language="json"
+            )
         yield state
 
 
-def begin(writer: SessionWriter, request: CaptureRequest, notify: Notify, gates: Gates | None = None) -> Recording:
+def begin(
+    writer: SessionWriter, request: CaptureRequest, notify: Notify, gates: Gates | None = None
+) -> Recording:
     """Return a recording that observes nothing yet."""
     state = Recording(writer, request, notify)
     if gates:
         # Graphs are deferred where that makes no difference to the program: it runs eagerly while
         # inspecting.
-        state.boundary = SteppedBoundary(Stepper(state, gates, defers=request.pause == "dynamo" and not request.build))
+        state.boundary = SteppedBoundary(
+            Stepper(state, gates, defers=request.pause == "dynamo" and not request.build)
+        )
     return state
 
 
@@ -112,7 +121,9 @@ def observing(state: Recording) -> Iterator[None]:
         stack.callback(lambda: writer.set_meta("environment", environment(request)))
         if not request.use_caches:
             stack.enter_context(caches_off())
-            stack.enter_context(shortcuts())  # not with caches: what is left out would be missing from their entries
+            stack.enter_context(
+                shortcuts()
+            )  # not with caches: what is left out would be missing from their entries
         if not request.build:
             stack.enter_context(_noted_inspecting(state))
         stepper = stepper_of(state)
@@ -144,15 +155,21 @@ def _noted_inspecting(state: Recording) -> Iterator[None]:
         state.unavailable(what, reason)
 
 
-def _install(stack: contextlib.ExitStack, state: Recording, view: str, hook: tuple[str, str]) -> None:
+def _install(
+    stack: contextlib.ExitStack, state: Recording, view: str, hook: tuple[str, str]
+) -> None:
     """Turn a hook on. In a torch release that lacks what it hooks into, its view stays empty and
     the session says why.
     """
     module, name = hook
     try:
-        stack.enter_context(getattr(importlib.import_module(f"fx_explorer.capture.{module}"), name)(state))
+        stack.enter_context(
+            getattr(importlib.import_module(f"fx_explorer.capture.{module}"), name)(state)
+        )
     except (ImportError, AttributeError) as error:
-        state.unavailable(view, f"torch {torch.__version__} does not offer what this is read from ({error})")
+        state.unavailable(
+            view, f"torch {torch.__version__} does not offer what this is read from ({error})"
+        )
 
 
 def compile_arguments(request: CaptureRequest) -> dict[str, Any]:
@@ -173,5 +190,7 @@ def _add_counts(state: Recording, before: dict[str, dict[str, int]]) -> None:
     """Add what torch counted meanwhile (torch/_dynamo/utils.py, ``counters``)."""
     for group, counts in _counters().items():
         if counts:
-            state.counters.setdefault(group, Counter()).update(Counter(counts) - Counter(before.get(group, {})))
+            state.counters.setdefault(group, Counter()).update(
+                Counter(counts) - Counter(before.get(group, {}))
+            )
     state.writer.set_meta("counters", state.counters)

@@ -75,14 +75,19 @@ def kept_apart(gm: torch.fx.GraphModule) -> Iterator[int]:
         node.meta["custom"] = {**node.meta["custom"], KEY: _separate(written)}
         count += 1
         labels[_label(written)] = True
-    module, name = importlib.import_module("torch.fx.passes.regional_inductor"), "_compile_inductor_marked_regions"
+    module, name = (
+        importlib.import_module("torch.fx.passes.regional_inductor"),
+        "_compile_inductor_marked_regions",
+    )
     with contextlib.ExitStack() as stack:
         stack.enter_context(regions_told_apart())
         if hasattr(module, name):
             stack.enter_context(patched(module, name, _as_written))
         try:
             yield count
-        except AssertionError as error:  # fuse_as_graphmodule (torch/fx/passes/utils/fuser_utils.py)
+        except (
+            AssertionError
+        ) as error:  # fuse_as_graphmodule (torch/fx/passes/utils/fuser_utils.py)
             if "dependency cycles" not in str(error):
                 raise
             raise UsageError(
@@ -101,7 +106,14 @@ def configs_in_force(gm: torch.fx.GraphModule) -> dict[str, object] | None:
     torch goes by that.
     """
     values = ((node.meta.get("custom") or {}).get(KEY) for node in gm.graph.nodes)
-    return next((dict(v["inductor_configs"]) for v in values if isinstance(v, dict) and "inductor_configs" in v), None)
+    return next(
+        (
+            dict(v["inductor_configs"])
+            for v in values
+            if isinstance(v, dict) and "inductor_configs" in v
+        ),
+        None,
+    )
 
 
 def written_value(value: object) -> object:
@@ -112,7 +124,9 @@ def written_value(value: object) -> object:
 
 def _separate(written: object) -> dict[str, Any]:
     fields = dict(written) if isinstance(written, dict) else {"inductor_region": written}
-    apart = _SeparateRegion(repr((fields.get("inductor_region"), fields.get("inductor_configs"))), written)
+    apart = _SeparateRegion(
+        repr((fields.get("inductor_region"), fields.get("inductor_configs"))), written
+    )
     return {**fields, "inductor_region": apart}
 
 
@@ -121,7 +135,9 @@ def _as_written(compile_regions: Callable[..., object]) -> Callable[..., object]
 
     def compile_as_written(gm: torch.fx.GraphModule) -> object:
         for name, module in gm.named_modules():
-            if name.rpartition(".")[2].startswith(_SUBGRAPH) and isinstance(module, torch.fx.GraphModule):
+            if name.rpartition(".")[2].startswith(_SUBGRAPH) and isinstance(
+                module, torch.fx.GraphModule
+            ):
                 for node in module.graph.find_nodes(op="placeholder"):
                     node.meta.pop("custom", None)
                 for node in annotated_nodes(module):

@@ -38,8 +38,12 @@ def same_operations(node: torch.fx.Node) -> tuple[object, ...] | None:
     """Return what two calls that do as many operations have alike; None where a size varies."""
     inputs = node.all_input_nodes
     values = [one.meta.get("val") for one in inputs]
-    sizes = [(tuple(value.shape), value.dtype) for value in values if isinstance(value, torch.Tensor)]
-    if len(sizes) < len(values) or not all(type(size) is int for shape, _ in sizes for size in shape):
+    sizes = [
+        (tuple(value.shape), value.dtype) for value in values if isinstance(value, torch.Tensor)
+    ]
+    if len(sizes) < len(values) or not all(
+        type(size) is int for shape, _ in sizes for size in shape
+    ):
         return None
     return node.target, tuple(sizes), repr(torch.fx.map_arg((node.args, node.kwargs), inputs.index))
 

@@ -79,7 +79,9 @@ class _Records:
             "dynamo_cpp_guards_str": self._guard_tree,
             **{kind: self._symbol(kind) for kind in RECORDS},
             "chromium_event": lambda name, _, payload: self.spans.add(name, payload()),
-            "artifact:dynamo_graph_break_reason": lambda name, _, payload: add_break(recording, name, payload()),
+            "artifact:dynamo_graph_break_reason": lambda name, _, payload: add_break(
+                recording, name, payload()
+            ),
             "artifact:dynamo_error": self._error,
             "artifact:recompile_reasons": self._recompile,
             "artifact:fx_graph_cache_hit": self._cache_event,
@@ -133,7 +135,9 @@ class _Records:
         if recording.boundary.is_outside:  # another variant, of a frame that Dynamo is through with
             self.spans.flush()
             return
-        if name in recording.captured_ahead:  # such a record ends each part of it; how it went is told elsewhere
+        if (
+            name in recording.captured_ahead
+        ):  # such a record ends each part of it; how it went is told elsewhere
             self.spans.flush()
             return
         if not name:
@@ -144,12 +148,18 @@ class _Records:
         error = row.error if status == "left" else one_line(content.get("fail_reason") or "")
         if status == "failed":
             error = self._add_failure(name, content)
-        restarts = tuple(sorted(_first_line(reason) for reason in content.get("restart_reasons") or ()))
+        restarts = tuple(
+            sorted(_first_line(reason) for reason in content.get("restart_reasons") or ())
+        )
         waited_s = recording.waited_s - self._waited_before.pop(name, recording.waited_s)
         code = recording.recompiled.pop(name, None)
         if code and not row.function:  # refused at the recompile limit, before Dynamo began with it
-            where = _of_the_user(recording, Frame(code.co_filename, code.co_firstlineno, qualified_name(code), ""))
-            recording.change_compilation(name, function=where.function, file=where.file, line=where.line)
+            where = _of_the_user(
+                recording, Frame(code.co_filename, code.co_firstlineno, qualified_name(code), "")
+            )
+            recording.change_compilation(
+                name, function=where.function, file=where.file, line=where.line
+            )
         recording.change_compilation(
             name,
             status=status,
@@ -157,7 +167,9 @@ class _Records:
             attempts=1 + len(restarts),
             restart_reasons=restarts,
             backend=recording.of(name).backend or row.backend,
-            duration_s=max(0.0, float(content.get("entire_frame_compile_time_s") or 0.0) - waited_s),
+            duration_s=max(
+                0.0, float(content.get("entire_frame_compile_time_s") or 0.0) - waited_s
+            ),
             missing_stages=stages.missing(recording, name, status, error),
         )
         self.spans.flush()
@@ -169,14 +181,20 @@ class _Records:
         recording = self._recording
         raised = recording.take_error(name)
         if raised:
-            message = one_line(f"{type(raised.error).__name__}: {raised.error}") + self._after_stage(raised.stage)
+            message = one_line(
+                f"{type(raised.error).__name__}: {raised.error}"
+            ) + self._after_stage(raised.stage)
             text, stage = "".join(traceback.format_exception(raised.error)), raised.stage
         else:
             message = one_line(f"{content['fail_type']}: {content.get('fail_reason') or ''}")
             text, stage = self._errors.get(name) or content.get("fail_reason") or "", "dynamo"
-        recording.sources.stack(parse_stack(text.rpartition("from user code:")[2]))  # so that the user's files can be shown
+        recording.sources.stack(
+            parse_stack(text.rpartition("from user code:")[2])
+        )  # so that the user's files can be shown
         text_id, compilation = recording.writer.text(text), recording.compilation_id(name)
-        recording.writer.add(Failure(0, compilation, "compiler", stage, content["fail_type"], message, text_id))
+        recording.writer.add(
+            Failure(0, compilation, "compiler", stage, content["fail_type"], message, text_id)
+        )
         return message
 
     def _after_stage(self, stage: Stage | None) -> str:
@@ -184,7 +202,9 @@ class _Records:
         none.
         """
         published = self._recording.published.stages.get(self._recording.variant_id(), [])
-        return f" (after its stage {published[-1].name!r})" if stage == "backend" and published else ""
+        return (
+            f" (after its stage {published[-1].name!r})" if stage == "backend" and published else ""
+        )
 
     def _error(self, name: str, _: object, payload: Callable[[], str]) -> None:
         self._errors[name] = payload()
@@ -193,15 +213,29 @@ class _Records:
         if self._recording.row(name).status == "left":
             return "left"
         if content.get("fail_type"):
-            return "skipped" if content["fail_type"] in ("Unsupported", "UserError", "SkipFrame") else "failed"
+            return (
+                "skipped"
+                if content["fail_type"] in ("Unsupported", "UserError", "SkipFrame")
+                else "failed"
+            )
         if not content.get("has_guarded_code", True):
             return "skipped"
         return "broke" if self._recording.of(name).has_broken else "ok"
 
     def _metrics(self, name: str, content: dict[str, Any], _: object) -> None:
-        kept = {k: v for k, v in content.items() if v not in (None, [], "") and not _is_zero(v) and k not in LARGE_METRICS}
-        label = "compilation_metrics" if content.get("is_forward") is not False else "bwd_compilation_metrics"
-        self._recording.writer.add(Metric(0, self._recording.compilation_id(name), label, json.dumps(kept, default=str)))
+        kept = {
+            k: v
+            for k, v in content.items()
+            if v not in (None, [], "") and not _is_zero(v) and k not in LARGE_METRICS
+        }
+        label = (
+            "compilation_metrics"
+            if content.get("is_forward") is not False
+            else "bwd_compilation_metrics"
+        )
+        self._recording.writer.add(
+            Metric(0, self._recording.compilation_id(name), label, json.dumps(kept, default=str))
+        )
 
     # what happened in them
 
@@ -213,11 +247,20 @@ class _Records:
 
     def _guard_tree(self, name: str, _: object, payload: Callable[[], str]) -> None:
         if name:
-            self._recording.add_artifact("guard_tree", "dynamo", payload().strip("\n"), title="guard tree", language="text")
+            self._recording.add_artifact(
+                "guard_tree", "dynamo", payload().strip("\n"), title="guard tree", language="text"
+            )
 
     def _symbol(self, kind: str) -> Handle:
         def add(name: str, content: dict[str, Any], _: object) -> None:
-            add_record(self._recording, kind, name, self._attempt, content, _frames(content.get("user_stack") or ()))
+            add_record(
+                self._recording,
+                kind,
+                name,
+                self._attempt,
+                content,
+                _frames(content.get("user_stack") or ()),
+            )
 
         return add
 
@@ -233,9 +276,24 @@ class _Records:
         for name, code in self._output_codes:
             text = writer.text(code)
             if text not in self._recording.output_codes:
-                compilation, lines = self._recording.compilation_id(name), code.removesuffix("\n").count("\n") + 1
+                compilation, lines = (
+                    self._recording.compilation_id(name),
+                    code.removesuffix("\n").count("\n") + 1,
+                )
                 title = "output code, from torch's cache"
-                writer.add(Artifact(0, compilation, "output_code", "output_code", "", title, "python", text, lines))
+                writer.add(
+                    Artifact(
+                        0,
+                        compilation,
+                        "output_code",
+                        "output_code",
+                        "",
+                        title,
+                        "python",
+                        text,
+                        lines,
+                    )
+                )
 
     def _cache_event(self, name: str, content: dict[str, Any], payload: Callable[[], Any]) -> None:
         """Note what a cache answered, and keep the key with what it is made of, which two runs are compared by."""
@@ -247,7 +305,11 @@ class _Records:
         text = told if isinstance(told, str) else json.dumps(told, default=str)
         stage: Stage = "joint" if event.startswith("aotautograd") else "post_grad"
         body = writer.text(text, like=f"cache {event}")
-        writer.add(Artifact(0, compilation, "listing", stage, "", event, "json", body, text.count("\n") + 1))
+        writer.add(
+            Artifact(
+                0, compilation, "listing", stage, "", event, "json", body, text.count("\n") + 1
+            )
+        )
 
 
 def _of_the_user(recording: Recording, where: Frame) -> Frame:
@@ -264,7 +326,12 @@ def _frames(stack: Any) -> tuple[Frame, ...]:
     """Return the frames of a structured stack; file names are numbers into torch's intern table."""
     names = {number: text for text, number in INTERN_TABLE.items()}
     return tuple(
-        Frame(str(names.get(entry["filename"], entry["filename"])), entry["line"], entry["name"], entry.get("loc") or "")
+        Frame(
+            str(names.get(entry["filename"], entry["filename"])),
+            entry["line"],
+            entry["name"],
+            entry.get("loc") or "",
+        )
         for entry in stack
     )
 

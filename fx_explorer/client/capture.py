@@ -177,7 +177,10 @@ class Capture:
             writer.set_meta("fx_explorer", __version__)
             writer.set_meta("request", asdict(self.request))
             writer.set_meta("build", self.request.build)
-            writer.set_meta("started", datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"))
+            writer.set_meta(
+                "started",
+                datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            )
         return writer
 
     async def _supervise(self) -> None:
@@ -191,9 +194,7 @@ class Capture:
             self.outcome = Outcome("not_started", reason, 4)
             await asyncio.to_thread(self._complete, self.outcome, None)
         except Exception as error:  # noqa: BLE001 - ours; what was captured is put in its place all the same
-            failed = (
-                f"fx-explorer itself failed while it followed the program: {type(error).__name__}: {error}. Please report it."
-            )
+            failed = f"fx-explorer itself failed while it followed the program: {type(error).__name__}: {error}. Please report it."
             self.outcome = Outcome("incomplete", failed, 4)
             await asyncio.to_thread(self._complete, self.outcome, None)
         else:
@@ -202,8 +203,12 @@ class Capture:
             # It comes before the outcome, behind which nobody listens.
             if self._last_note:
                 self._notices.put_nowait(Notice("note", text=self._last_note))
-            self.outcome = outcome = self.outcome or Outcome("cancelled", "fx-explorer itself was stopped")
-            self._notices.put_nowait(Notice("outcome", text=outcome.message, seconds=time.monotonic() - self._began))
+            self.outcome = outcome = self.outcome or Outcome(
+                "cancelled", "fx-explorer itself was stopped"
+            )
+            self._notices.put_nowait(
+                Notice("outcome", text=outcome.message, seconds=time.monotonic() - self._began)
+            )
             self._notices.put_nowait(None)
 
     async def _run(self) -> int:
@@ -230,7 +235,9 @@ class Capture:
             try:
                 notice = checked(Notice.from_json(line.decode()))
             except (ValueError, TypeError, RecursionError):
-                self._console.add("", [f"a notice of the worker could not be read: {line[:MAX_SHOWN]!r}"])
+                self._console.add(
+                    "", [f"a notice of the worker could not be read: {line[:MAX_SHOWN]!r}"]
+                )
                 continue
             if notice.kind == "outcome":
                 self._last_words = notice.text
@@ -256,7 +263,9 @@ class Capture:
         self._worker.time_limit.hold()
         if notice.gate is None and not self._took_s:
             self._took_s = self._worked_s()
-            with contextlib.suppress(SessionWriteError):  # it is written again at the end, which tells
+            with contextlib.suppress(
+                SessionWriteError
+            ):  # it is written again at the end, which tells
                 await asyncio.to_thread(self._writer.set_meta, "finished", self._took_s)
 
     def _worked_s(self) -> float:
@@ -290,7 +299,9 @@ class Capture:
         elif self._worker.left_output_open:
             text = "a process that the program started, and that left its process group, still holds its output"
             self._console.add("", [text])
-        self.outcome = (self._outcome_of_program() if self._is_dismissed else None) or outcome_of(remains)
+        self.outcome = (self._outcome_of_program() if self._is_dismissed else None) or outcome_of(
+            remains
+        )
         self._complete(self.outcome, remains)
 
     def _left_in_words(self) -> str:
@@ -299,7 +310,9 @@ class Capture:
         """
         what = in_words(self._worker.left_the_group)
         told = f"the program started processes that left its process group: {what}."
-        self.left_behind = "" if self._worker.stopped else f"{told} They run on, as without fx-explorer."
+        self.left_behind = (
+            "" if self._worker.stopped else f"{told} They run on, as without fx-explorer."
+        )
         text = self.left_behind or f"{told} They were ended with it."
         self._last_note = text
         return text
@@ -347,13 +360,17 @@ class Capture:
             return has_compiled(reader)
         return True
 
-    def _write_end(self, writer: SessionWriter, outcome: Outcome, remains: EndedWorker | None) -> None:
+    def _write_end(
+        self, writer: SessionWriter, outcome: Outcome, remains: EndedWorker | None
+    ) -> None:
         failure = failure_of(outcome, remains) if remains else None
         with writer.transaction():
             self._console.finish(writer)
             add_children(writer, Path(self.request.session))
             if failure and remains:
-                writer.add(replace(failure, text=writer.text(remains.stacks) if remains.stacks else 0))
+                writer.add(
+                    replace(failure, text=writer.text(remains.stacks) if remains.stacks else 0)
+                )
             writer.set_meta("finished", self._took_s or self._worked_s())
             writer.set_meta("outcome", outcome.to_json())
         mark_as_captured_here(self.session_path, writer)

@@ -27,7 +27,10 @@ from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.queries.guards import check_count
 from fx_explorer.session.raised_compilations import raised_compilations
 
-VARIABLE, HOOK = "FX_EXPLORER_CHILDREN", str(Path(__file__).resolve().parent.parent / "worker" / "in_children")
+VARIABLE, HOOK = (
+    "FX_EXPLORER_CHILDREN",
+    str(Path(__file__).resolve().parent.parent / "worker" / "in_children"),
+)
 """What a process that a worker starts is noticed by (worker/child_processes/children.py)."""
 
 DIRECTORY = "children"
@@ -59,16 +62,22 @@ def _read(file: Path) -> tuple[ChildProcess, list[ChildFinding]] | None:
         return None
     try:
         with SessionReader(file) as reader:
-            return (_process(reader), list(_findings(reader))) if reader.count(Compilation) else None
+            return (
+                (_process(reader), list(_findings(reader))) if reader.count(Compilation) else None
+            )
     except SessionError as error:
         pid = file.name.partition("-")[0]
-        return ChildProcess(0, int(pid) if pid.isdecimal() else 0, "started", "", f"its record is damaged: {error}"), []
+        return ChildProcess(
+            0, int(pid) if pid.isdecimal() else 0, "started", "", f"its record is damaged: {error}"
+        ), []
 
 
 def _unseen(file: Path) -> ChildProcess:
     try:
         told = json.loads(file.read_text(encoding="utf-8"))
-        return ChildProcess(0, 0, "started", str(told["command"])[:LONGEST], str(told["why"])[:LONGEST])
+        return ChildProcess(
+            0, 0, "started", str(told["command"])[:LONGEST], str(told["why"])[:LONGEST]
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
         return ChildProcess(0, 0, "started", "", f"what it left cannot be read: {error}")
 
@@ -90,17 +99,31 @@ def _process(reader: SessionReader) -> ChildProcess:
 
 def _findings(reader: SessionReader) -> Iterator[ChildFinding]:
     """List one finding for each place, cause and text."""
-    yield from _counted("break", ((one.file, one.line, one.registry_id, one.reason) for one in reader.rows(GraphBreak)))
-    yield from _counted("recompile", ((one.file, one.line, "", one.guard or one.reason) for one in reader.rows(Recompile)))
-    yield from _counted("left", ((one.file, one.line, one.kind, one.reason) for one in reader.rows(Fallback)))
+    yield from _counted(
+        "break",
+        ((one.file, one.line, one.registry_id, one.reason) for one in reader.rows(GraphBreak)),
+    )
+    yield from _counted(
+        "recompile",
+        ((one.file, one.line, "", one.guard or one.reason) for one in reader.rows(Recompile)),
+    )
+    yield from _counted(
+        "left", ((one.file, one.line, one.kind, one.reason) for one in reader.rows(Fallback))
+    )
     for one in raised_compilations(reader):
-        yield ChildFinding(0, 0, "error", one.file, one.line, "", f"{one.function}: {one.error}"[:LONGEST])
+        yield ChildFinding(
+            0, 0, "error", one.file, one.line, "", f"{one.function}: {one.error}"[:LONGEST]
+        )
     for one in reader.rows(Compilation):
         if guards := check_count(reader, one.id):
-            yield ChildFinding(0, 0, "guards", one.file, one.line, "", one.function[:LONGEST], guards)
+            yield ChildFinding(
+                0, 0, "guards", one.file, one.line, "", one.function[:LONGEST], guards
+            )
 
 
-def _counted(kind: FindingKind, found: Iterable[tuple[str, int, str, str]]) -> Iterator[ChildFinding]:
+def _counted(
+    kind: FindingKind, found: Iterable[tuple[str, int, str, str]]
+) -> Iterator[ChildFinding]:
     for (file, line, cause, text), count in Counter(found).items():
         yield ChildFinding(0, 0, kind, file[:LONGEST], line, cause[:LONGEST], text[:LONGEST], count)
 

@@ -76,7 +76,9 @@ class Console:
     own transaction.
     """
 
-    def __init__(self, writer: SessionWriter, listener: Callable[[str, bytes], None] | None = None) -> None:
+    def __init__(
+        self, writer: SessionWriter, listener: Callable[[str, bytes], None] | None = None
+    ) -> None:
         self._writer = writer
         self._listener = listener
         self._started = time.monotonic()
@@ -120,7 +122,9 @@ class Console:
         """Flush for ever; cancel it, then call ``finish``."""
         while True:
             await asyncio.sleep(FLUSH_S)
-            with contextlib.suppress(SessionWriteError):  # the lines are kept, and the end will tell
+            with contextlib.suppress(
+                SessionWriteError
+            ):  # the lines are kept, and the end will tell
                 await asyncio.to_thread(self._flush, self._writer)
             # Also when nothing could be written, or a full disk would hold up the program for ever.
             self._room.set()

@@ -37,7 +37,13 @@ def descendants(value: str) -> list[Descendant]:
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # ended while we looked, or not ours to read
             if wanted in (process / "environ").read_bytes().split(b"\0"):
-                command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="backslashreplace").strip()
+                command = (
+                    (process / "cmdline")
+                    .read_bytes()
+                    .replace(b"\0", b" ")
+                    .decode(errors="backslashreplace")
+                    .strip()
+                )
                 found.append(Descendant(int(process.name), command[:MAX_SHOWN]))
     return [one for one in found if one.pid != os.getpid()]
 

@@ -109,7 +109,9 @@ def leftovers() -> list[Leftover]:
         with contextlib.suppress(OSError):  # held, or gone meanwhile
             lock = Lock(directory)
             try:
-                is_settled = time.time() - directory.stat().st_mtime > SETTLED_S  # to read it makes files in it
+                is_settled = (
+                    time.time() - directory.stat().st_mtime > SETTLED_S
+                )  # to read it makes files in it
                 leftover = _read(directory)
                 if leftover:
                     found.append(leftover)
@@ -130,7 +132,9 @@ def news() -> list[str]:
     if not new:
         return []
     if len(new) == 1:
-        return [f"a capture was interrupted, and what it found is kept ({new[0].words}). Get or remove it: fx-explorer recover"]
+        return [
+            f"a capture was interrupted, and what it found is kept ({new[0].words}). Get or remove it: fx-explorer recover"
+        ]
     told = f"{len(new)} captures were interrupted, and what they found is kept (the last: {new[-1].words})"
     return [f"{told}. List, get or remove them: fx-explorer recover"]
 
@@ -169,6 +173,8 @@ def _read(directory: Path) -> Leftover | None:
             request = reader.request()
             if not compilations and not reader.count(ConsoleLine):
                 return None
-            return Leftover(directory, request.target if request else "unknown", started, compilations, size)
+            return Leftover(
+                directory, request.target if request else "unknown", started, compilations, size
+            )
     except (SessionError, ValueError, TypeError, KeyError) as error:
         return Leftover(directory, "unknown", started, 0, size, f"cannot be read ({error})")

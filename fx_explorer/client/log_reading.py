@@ -47,7 +47,9 @@ class LogReadingProcess:
         self._standard_input = standard_input
         self._followed: BinaryIO | None = None
         self._directory = new_temporary_folder()
-        self.session_path = self._directory / f"{log.name.partition('.')[0].strip('-') or 'log'}.fxs"
+        self.session_path = (
+            self._directory / f"{log.name.partition('.')[0].strip('-') or 'log'}.fxs"
+        )
         self.outcome: Outcome | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._told: asyncio.StreamReader | None = None
@@ -64,7 +66,13 @@ class LogReadingProcess:
             self._followed = opened_to_follow(self._log)
         if self._log != STANDARD_INPUT:
             tell_where_texts_lie(self.session_path, TextsOfLog(self._log, self._followed))
-        command = [sys.executable, "-c", READ.format(path=sys.path), str(self._log), str(self.session_path)]
+        command = [
+            sys.executable,
+            "-c",
+            READ.format(path=sys.path),
+            str(self._log),
+            str(self.session_path),
+        ]
         self._process = subprocess.Popen(
             [*command, *(["--follow"] if self._follows else [])],
             stdin=self._standard_input if self._standard_input >= 0 else subprocess.PIPE,
@@ -104,7 +112,9 @@ class LogReadingProcess:
             if self._was_stopped:
                 self.outcome = Outcome("cancelled", STOPPED)
             elif returned:
-                self.outcome = Outcome("incomplete", said.splitlines()[-1] if said else f"it ended with {returned}", 4)
+                self.outcome = Outcome(
+                    "incomplete", said.splitlines()[-1] if said else f"it ended with {returned}", 4
+                )
             if self.outcome.kind != "finished":
                 await asyncio.to_thread(self._note, self.outcome)
         return self.outcome
@@ -125,7 +135,9 @@ class LogReadingProcess:
         pipe = self._process.stdin if self._process is not None else None
         if compilation and compilation != self._looked_at and pipe is not None and not pipe.closed:
             self._looked_at = compilation
-            with contextlib.suppress(OSError):  # it has ended, or has not yet heard of thousands before
+            with contextlib.suppress(
+                OSError
+            ):  # it has ended, or has not yet heard of thousands before
                 os.write(pipe.fileno(), b"%d\n" % compilation)
 
     def send(self, command: Command) -> None:
@@ -146,5 +158,7 @@ class LogReadingProcess:
 
 async def _readable(pipe: IO[bytes] | None) -> asyncio.StreamReader:
     reader = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), pipe
+    )
     return reader

@@ -31,7 +31,9 @@ SIGNALS: dict[int, str] = {
 IMPORTING_TORCH = "importing torch"
 """The worker's activity meanwhile (worker/progress.py)."""
 
-STACK_LINE = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)$', re.MULTILINE)
+STACK_LINE = re.compile(
+    r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)$', re.MULTILINE
+)
 """A frame as faulthandler writes it (CPython, Python/traceback.c, ``dump_frame``)."""
 
 
@@ -62,22 +64,32 @@ def outcome_of(remains: EndedWorker) -> Outcome:
     doing = f" while {remains.activity}" if remains.activity else ""
     status = remains.returncode
     if remains.stopped == "timed_out":
-        return Outcome("timed_out", f"stopped after {remains.timeout_s:g} s (--timeout){doing}{_where(remains.stacks)}", status)
+        return Outcome(
+            "timed_out",
+            f"stopped after {remains.timeout_s:g} s (--timeout){doing}{_where(remains.stacks)}",
+            status,
+        )
     if remains.stopped == "cancelled":
         return Outcome("cancelled", f"cancelled{doing}", status)
     if remains.last_words:
         return Outcome.from_json(json.loads(remains.last_words))
     if remains.activity == IMPORTING_TORCH:
-        how = f"was ended by {signal_name(-status)}" if status < 0 else f"ended with status {status}"
-        told = (
-            f"the process {how} while {remains.python} imported torch{_where(remains.stacks)}: this torch does not work there."
+        how = (
+            f"was ended by {signal_name(-status)}" if status < 0 else f"ended with status {status}"
         )
-        return Outcome("not_started", f"{told} Install it anew, or choose another interpreter with --python.", 4)
+        told = f"the process {how} while {remains.python} imported torch{_where(remains.stacks)}: this torch does not work there."
+        return Outcome(
+            "not_started",
+            f"{told} Install it anew, or choose another interpreter with --python.",
+            4,
+        )
     if status < 0:
         why = SIGNALS.get(-status)
         explained = f" ({why})" if why else ""
         return Outcome(
-            "killed", f"the program was ended by {signal_name(-status)}{explained}{doing}{_where(remains.stacks)}", status
+            "killed",
+            f"the program was ended by {signal_name(-status)}{explained}{doing}{_where(remains.stacks)}",
+            status,
         )
     if not remains.activity:
         said = f" Its last words: {remains.last_output}." if remains.last_output else ""
@@ -107,8 +119,14 @@ def signal_name(number: int) -> str:
 
 def with_problem(outcome: Outcome, problem: str) -> Outcome:
     """Return the outcome of a capture whose session could not be written or moved in full."""
-    told = f"{problem} The program: {outcome.kind}" + (f" ({outcome.message})" if outcome.message else "")
-    return replace(outcome, kind="incomplete", message=told) if outcome.kind == "finished" else replace(outcome, message=told)
+    told = f"{problem} The program: {outcome.kind}" + (
+        f" ({outcome.message})" if outcome.message else ""
+    )
+    return (
+        replace(outcome, kind="incomplete", message=told)
+        if outcome.kind == "finished"
+        else replace(outcome, message=told)
+    )
 
 
 def _where(stacks: str) -> str:
@@ -134,5 +152,12 @@ def exit_code(outcome: Outcome, *, as_script: bool, stopped_by: int = 0) -> int:
         return 128 - status
     if outcome.kind == "exited":
         return 3 if status else 0
-    codes = {"finished": 0, "raised": 3, "killed": 4, "timed_out": 4, "cancelled": 130, "incomplete": 4}
+    codes = {
+        "finished": 0,
+        "raised": 3,
+        "killed": 4,
+        "timed_out": 4,
+        "cancelled": 130,
+        "incomplete": 4,
+    }
     return codes.get(outcome.kind, status)

@@ -40,7 +40,13 @@ def write_package_session(archive: Pt2Archive, session: Path) -> None:
         writer.set_meta("fx_explorer", __version__)
         writer.set_meta("environment", {})
         name = archive.path.name
-        target = {"name": name, "kind": "package", "file": str(archive.path.absolute()), "object": "", "train": False}
+        target = {
+            "name": name,
+            "kind": "package",
+            "file": str(archive.path.absolute()),
+            "object": "",
+            "train": False,
+        }
         writer.set_meta("target", {**target, "parameters": 0})
         writer.set_meta("build", True)  # whoever made the package built it
         for model in archive.models():
@@ -50,9 +56,13 @@ def write_package_session(archive: Pt2Archive, session: Path) -> None:
 
 def _add_model(writer: SessionWriter, archive: Pt2Archive, model: str) -> None:
     members = archive.of_model(model)
-    missing = dict.fromkeys(("dynamo", "pre_grad", "joint", "forward", "backward", "post_grad", "schedule"), NOT_THERE)
+    missing = dict.fromkeys(
+        ("dynamo", "pre_grad", "joint", "forward", "backward", "post_grad", "schedule"), NOT_THERE
+    )
     file = str(archive.path.absolute())
-    row = Compilation(0, model, 0, 0, model, file, 0, status="ok", backend="aot_inductor", missing_stages=missing)
+    row = Compilation(
+        0, model, 0, 0, model, file, 0, status="ok", backend="aot_inductor", missing_stages=missing
+    )
     compilation = writer.add(row)
     shown = sorted((one for one in members if _suffix(one) in LANGUAGES), key=_order)[:MOST_SHOWN]
     code = Code()
@@ -88,15 +98,41 @@ class Code:
             source = 0
             if one.source:
                 lines = one.source.removesuffix("\n").count("\n") + 1
-                row = Artifact(0, compilation, "kernel", "kernel", "", one.name, one.language, writer.text(one.source), lines)
+                row = Artifact(
+                    0,
+                    compilation,
+                    "kernel",
+                    "kernel",
+                    "",
+                    one.name,
+                    one.language,
+                    writer.text(one.source),
+                    lines,
+                )
                 source = writer.add(row)
-            kernel = Kernel(0, compilation, "", position, one.name, one.language, source, self.artifact, one.first_line)
+            kernel = Kernel(
+                0,
+                compilation,
+                "",
+                position,
+                one.name,
+                one.language,
+                source,
+                self.artifact,
+                one.first_line,
+            )
             number = writer.add(kernel)
             writer.add_all(KernelCall(0, number, i, call.line) for i, call in enumerate(one.calls))
             called_in |= {call.handle: call.line for call in one.calls if call.handle}
         if self.table:
             with contextlib.suppress(ValueError):  # the JSON is among the texts, as it is
-                _add_text(writer, compilation, TITLE, in_words(read_provenance(self.table), called_in), ".txt")
+                _add_text(
+                    writer,
+                    compilation,
+                    TITLE,
+                    in_words(read_provenance(self.table), called_in),
+                    ".txt",
+                )
 
 
 def _suffix(member: Member) -> str:
@@ -106,7 +142,11 @@ def _suffix(member: Member) -> str:
 def _order(member: Member) -> tuple[int, str]:
     """The wrapper comes first, then the kernels, then what is said of them."""
     name = PurePosixPath(member.name).name
-    kinds = [".wrapper." in name and not name.endswith(".json"), ".kernel." in name and not name.endswith(".json"), True]
+    kinds = [
+        ".wrapper." in name and not name.endswith(".json"),
+        ".kernel." in name and not name.endswith(".json"),
+        True,
+    ]
     return kinds.index(True), name
 
 
@@ -116,7 +156,13 @@ def _title(member: Member) -> str:
     stem, _, rest = name.partition(".")
     short = f"{stem[:8]}….{rest}" if len(stem) > 16 and name != KERNEL_INFORMATION else name
     kind = (
-        "Metadata" if name.endswith(".json") else "Wrapper" if ".wrapper." in name else "Kernels" if ".kernel." in name else ""
+        "Metadata"
+        if name.endswith(".json")
+        else "Wrapper"
+        if ".wrapper." in name
+        else "Kernels"
+        if ".kernel." in name
+        else ""
     )
     return f"{kind} · {short}" if kind else short
 
@@ -126,7 +172,11 @@ def _add_text(writer: SessionWriter, compilation: int, title: str, text: str, su
         text = _indented(text)
     lines = text.removesuffix("\n").count("\n") + 1
     language = LANGUAGES[suffix]
-    return writer.add(Artifact(0, compilation, "listing", "output_code", "", title, language, writer.text(text), lines))
+    return writer.add(
+        Artifact(
+            0, compilation, "listing", "output_code", "", title, language, writer.text(text), lines
+        )
+    )
 
 
 def _indented(text: str) -> str:

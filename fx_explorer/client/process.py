@@ -40,7 +40,9 @@ class WorkerProcess:
     command pipe, when this process is killed.
     """
 
-    def __init__(self, python: str, environment: Mapping[str, str] | None = None, job: str = "job") -> None:
+    def __init__(
+        self, python: str, environment: Mapping[str, str] | None = None, job: str = "job"
+    ) -> None:
         """``environment`` are variables beside our own. ``job`` is the module of worker/ that does
         the work.
         """
@@ -62,7 +64,15 @@ class WorkerProcess:
         self._commands: asyncio.WriteTransport | None = None
         self._timing_out: asyncio.Task[None] | None = None
 
-    async def run(self, request: str, timeout_s: float | None, *, notices: Reading, stdout: Reading, stderr: Reading) -> int:
+    async def run(
+        self,
+        request: str,
+        timeout_s: float | None,
+        *,
+        notices: Reading,
+        stdout: Reading,
+        stderr: Reading,
+    ) -> int:
         """Run it to its end and return its exit status, or minus the signal's number. Raises
         OSError when it cannot start.
         """
@@ -91,14 +101,17 @@ class WorkerProcess:
             self._commands = commands
             self.send(request)
             tasks = [
-                asyncio.create_task(read(pipe)) for read, (pipe, _) in zip((notices, stdout, stderr), readers, strict=True)
+                asyncio.create_task(read(pipe))
+                for read, (pipe, _) in zip((notices, stdout, stderr), readers, strict=True)
             ]
             self.time_limit = TimeLimit(timeout_s, self._time_out)
             self.time_limit.go_on()
             await process.wait()
             self.time_limit.hold()
             self._kill_group()
-            self.left_the_group = await asyncio.to_thread(end_descendants if self.stopped else descendants, self._mark)
+            self.left_the_group = await asyncio.to_thread(
+                end_descendants if self.stopped else descendants, self._mark
+            )
             await self._drain(tasks)
             assert process.returncode is not None
             return process.returncode
@@ -168,7 +181,9 @@ class WorkerProcess:
     def _kill_group(self) -> None:
         """End the worker and everything it started: compilers, the program's children."""
         if self._process is not None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):  # PermissionError: macOS, when only zombies are left
+            with contextlib.suppress(
+                ProcessLookupError, PermissionError
+            ):  # PermissionError: macOS, when only zombies are left
                 os.killpg(self._process.pid, signal.SIGKILL)
 
 
@@ -177,7 +192,9 @@ async def _reading_pipe(stack: contextlib.AsyncExitStack) -> tuple[asyncio.Strea
     ours, theirs = os.pipe()
     reader = asyncio.StreamReader(limit=LONGEST_NOTICE)
     loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours, "rb", 0))
+    transport, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours, "rb", 0)
+    )
     stack.callback(transport.close)
     return reader, theirs
 

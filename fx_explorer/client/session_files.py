@@ -36,7 +36,9 @@ def is_a_session(file: Path) -> bool:
     """
     with contextlib.suppress(OSError), file.open("rb") as opened:
         header = opened.read(_APPLICATION_ID_AT + 4)
-        return header.startswith(SQLITE_HEADER) and header[_APPLICATION_ID_AT:] == APPLICATION_ID.to_bytes(4, "big")
+        return header.startswith(SQLITE_HEADER) and header[
+            _APPLICATION_ID_AT:
+        ] == APPLICATION_ID.to_bytes(4, "big")
     return False
 
 
@@ -83,7 +85,10 @@ def copy_session(session: Path, output: OutputFile) -> None:
     sqlite3.Error.
     """
     with output.partial() as beside:
-        with contextlib.closing(sqlite3.connect(session)) as source, contextlib.closing(sqlite3.connect(beside)) as copy:
+        with (
+            contextlib.closing(sqlite3.connect(session)) as source,
+            contextlib.closing(sqlite3.connect(beside)) as copy,
+        ):
             source.backup(copy)
             if read := what_reads_texts(session):
                 bring_texts(copy, read)

@@ -11,7 +11,10 @@ from fx_explorer.model import CaptureRequest
 
 @contextlib.asynccontextmanager
 async def temporary_capture(
-    request: CaptureRequest, python: str, timeout_s: float | None, environment: Mapping[str, str] | None = None
+    request: CaptureRequest,
+    python: str,
+    timeout_s: float | None,
+    environment: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Capture]:
     """Start a capture. Its session is there until the block is left, and its worker ends with a
     block that is cancelled or raises. Raises SessionWriteError when there is no room for a session.

@@ -14,9 +14,7 @@ COMPILES = (
     "Python of it is run. But your Triton, LLVM and ptxas read it, and a fault of theirs could be used."
 )
 DISASSEMBLES = "This has nvdisasm read machine code of it, and a fault of nvdisasm could be used."
-MEASURES = (
-    "This runs a kernel of it on your GPU. Its Triton source is read first, and compiled only when it is what Inductor writes."
-)
+MEASURES = "This runs a kernel of it on your GPU. Its Triton source is read first, and compiled only when it is what Inductor writes."
 RUNS = "This runs a program on this machine, with the files, expressions and options that the session names."
 """What will happen, in words for whoever is asked."""
 

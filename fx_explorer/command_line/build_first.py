@@ -50,7 +50,11 @@ def with_kernel_builds(arguments: argparse.Namespace, answer: Answer) -> Answer:
     def with_builds(reader: SessionReader) -> None:
         gpu = gpu_of(reader)
         check_trust(reader.path, arguments, COMPILES)
-        kernels = triton_kernels(reader) if arguments.kernels == EVERY else named(reader, arguments.kernels)
+        kernels = (
+            triton_kernels(reader)
+            if arguments.kernels == EVERY
+            else named(reader, arguments.kernels)
+        )
         with ExitStack() as stack:
             writable = to_write(reader, stack)
             run_to_end(build_every(writable.path, gpu, kernels, arguments.python))
@@ -73,7 +77,10 @@ def named(reader: SessionReader, name: str) -> list[model.Kernel]:
     """
     found = kernels_named(reader, name)
     if not found:
-        every = "\n  ".join(kernel.name for kernel in triton_kernels(reader)) or "(none: all of it is library calls)"
+        every = (
+            "\n  ".join(kernel.name for kernel in triton_kernels(reader))
+            or "(none: all of it is library calls)"
+        )
         raise UsageError(f"no Triton kernel is called {name!r}. There are:\n  {every}")
     return found
 
@@ -87,7 +94,9 @@ def to_write(reader: SessionReader, stack: ExitStack) -> SessionReader:
     return stack.enter_context(SessionReader(path))
 
 
-async def build_every(session: Path, gpu: Gpu, kernels: Sequence[model.Kernel], python: str) -> None:
+async def build_every(
+    session: Path, gpu: Gpu, kernels: Sequence[model.Kernel], python: str
+) -> None:
     """Build all configurations of ``kernels``, for their resources. Raises WorkerError when nothing
     can be built here.
     """
@@ -96,7 +105,9 @@ async def build_every(session: Path, gpu: Gpu, kernels: Sequence[model.Kernel], 
         await builds.warm_up()
         for kernel in kernels:
             rows = await builds.candidates(session, kernel.id)
-            tell(f"compiling {kernel.name}: {len(rows)} configuration{'' if len(rows) == 1 else 's'}")
+            tell(
+                f"compiling {kernel.name}: {len(rows)} configuration{'' if len(rows) == 1 else 's'}"
+            )
             await builds.build_all(session, kernel.id)
 
 

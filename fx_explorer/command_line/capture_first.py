@@ -12,13 +12,19 @@ from pathlib import Path
 from fx_explorer.client import Capture, leftovers
 from fx_explorer.client.outcomes import exit_code
 from fx_explorer.command_line.capture_options import request_from
-from fx_explorer.command_line.narration.narrated_capture import interrupts, told_live, unless_compiled
+from fx_explorer.command_line.narration.narrated_capture import (
+    interrupts,
+    told_live,
+    unless_compiled,
+)
 from fx_explorer.command_line.narration.narration import CaptureNarration
 from fx_explorer.session import SessionReader
 
 
 async def capture_first(
-    arguments: argparse.Namespace, answer: Callable[[SessionReader], None], output: Path | None = None
+    arguments: argparse.Namespace,
+    answer: Callable[[SessionReader], None],
+    output: Path | None = None,
 ) -> int:
     """Capture, let ``answer`` read the session, and return the exit code the capture ended with.
 
@@ -40,7 +46,9 @@ async def capture_first(
         if outcome.kind != "finished":
             progress.tell(f"{outcome.kind.replace('_', ' ')}: {outcome.message}".removesuffix(": "))
         if outcome.kind != "not_started":
-            keep = output is None  # until it is answered from: an answer that cannot be written loses nothing
+            keep = (
+                output is None
+            )  # until it is answered from: an answer that cannot be written loses nothing
             with SessionReader(capture.session_path) as reader:
                 answer(reader)
             keep = keep and exit_code(outcome, as_script=False) != 0

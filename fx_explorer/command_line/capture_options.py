@@ -12,7 +12,11 @@ from fx_explorer.model import FRONT_END_LIMIT_S, FRONT_ENDS, GUARD_FILTER, Captu
 
 
 def add_allow_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--allow-nothing", action="store_true", help="end with 0, not with 2, when nothing was compiled")
+    parser.add_argument(
+        "--allow-nothing",
+        action="store_true",
+        help="end with 0, not with 2, when nothing was compiled",
+    )
 
 
 def add_capture_arguments(parser: argparse.ArgumentParser, *, several_gpus: bool = False) -> None:
@@ -56,17 +60,25 @@ def front_ends(text: str) -> tuple[str, ...]:
     wanted = words(text)
     unknown = [one for one in wanted if one not in (*FRONT_ENDS, "all")]
     if unknown:
-        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is no front end; there are {', '.join(FRONT_ENDS)}, and all")
+        raise argparse.ArgumentTypeError(
+            f"{unknown[0]!r} is no front end; there are {', '.join(FRONT_ENDS)}, and all"
+        )
     return FRONT_ENDS if "all" in wanted else wanted
 
 
 def add_call_arguments(parser: argparse._ActionsContainer) -> None:
     """Add what is called, with which inputs, and where."""
     parser.add_argument(
-        "--call", metavar="EXPR", default="", help="expression that makes the model or function, in the target's names"
+        "--call",
+        metavar="EXPR",
+        default="",
+        help="expression that makes the model or function, in the target's names",
     )
     parser.add_argument(
-        "--inputs", metavar="EXPR", default="", help="expression for the inputs: a tuple, a dict (by name) or one value"
+        "--inputs",
+        metavar="EXPR",
+        default="",
+        help="expression for the inputs: a tuple, a dict (by name) or one value",
     )
     parser.add_argument(
         "--train",
@@ -74,13 +86,21 @@ def add_call_arguments(parser: argparse._ActionsContainer) -> None:
         default=None,
         help="with or without backward (default: with, when something requires grad)",
     )
-    parser.add_argument("--device", default="", help="move the model and its inputs there first, e.g. cuda")
+    parser.add_argument(
+        "--device", default="", help="move the model and its inputs there first, e.g. cuda"
+    )
 
 
 def add_gpu_arguments(parser: argparse._ActionsContainer, *, several: bool = False) -> None:
     help_line = "make the code for this GPU, which need not be there: h100, a100 … or a TOML file (doctor --gpus lists them)"
     if several:
-        parser.add_argument("--gpu", metavar="NAME", action="append", default=[], help=help_line + "; twice to compare")
+        parser.add_argument(
+            "--gpu",
+            metavar="NAME",
+            action="append",
+            default=[],
+            help=help_line + "; twice to compare",
+        )
     else:
         parser.add_argument("--gpu", metavar="NAME", default=None, help=help_line)
     parser.add_argument(
@@ -94,7 +114,9 @@ def add_compile_arguments(parser: argparse.ArgumentParser, *, build: bool) -> No
     """Add how to compile. ``build`` is the default of ``--build``."""
     how = parser.add_argument_group("how to compile")
     how.add_argument(
-        "--backend", default="inductor", help="any backend that torch knows, or FILE.py:FUNCTION (default: inductor)"
+        "--backend",
+        default="inductor",
+        help="any backend that torch knows, or FILE.py:FUNCTION (default: inductor)",
     )
     how.add_argument("--mode", default="", help="mode of torch.compile, e.g. max-autotune")
     how.add_argument(
@@ -120,7 +142,11 @@ def add_compile_arguments(parser: argparse.ArgumentParser, *, build: bool) -> No
         default=build,
         help=f"build and run the kernels, or only generate them (default: {'build' if build else 'only generate'})",
     )
-    how.add_argument("--use-caches", action="store_true", help="let torch use its compile caches, and show the hits")
+    how.add_argument(
+        "--use-caches",
+        action="store_true",
+        help="let torch use its compile caches, and show the hits",
+    )
 
 
 def add_setting_argument(parser: argparse._ActionsContainer) -> None:
@@ -136,7 +162,11 @@ def add_setting_argument(parser: argparse._ActionsContainer) -> None:
 
 def add_strictness_arguments(parser: argparse._ActionsContainer) -> None:
     """Add what also holds where the program calls torch.compile itself."""
-    parser.add_argument("--fullgraph", action="store_true", help="one graph or an error: a graph break ends the program")
+    parser.add_argument(
+        "--fullgraph",
+        action="store_true",
+        help="one graph or an error: a graph break ends the program",
+    )
     parser.add_argument(
         "--stance",
         metavar="NAME",
@@ -148,9 +178,17 @@ def add_strictness_arguments(parser: argparse._ActionsContainer) -> None:
 def add_worker_arguments(parser: argparse.ArgumentParser) -> None:
     where = parser.add_argument_group("where it runs")
     add_trust_argument(where)
-    where.add_argument("--as-python", action="store_true", help="the target is Python, although its name does not say so")
-    where.add_argument("--python", default=sys.executable, help="interpreter to run in (default: this one)")
-    where.add_argument("--timeout", metavar="SECONDS", type=seconds, default=None, help="stop after so long")
+    where.add_argument(
+        "--as-python",
+        action="store_true",
+        help="the target is Python, although its name does not say so",
+    )
+    where.add_argument(
+        "--python", default=sys.executable, help="interpreter to run in (default: this one)"
+    )
+    where.add_argument(
+        "--timeout", metavar="SECONDS", type=seconds, default=None, help="stop after so long"
+    )
 
 
 def request_from(arguments: argparse.Namespace, session: str = "") -> CaptureRequest:
@@ -213,12 +251,18 @@ def _check_gpu(gpu: Gpu | None, arguments: argparse.Namespace) -> None:
     """Raise UsageError for what cannot be done without the device."""
     if gpu is None:
         if getattr(arguments, "no_weights", False):
-            raise UsageError("--no-weights needs --gpu: tensors without content can only be compiled for, and nothing is run")
+            raise UsageError(
+                "--no-weights needs --gpu: tensors without content can only be compiled for, and nothing is run"
+            )
         return
     if arguments.build:
-        raise UsageError("--build cannot be combined with --gpu: nothing can be run on a virtual GPU")
+        raise UsageError(
+            "--build cannot be combined with --gpu: nothing can be run on a virtual GPU"
+        )
     if arguments.use_caches:
-        raise UsageError("--use-caches cannot be combined with --gpu: torch's caches are kept away from a virtual GPU")
+        raise UsageError(
+            "--use-caches cannot be combined with --gpu: torch's caches are kept away from a virtual GPU"
+        )
     if arguments.backend not in GPU_BACKENDS:
         raise UsageError(
             f"--gpu needs the backend {' or '.join(GPU_BACKENDS)}: {arguments.backend} would run its graphs, and the GPU is "

@@ -19,7 +19,12 @@ from fx_explorer.command_line.temporary_session import place_of_session
 from fx_explorer.errors import UsageError
 from fx_explorer.readers.debug_directory.found import is_debug_directory
 from fx_explorer.session import SessionReader
-from fx_explorer.session.untrusted.given_program import SUFFIX, check_is_python, is_exported, split_target
+from fx_explorer.session.untrusted.given_program import (
+    SUFFIX,
+    check_is_python,
+    is_exported,
+    split_target,
+)
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 
 TAKE_NO_SESSION = ("capture", "run", "dynamic")
@@ -44,11 +49,15 @@ def resolve_files(command: str, arguments: argparse.Namespace, until: contextlib
             setattr(arguments, field, str(session))
 
 
-def _resolved(command: str, target: str, arguments: argparse.Namespace, until: contextlib.ExitStack) -> Path | None:
+def _resolved(
+    command: str, target: str, arguments: argparse.Namespace, until: contextlib.ExitStack
+) -> Path | None:
     """Return the session that was made of a package or a log; None for any other target, which stays as it is."""
     if getattr(arguments, "follow", False):
         if getattr(arguments, "save", None):
-            raise UsageError("--save reads a log to its end, and one that is followed has none: press s in the app")
+            raise UsageError(
+                "--save reads a log to its end, and one that is followed has none: press s in the app"
+            )
         arguments.reads_log = followed_log(Path(target))
         return None
     if target == "-":
@@ -76,14 +85,20 @@ def _resolved(command: str, target: str, arguments: argparse.Namespace, until: c
     return _exported(command, file, name, arguments, until)
 
 
-def _exported(command: str, file: Path, name: str, arguments: argparse.Namespace, until: contextlib.ExitStack) -> Path | None:
+def _exported(
+    command: str, file: Path, name: str, arguments: argparse.Namespace, until: contextlib.ExitStack
+) -> Path | None:
     """Check that an ExportedProgram may be loaded, and return None; make a session of a package, and return that."""
-    from fx_explorer.client.package_session import write_package_session  # not needed for Python files
+    from fx_explorer.client.package_session import (
+        write_package_session,
+    )  # not needed for Python files
     from fx_explorer.session.untrusted.pt2_archive import read_pt2
 
     archive = read_pt2(file)
     if name:
-        raise UsageError(f"{file} is {kind_of_file(file).words}, and offers no {name}: leave out :{name}")
+        raise UsageError(
+            f"{file} is {kind_of_file(file).words}, and offers no {name}: leave out :{name}"
+        )
     if archive.kind == "exported_program":
         _check_trust(command, file, arguments)
         return None
@@ -99,7 +114,9 @@ def _exported(command: str, file: Path, name: str, arguments: argparse.Namespace
 
 def _is_to_be_looked_at(file: Path) -> bool:
     """Return whether the content of the file counts: not of a directory, unless it is called as a file of ours."""
-    return not file.is_dir() or (file.suffix.lower() in (SUFFIX, ".fxs") and not (file / "__main__.py").is_file())
+    return not file.is_dir() or (
+        file.suffix.lower() in (SUFFIX, ".fxs") and not (file / "__main__.py").is_file()
+    )
 
 
 def _check_trust(command: str, file: Path, arguments: argparse.Namespace) -> None:
@@ -108,4 +125,6 @@ def _check_trust(command: str, file: Path, arguments: argparse.Namespace) -> Non
     if command == "explore" and is_on_terminal():
         arguments.asks_to_load = file  # the app asks
         return
-    raise UsageError(f"{file} is an ExportedProgram. {LOADS} If you trust whoever made it, add --trust.")
+    raise UsageError(
+        f"{file} is an ExportedProgram. {LOADS} If you trust whoever made it, add --trust."
+    )

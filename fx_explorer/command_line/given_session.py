@@ -25,7 +25,9 @@ def add_target_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def answer_from(
-    arguments: argparse.Namespace, answer: Callable[[SessionReader], None], output: Path | None = None
+    arguments: argparse.Namespace,
+    answer: Callable[[SessionReader], None],
+    output: Path | None = None,
 ) -> int | None:
     """Let ``answer`` read the session that X is or becomes.
 
@@ -55,7 +57,9 @@ def refuse_gpu(arguments: argparse.Namespace) -> None:
     if given:
         shown = shown_name(arguments)
         what = "is compiled already" if is_of_package(arguments) else "is captured already"
-        raise UsageError(f"{given} is for targets: {shown} {what}. Capture its program with {given}.")
+        raise UsageError(
+            f"{given} is for targets: {shown} {what}. Capture its program with {given}."
+        )
 
 
 def is_session(target: str) -> bool:
@@ -73,7 +77,11 @@ def is_session(target: str) -> bool:
         return False
     if found.kind == "directory":
         ranks = f" Ranks are compared by: fx-explorer ranks {target}" if is_of_ranks(target) else ""
-        raise UsageError(f"{target} is a directory. Give a target, a session, or one of the TORCH_TRACE logs in it.{ranks}")
+        raise UsageError(
+            f"{target} is a directory. Give a target, a session, or one of the TORCH_TRACE logs in it.{ranks}"
+        )
     if path.suffix == ".log" and found.kind == "text":
-        raise UsageError(f"{target} is a log, but not one that torch writes for TORCH_TRACE. Give a target or a session.")
+        raise UsageError(
+            f"{target} is a log, but not one that torch writes for TORCH_TRACE. Give a target or a session."
+        )
     return False

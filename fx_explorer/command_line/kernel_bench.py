@@ -19,7 +19,9 @@ def bench_text(session: Path, kernel: Kernel, arguments: argparse.Namespace) -> 
     """Measure a kernel and return what was measured, a line per fact; it is kept in the session
     too. Raises UsageError where it cannot be measured.
     """
-    run_to_end(measure_kernel(session, kernel.id, tell, arguments.python, arguments.timeout or TIMEOUT_S))
+    run_to_end(
+        measure_kernel(session, kernel.id, tell, arguments.python, arguments.timeout or TIMEOUT_S)
+    )
     with SessionReader(session) as reader:
         speed = kernel_speed(reader, kernel)
     assert speed is not None

@@ -70,15 +70,24 @@ def backends_of(python: str, names: Sequence[str] = ()) -> tuple[str, list[Backe
     """
     try:
         ended = subprocess.run(
-            [python, str(ASKED), *names], capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S, check=False
+            [python, str(ASKED), *names],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=TIMEOUT_S,
+            check=False,
         )
     except OSError as error:
-        raise WorkerError(f"{python} cannot be started ({error.strerror or error}). Choose another --python.") from error
+        raise WorkerError(
+            f"{python} cannot be started ({error.strerror or error}). Choose another --python."
+        ) from error
     except subprocess.TimeoutExpired as error:
         raise WorkerError(f"{python} did not say its backends within {TIMEOUT_S} s") from error
     if ended.returncode or not ended.stdout.startswith("{"):
         last = ended.stderr.strip().rpartition("\n")[2][:200]
-        raise WorkerError(f"{python} could not say its backends: {last or f'it ended with status {ended.returncode}'}")
+        raise WorkerError(
+            f"{python} could not say its backends: {last or f'it ended with status {ended.returncode}'}"
+        )
     told = json.loads(ended.stdout)
     return str(told["torch"]), [_backend(row) for row in told["backends"]]
 
@@ -115,4 +124,6 @@ def _group(one: Backend) -> str:
         return f"Registered by {one.package}"
     if one.is_for_tests:
         return _TESTS
-    return _EXPERIMENTAL if "experimental" in one.tags else _DEBUG if "debug" in one.tags else _STABLE
+    return (
+        _EXPERIMENTAL if "experimental" in one.tags else _DEBUG if "debug" in one.tags else _STABLE
+    )

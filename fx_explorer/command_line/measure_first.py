@@ -57,7 +57,9 @@ def with_break_times(arguments: argparse.Namespace, answer: Answer) -> Answer:
 
 async def _measured(arguments: argparse.Namespace) -> BreakTimes:
     _tell("measuring graph breaks: a worker builds the target and calls it repeatedly")
-    return await measure_breaks(request_from(arguments), _tell, TrialWorker(arguments.python, arguments.timeout))
+    return await measure_breaks(
+        request_from(arguments), _tell, TrialWorker(arguments.python, arguments.timeout)
+    )
 
 
 def _tell(text: str) -> None:

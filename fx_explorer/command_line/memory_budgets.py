@@ -10,7 +10,12 @@ from dataclasses import dataclass, replace
 from fx_explorer.bench.measured_step import MeasuredStep, Told, measured_steps
 from fx_explorer.bench.plan import UNCOMPILED, Contender
 from fx_explorer.model import CaptureRequest, HeldLine
-from fx_explorer.report.performance.memory_report import Json, held_lines, memory_object, memory_report
+from fx_explorer.report.performance.memory_report import (
+    Json,
+    held_lines,
+    memory_object,
+    memory_report,
+)
 from fx_explorer.session import SessionReader
 from fx_explorer.trials.options import changed_request
 from fx_explorer.trials.recapture import TrialWorker, recapture
@@ -54,7 +59,12 @@ class BudgetTrials:
 
 
 async def try_budgets(
-    request: CaptureRequest, budgets: Sequence[float | None], worker: TrialWorker, tell: Told, *, measures: bool
+    request: CaptureRequest,
+    budgets: Sequence[float | None],
+    worker: TrialWorker,
+    tell: Told,
+    *,
+    measures: bool,
 ) -> BudgetTrials:
     """Predict a step for each budget, and measure all of them in turns. Raises SessionWriteError when
     there is no room for a session, and WorkerError when the interpreter cannot be started.
@@ -67,7 +77,9 @@ async def try_budgets(
     if not measures:
         return BudgetTrials(trials)
     ways = [Contender(UNCOMPILED, replace(request, build=True), is_compiled=False)]
-    ways += [Contender(trial.name, replace(_with(request, trial.budget), build=True)) for trial in trials]
+    ways += [
+        Contender(trial.name, replace(_with(request, trial.budget), build=True)) for trial in trials
+    ]
     uncompiled, *compiled = await measured_steps(ways, worker.python, worker.timeout_s, tell)
     found = [replace(trial, measured=step) for trial, step in zip(trials, compiled, strict=True)]
     return BudgetTrials(found, uncompiled)

@@ -23,7 +23,10 @@ def trials_text(found: BudgetTrials) -> str:
     if found.uncompiled:
         rows.append(("uncompiled", "", "", "", *_measured(found.uncompiled)))
     widths = [max(len(row[i]) for row in rows) for i in range(len(HEADER))]
-    table = ("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+    table = (
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
     lines = [*_sentences(found), "", *table, "", *_lines(found), *_legend(found)]
     return "\n".join(map(printable, lines)) + "\n"
 
@@ -38,8 +41,14 @@ def _lines(found: BudgetTrials) -> Iterator[str]:
     if not found.uncompiled or not found.uncompiled.held:
         return
     first = found.trials[0]
-    plain, compiled = ({(one.file, one.line): one.size_bytes for one in held} for held in (found.uncompiled.held, first.held))
-    places = sorted(plain.keys() | compiled.keys(), key=lambda place: -max(plain.get(place, 0), compiled.get(place, 0)))
+    plain, compiled = (
+        {(one.file, one.line): one.size_bytes for one in held}
+        for held in (found.uncompiled.held, first.held)
+    )
+    places = sorted(
+        plain.keys() | compiled.keys(),
+        key=lambda place: -max(plain.get(place, 0), compiled.get(place, 0)),
+    )
     yield f"At the peak beyond begin, by line: uncompiled measured, {first.name} predicted."
     files = told_apart({file for file, _ in places if file})
     for file, line in places[:MOST_LINES]:
@@ -64,24 +73,42 @@ def _bytes(held: Mapping[tuple[str, int], int], place: tuple[str, int]) -> str:
 def _row(trial: BudgetTrial) -> tuple[str, ...]:
     if not trial.predicted["is_known"]:
         saved = trial.figure("saved_bytes") if trial.predicted.get("saved_bytes") else 0
-        return trial.name, size(saved) if saved else "not known", "not known", "", *_measured(trial.measured)
-    told = [size(bytes_) for bytes_ in (trial.figure("saved_bytes"), trial.figure("peak_bytes"), trial.beyond)]
+        return (
+            trial.name,
+            size(saved) if saved else "not known",
+            "not known",
+            "",
+            *_measured(trial.measured),
+        )
+    told = [
+        size(bytes_)
+        for bytes_ in (trial.figure("saved_bytes"), trial.figure("peak_bytes"), trial.beyond)
+    ]
     return trial.name, *told, *_measured(trial.measured)
 
 
 def _measured(step: MeasuredStep | None) -> tuple[str, str]:
     if step is None:
         return "", ""
-    return size(step.peak_bytes) if step.peak_bytes >= 0 else "none", run_time(step.call_s) if step.call_s else "none"
+    return size(step.peak_bytes) if step.peak_bytes >= 0 else "none", run_time(
+        step.call_s
+    ) if step.call_s else "none"
 
 
 def _sentences(found: BudgetTrials) -> Iterator[str]:
     first = found.trials[0]
     if not first.predicted["is_known"]:
-        yield from map(str, first.predicted["verdict"] if isinstance(first.predicted["verdict"], list) else [])
+        yield from map(
+            str, first.predicted["verdict"] if isinstance(first.predicted["verdict"], list) else []
+        )
         return
     yield f"A step needs {size(first.figure('peak_bytes'))} at its peak ({first.name}), {size(first.beyond)} beyond its begin."
-    if first.measured and first.measured.peak_bytes >= 0 and found.uncompiled and found.uncompiled.peak_bytes >= 0:
+    if (
+        first.measured
+        and first.measured.peak_bytes >= 0
+        and found.uncompiled
+        and found.uncompiled.peak_bytes >= 0
+    ):
         measured, plain = size(first.measured.peak_bytes), size(found.uncompiled.peak_bytes)
         yield f"Measured beyond its begin: {measured} compiled, {plain} uncompiled."
     for trial in found.trials[1:]:
@@ -117,7 +144,12 @@ def trials_json(found: BudgetTrials) -> str:
         }
         for trial in found.trials
     ]
-    return json.dumps({"schema": SCHEMA, "trials": trials, "uncompiled": _step(found.uncompiled)}, indent=2) + "\n"
+    return (
+        json.dumps(
+            {"schema": SCHEMA, "trials": trials, "uncompiled": _step(found.uncompiled)}, indent=2
+        )
+        + "\n"
+    )
 
 
 def _step(step: MeasuredStep | None) -> dict[str, object] | None:

@@ -30,7 +30,9 @@ START = 4096
 
 def add_force_argument(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
-        "--force", action="store_true", help="write over a file that is there and is not ours (never over the target itself)"
+        "--force",
+        action="store_true",
+        help="write over a file that is there and is not ours (never over the target itself)",
     )
 
 
@@ -42,7 +44,9 @@ def session_output(arguments: argparse.Namespace, default: str = "") -> Path | N
     return path and of_this_rank(path)
 
 
-def text_output(path: Path | None, what: str, sign: bytes, arguments: argparse.Namespace, option: str) -> OutputFile | None:
+def text_output(
+    path: Path | None, what: str, sign: bytes, arguments: argparse.Namespace, option: str
+) -> OutputFile | None:
     """Return a place for a text of ours, which says ``sign`` near its beginning. Raises UsageError
     when it cannot be written there.
     """
@@ -53,7 +57,9 @@ def text_output(path: Path | None, what: str, sign: bytes, arguments: argparse.N
         with file.open("rb") as opened:
             return sign in opened.read(START)
 
-    output = OutputFile(of_this_rank(path), what, is_ours, arguments.force, files_of(shown_name(arguments)), option)
+    output = OutputFile(
+        of_this_rank(path), what, is_ours, arguments.force, files_of(shown_name(arguments)), option
+    )
     output.check()
     return output
 
@@ -64,7 +70,12 @@ def of_this_rank(path: Path, environment: Mapping[str, str] = os.environ) -> Pat
     """
     for rank, size in RANKS:
         number, processes = environment.get(rank, ""), environment.get(size, "")
-        if number.isdecimal() and processes.isdecimal() and int(processes) > 1 and not _is_stream(path):
+        if (
+            number.isdecimal()
+            and processes.isdecimal()
+            and int(processes) > 1
+            and not _is_stream(path)
+        ):
             return path.with_name(f"{path.stem}.rank{int(number)}{path.suffix}")
     return path
 

@@ -23,8 +23,12 @@ def refuse_capture_options(arguments: argparse.Namespace, also: Sequence[str] = 
     add_capture_arguments(parser)
     add_allow_argument(parser)
     for action in parser._actions:
-        if action.dest not in getattr(arguments, "given", ()) or (action.dest in ALSO_OF_SESSIONS and action.dest not in also):
+        if action.dest not in getattr(arguments, "given", ()) or (
+            action.dest in ALSO_OF_SESSIONS and action.dest not in also
+        ):
             continue
         option = action.option_strings[-1 if getattr(arguments, action.dest) is False else 0]
         what = "is compiled already" if is_of_package(arguments) else "is captured already"
-        raise UsageError(f"{option} is for targets: {shown_name(arguments)} {what}. Capture its program with {option}.")
+        raise UsageError(
+            f"{option} is for targets: {shown_name(arguments)} {what}. Capture its program with {option}."
+        )

@@ -34,9 +34,15 @@ TRIED = "✓ compiled a small graph rightly on the CPU, without gradients."
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument("names", metavar="NAME", nargs="*", help="these only")
-    parser.add_argument("--python", default=sys.executable, help="interpreter that has torch (default: this one)")
-    parser.add_argument("--all", action="store_true", help="those that torch has for its own tests, too")
-    parser.add_argument("--format", choices=["text", "json"], default="text", help="text (default), or json")
+    parser.add_argument(
+        "--python", default=sys.executable, help="interpreter that has torch (default: this one)"
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="those that torch has for its own tests, too"
+    )
+    parser.add_argument(
+        "--format", choices=["text", "json"], default="text", help="text (default), or json"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -46,7 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
     release, found = backends_of(arguments.python, arguments.names)
     unknown = set(arguments.names) - {one.name for one in found}
     if unknown:
-        raise UsageError(f"torch {release} has no backend {', '.join(sorted(unknown))}: fx-explorer backends lists them")
+        raise UsageError(
+            f"torch {release} has no backend {', '.join(sorted(unknown))}: fx-explorer backends lists them"
+        )
     shown = [one for one in found if arguments.all or arguments.names or not one.is_for_tests]
     if arguments.format == "json":
         listed = [one.to_json() for one in shown]
@@ -54,7 +62,15 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         lines = [f"Backends of torch {release} ({arguments.python})", TRIED]
         for title, members in groups(shown):
-            lines += ["", title, *(line for one in members for line in _lines(one, shutil.get_terminal_size().columns))]
+            lines += [
+                "",
+                title,
+                *(
+                    line
+                    for one in members
+                    for line in _lines(one, shutil.get_terminal_size().columns)
+                ),
+            ]
         print("\n".join(map(printable, lines)))
     return 0
 
@@ -63,5 +79,11 @@ def _lines(one: Backend, columns: int) -> list[str]:
     """Return the name of a backend, what it does, and what is missing for it."""
     missing = f"{one.missing[:1].upper()}{one.missing[1:]}." if one.missing else ""
     indent, told = " " * 6, (one.does, missing)
-    wrapped = (textwrap.wrap(text, max(columns, 40), initial_indent=indent, subsequent_indent=indent) for text in told)
-    return [f"  {'✗' if one.missing else '✓'} {one.name}", *(line for lines in wrapped for line in lines)]
+    wrapped = (
+        textwrap.wrap(text, max(columns, 40), initial_indent=indent, subsequent_indent=indent)
+        for text in told
+    )
+    return [
+        f"  {'✗' if one.missing else '✓'} {one.name}",
+        *(line for lines in wrapped for line in lines),
+    ]

@@ -20,7 +20,11 @@ from fx_explorer.bench.arguments import add_bench_arguments, plan_from
 from fx_explorer.bench.bench_session import begin_session, end_session
 from fx_explorer.client import leftovers
 from fx_explorer.client.session_files import files_of, place_session, session_file
-from fx_explorer.command_line.capture_options import add_call_arguments, add_setting_argument, add_worker_arguments
+from fx_explorer.command_line.capture_options import (
+    add_call_arguments,
+    add_setting_argument,
+    add_worker_arguments,
+)
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.command_line.narration.narration import CaptureNarration
 from fx_explorer.command_line.outputs import add_force_argument, session_output, text_output
@@ -59,7 +63,11 @@ measured is told
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument("target", metavar="X", help="a target: file.py, file.py:object …; or a saved bench (file.fxs)")
+    parser.add_argument(
+        "target",
+        metavar="X",
+        help="a target: file.py, file.py:object …; or a saved bench (file.fxs)",
+    )
     what = parser.add_argument_group("what to run")
     add_call_arguments(what)
     what.add_argument(
@@ -74,13 +82,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_bench_arguments(parser)
     told = parser.add_argument_group("what to write")
     told.add_argument(
-        "--format", choices=["text", "json", "csv", "markdown"], default="text", help="text (default), or another"
+        "--format",
+        choices=["text", "json", "csv", "markdown"],
+        default="text",
+        help="text (default), or another",
     )
-    told.add_argument("-o", "--output", metavar="FILE", type=Path, help="keep the bench as a session in this file")
     told.add_argument(
-        "--svg", metavar="FILE", type=Path, help="write the picture too: speed-up over size (needs the extra plots)"
+        "-o", "--output", metavar="FILE", type=Path, help="keep the bench as a session in this file"
     )
-    told.add_argument("--plot", action="store_true", help="with text: draw the picture in the terminal (needs the extra plots)")
+    told.add_argument(
+        "--svg",
+        metavar="FILE",
+        type=Path,
+        help="write the picture too: speed-up over size (needs the extra plots)",
+    )
+    told.add_argument(
+        "--plot",
+        action="store_true",
+        help="with text: draw the picture in the terminal (needs the extra plots)",
+    )
     add_force_argument(told)
     add_worker_arguments(parser)
 
@@ -117,14 +137,20 @@ def _tell(reader: SessionReader, arguments: argparse.Namespace, svg: OutputFile 
 
     figures = bench_figures(reader)
     if figures is None:
-        raise UsageError(f"{arguments.target} has no bench; make one with: fx-explorer bench TARGET -o {arguments.target}")
+        raise UsageError(
+            f"{arguments.target} has no bench; make one with: fx-explorer bench TARGET -o {arguments.target}"
+        )
     if arguments.format == "text":
         tell_tables(partial(bench_text, figures))
     else:
         sys.stdout.write(FORMATS[arguments.format](figures))
     if arguments.plot and arguments.format == "text":
         size = shutil.get_terminal_size()
-        print(bench_plot(figures, min(size.columns, MAX_WIDTH), PLOT_HEIGHT, colours=sys.stdout.isatty()))
+        print(
+            bench_plot(
+                figures, min(size.columns, MAX_WIDTH), PLOT_HEIGHT, colours=sys.stdout.isatty()
+            )
+        )
     if svg:
         svg.write_text(bench_svg(figures))
     return int(bool(problems(figures) or without_figures(figures)))
@@ -138,7 +164,11 @@ async def _measure(arguments: argparse.Namespace, svg: OutputFile | None) -> int
 
     plan = _plan(arguments)
     output = session_output(arguments)
-    place = session_file(output, force=arguments.force, never=files_of(arguments.target)) if output else None
+    place = (
+        session_file(output, force=arguments.force, never=files_of(arguments.target))
+        if output
+        else None
+    )
     if place:
         place.check()
     folder, lock = leftovers.new_directory()
@@ -146,12 +176,16 @@ async def _measure(arguments: argparse.Namespace, svg: OutputFile | None) -> int
     try:
         with SessionWriter(session) as writer:
             begin_session(writer, plan)
-            stopped_by = await _run_until_stopped(Bench(plan, writer, arguments.python, narration.show).run())
+            stopped_by = await _run_until_stopped(
+                Bench(plan, writer, arguments.python, narration.show).run()
+            )
             end_session(writer, was_stopped=bool(stopped_by))
         narration.end()
         if place:
             place_session(session, place)
-            narration.tell(f"session: {place.path} (tell it again with: fx-explorer bench {place.path})")
+            narration.tell(
+                f"session: {place.path} (tell it again with: fx-explorer bench {place.path})"
+            )
         with SessionReader(place.path if place else session) as reader:
             failed = _tell(reader, arguments, svg)
             ended, raised = _of_uncompiled(reader)
@@ -172,7 +206,11 @@ def _of_uncompiled(reader: SessionReader) -> tuple[int, str]:
     if not states or states & {"measured", "not_measured"}:
         return 0, ""
     raised = [row for row in reader.rows(Failure) if row.where == "program"]
-    return (ProgramError.exit_code, reader.text(raised[-1].text)) if raised else (WorkerError.exit_code, "")
+    return (
+        (ProgramError.exit_code, reader.text(raised[-1].text))
+        if raised
+        else (WorkerError.exit_code, "")
+    )
 
 
 async def _run_until_stopped(bench: Coroutine[object, object, None]) -> int:

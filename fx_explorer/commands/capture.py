@@ -6,7 +6,11 @@ import argparse
 import sys
 from pathlib import Path
 
-from fx_explorer.command_line.capture_options import add_allow_argument, add_capture_arguments, request_from
+from fx_explorer.command_line.capture_options import (
+    add_allow_argument,
+    add_capture_arguments,
+    request_from,
+)
 from fx_explorer.command_line.outputs import add_force_argument, session_output
 from fx_explorer.command_line.shown_names import is_of_package, shown_name
 from fx_explorer.command_line.tables.fitting import tell
@@ -22,8 +26,18 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument("target", metavar="TARGET", help="file.py, file.py:object, package.module:object or model.pt2")
-    parser.add_argument("-o", "--output", type=Path, default=None, help="session file to write (default: TARGET's name + .fxs)")
+    parser.add_argument(
+        "target",
+        metavar="TARGET",
+        help="file.py, file.py:object, package.module:object or model.pt2",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=None,
+        help="session file to write (default: TARGET's name + .fxs)",
+    )
     add_force_argument(parser)
     add_allow_argument(parser)
     add_capture_arguments(parser)
@@ -37,7 +51,9 @@ def run(arguments: argparse.Namespace) -> int:
     if is_of_package(arguments):
         return _keep(arguments, output)
     request = request_from(arguments)
-    return follow(request, arguments, output, pass_through=False, may_be_empty=arguments.allow_nothing)
+    return follow(
+        request, arguments, output, pass_through=False, may_be_empty=arguments.allow_nothing
+    )
 
 
 def _keep(arguments: argparse.Namespace, output: Path) -> int:
@@ -59,5 +75,9 @@ def default_output(target: str) -> str:
     if Path(target).suffix in (".py", ".pt2") or Path(target).is_file():
         return Path(target).stem + ".fxs"
     file = target.rpartition(":")[0] or target
-    stem = Path(file).stem if Path(file).is_file() else Path(file).name.removesuffix(".py").rpartition(".")[2]
+    stem = (
+        Path(file).stem
+        if Path(file).is_file()
+        else Path(file).name.removesuffix(".py").rpartition(".")[2]
+    )
     return f"{stem or 'session'}.fxs"

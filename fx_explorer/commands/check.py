@@ -56,21 +56,52 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     add_target_argument(parser)
     asked = parser.add_argument_group("conditions (one at least)")
-    asked.add_argument("--max-graph-breaks", metavar="N", type=_count, help="graph breaks, each time one was hit")
-    asked.add_argument("--max-break-sites", metavar="N", type=_count, help="places in the code with a graph break")
-    asked.add_argument("--max-recompiles", metavar="N", type=_count, help="functions compiled again, each time")
-    asked.add_argument("--max-guards", metavar="N", type=_count, help="guards of any one compilation")
     asked.add_argument(
-        "--no-skipped-frames", action="store_const", const=0, help="no function that Dynamo looked at is left to Python"
+        "--max-graph-breaks", metavar="N", type=_count, help="graph breaks, each time one was hit"
+    )
+    asked.add_argument(
+        "--max-break-sites", metavar="N", type=_count, help="places in the code with a graph break"
+    )
+    asked.add_argument(
+        "--max-recompiles", metavar="N", type=_count, help="functions compiled again, each time"
+    )
+    asked.add_argument(
+        "--max-guards", metavar="N", type=_count, help="guards of any one compilation"
+    )
+    asked.add_argument(
+        "--no-skipped-frames",
+        action="store_const",
+        const=0,
+        help="no function that Dynamo looked at is left to Python",
     )
     asked.add_argument("--expect-graphs", metavar="N", type=_count, help="exactly so many graphs")
     allowed = parser.add_argument_group("what every check requires, and may be told to allow")
     for name, what in ALLOWED.items():
-        allowed.add_argument(f"--allow-{name}", action="append_const", const=name, dest="allowed", default=[], help=what)
+        allowed.add_argument(
+            f"--allow-{name}",
+            action="append_const",
+            const=name,
+            dest="allowed",
+            default=[],
+            help=what,
+        )
     told = parser.add_argument_group("what to write")
-    told.add_argument("--github", action="store_true", help="print annotations for GitHub Actions too")
-    told.add_argument("--junit", metavar="FILE", type=Path, help="write a JUnit XML file: one test case a condition")
-    told.add_argument("-o", "--output", metavar="FILE", type=Path, help="keep the session of a target in this file")
+    told.add_argument(
+        "--github", action="store_true", help="print annotations for GitHub Actions too"
+    )
+    told.add_argument(
+        "--junit",
+        metavar="FILE",
+        type=Path,
+        help="write a JUnit XML file: one test case a condition",
+    )
+    told.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        help="keep the session of a target in this file",
+    )
     add_force_argument(told)
     add_capture_arguments(parser)
 
@@ -103,7 +134,9 @@ def wanted_conditions(arguments: argparse.Namespace) -> dict[str, int]:
     values = {name: getattr(arguments, name.replace("-", "_")) for name in CONDITIONS}
     wanted = {name: value for name, value in values.items() if value is not None}
     if not wanted:
-        options = ", ".join(f"--{name}" + ("" if name.startswith("no-") else " N") for name in CONDITIONS)
+        options = ", ".join(
+            f"--{name}" + ("" if name.startswith("no-") else " N") for name in CONDITIONS
+        )
         raise UsageError(f"check needs a condition, one of: {options}")
     return wanted
 
@@ -116,7 +149,9 @@ def _exit_code(reader: SessionReader) -> int:
     return 4 if outcome is None else exit_code(model.Outcome.from_json(outcome), as_script=False)
 
 
-def _tell(reader: SessionReader, judged: Sequence[Check], for_github: bool, junit: OutputFile | None) -> None:
+def _tell(
+    reader: SessionReader, judged: Sequence[Check], for_github: bool, junit: OutputFile | None
+) -> None:
     # All before the first is told: of a damaged session nothing is told but that.
     for check in [relative_to(check, Path.cwd()) for check in judged]:
         if check.is_met:
@@ -124,7 +159,10 @@ def _tell(reader: SessionReader, judged: Sequence[Check], for_github: bool, juni
         else:
             tell(printable(check.in_words))
     if reader.meta("outcome") is None:
-        tell("note: the capture of this session has not ended; these are the numbers of a part", sys.stderr)
+        tell(
+            "note: the capture of this session has not ended; these are the numbers of a part",
+            sys.stderr,
+        )
     if for_github:
         _print_annotations(judged)
     if junit:
@@ -149,5 +187,10 @@ def _write_junit(reader: SessionReader, judged: Sequence[Check], file: OutputFil
     name = (reader.meta("target") or {}).get("name") or reader.path.name
     outcome = reader.meta("outcome")
     ended = model.Outcome.from_json(outcome) if outcome else None
-    text = junit_xml([relative_to(check, Path.cwd()) for check in judged], name, ended, float(reader.meta("finished") or 0))
+    text = junit_xml(
+        [relative_to(check, Path.cwd()) for check in judged],
+        name,
+        ended,
+        float(reader.meta("finished") or 0),
+    )
     file.write_text(text, errors="backslashreplace")

@@ -48,11 +48,21 @@ DIFFERING = "\x1b[33m{}\x1b[0m"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument("target", metavar="A", help="a session, or a target")
-    parser.add_argument("other", metavar="B", nargs="?", help="what it is compared with; not needed with two --gpu")
     parser.add_argument(
-        "--kernel", metavar="NAME", default="", help="show the code of this kernel, line by line, and nothing else"
+        "other", metavar="B", nargs="?", help="what it is compared with; not needed with two --gpu"
     )
-    parser.add_argument("--format", choices=["text", "json"], default="text", help="json: the same facts (default: text)")
+    parser.add_argument(
+        "--kernel",
+        metavar="NAME",
+        default="",
+        help="show the code of this kernel, line by line, and nothing else",
+    )
+    parser.add_argument(
+        "--format",
+        choices=["text", "json"],
+        default="text",
+        help="json: the same facts (default: text)",
+    )
     add_kernels_argument(parser)
     add_capture_arguments(parser, several_gpus=True)
 
@@ -61,7 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
     # In this order, so that the readers are closed before the folder of their files goes.
     with temporary_folder() as folder, contextlib.ExitStack() as opened:
         left, right = (
-            opened.enter_context(SessionReader(_session(side, folder / f"{i}.fxs"))) for i, side in enumerate(_sides(arguments))
+            opened.enter_context(SessionReader(_session(side, folder / f"{i}.fxs")))
+            for i, side in enumerate(_sides(arguments))
         )
         left, right = (_built(reader, arguments, opened) for reader in (left, right))
         names = _names(arguments)
@@ -74,7 +85,11 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             lines = fitted("\n".join(text_of_both(left, right, names, width)), width).split("\n")
         for line in lines:
-            print(DIFFERING.format(printable(line)) if in_colour and line.endswith("≠") else printable(line))
+            print(
+                DIFFERING.format(printable(line))
+                if in_colour and line.endswith("≠")
+                else printable(line)
+            )
     return 0
 
 
@@ -95,7 +110,9 @@ def _sides(arguments: argparse.Namespace) -> list[argparse.Namespace]:
         if is_session(arguments.target):
             refuse_gpu(_with(arguments, arguments.target, gpus[0]))
         return [_with(arguments, arguments.target, gpu) for gpu in gpus]
-    raise UsageError("diff compares two: fx-explorer diff A B, or one target for two GPUs: diff TARGET --gpu a100 --gpu h100")
+    raise UsageError(
+        "diff compares two: fx-explorer diff A B, or one target for two GPUs: diff TARGET --gpu a100 --gpu h100"
+    )
 
 
 def _with(arguments: argparse.Namespace, target: str, gpu: str | None = None) -> argparse.Namespace:
@@ -120,16 +137,22 @@ def _session(side: argparse.Namespace, path: Path) -> Path:
     ended = asyncio.run(capture_first(side, lambda _: None, path))
     if ended:
         error = ProgramError if ended == ProgramError.exit_code else WorkerError
-        raise error(f"{side.target} could not be captured to its end, so there is nothing to compare it with")
+        raise error(
+            f"{side.target} could not be captured to its end, so there is nothing to compare it with"
+        )
     return path
 
 
-def _built(reader: SessionReader, arguments: argparse.Namespace, opened: contextlib.ExitStack) -> SessionReader:
+def _built(
+    reader: SessionReader, arguments: argparse.Namespace, opened: contextlib.ExitStack
+) -> SessionReader:
     """Return the session with the kernels of ``--kernels`` built; a copy of it where it cannot be
     written to.
     """
     found = [reader]
-    with_kernel_builds(arguments, lambda built: found.append(opened.enter_context(SessionReader(built.path))))(reader)
+    with_kernel_builds(
+        arguments, lambda built: found.append(opened.enter_context(SessionReader(built.path)))
+    )(reader)
     return found[-1]
 
 
@@ -137,9 +160,15 @@ def _code(left: SessionReader, right: SessionReader, name: str) -> Iterator[str]
     """Yield the kernel's code with what differs marked. Raises UsageError for a name that neither
     session has.
     """
-    pairs = [p for p in kernel_pairs(left, right) if name in (side.kernel.name for side in (p.left, p.right) if side)]
+    pairs = [
+        p
+        for p in kernel_pairs(left, right)
+        if name in (side.kernel.name for side in (p.left, p.right) if side)
+    ]
     if not pairs:
-        raise UsageError(f"neither session has a kernel called {name!r}; without --kernel, diff lists those that differ")
+        raise UsageError(
+            f"neither session has a kernel called {name!r}; without --kernel, diff lists those that differ"
+        )
     for pair in pairs:
         rows = code_diff(left, right, pair)
         yield f"[{pair.compilation}] {pair.direction} {pair.name}: {difference_in_words(rows, 'line')}"

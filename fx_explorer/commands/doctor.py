@@ -28,10 +28,19 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument("--python", default=sys.executable, help="interpreter that has torch (default: this one)")
-    parser.add_argument("--gpus", action="store_true", help="list the GPUs that --gpu knows, each number with its source")
     parser.add_argument(
-        "--gpu", metavar="NAME", default=None, help="check that code can be made for this GPU, which is not there"
+        "--python", default=sys.executable, help="interpreter that has torch (default: this one)"
+    )
+    parser.add_argument(
+        "--gpus",
+        action="store_true",
+        help="list the GPUs that --gpu knows, each number with its source",
+    )
+    parser.add_argument(
+        "--gpu",
+        metavar="NAME",
+        default=None,
+        help="check that code can be made for this GPU, which is not there",
     )
     parser.add_argument("--format", choices=["text", "json"], default="text")
 
@@ -42,7 +51,9 @@ def run(arguments: argparse.Namespace) -> int:
         return _list_gpus(arguments.format)
     checks = _checks(arguments)
     if arguments.format == "json":
-        listed = [{"name": c.name, "state": c.state, "found": c.found, "advice": c.advice} for c in checks]
+        listed = [
+            {"name": c.name, "state": c.state, "found": c.found, "advice": c.advice} for c in checks
+        ]
         print(json.dumps({"schema": "fx-explorer/doctor/1", "checks": listed}, indent=2))
     else:
         print(fitted("\n".join(line_of(check) for check in checks), width_for(sys.stdout)))

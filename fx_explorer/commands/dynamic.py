@@ -32,15 +32,30 @@ _COLUMNS = ColumnRules(
     prose={"other inputs": 18},
     first_to_go=("graphs", "kernels", "compile s", "guards", "fixed sizes"),
 )
-_WIDEST = ("dynamic=False", "9 (8 again)", "999", "9,999", "99", "99", "999", "99.9", "compiled again: a check that fails")
+_WIDEST = (
+    "dynamic=False",
+    "9 (8 again)",
+    "999",
+    "9,999",
+    "99",
+    "99",
+    "999",
+    "99.9",
+    "compiled again: a check that fails",
+)
 """Cells that a row is expected to have at most: each is printed as soon as it is known."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument("target", metavar="TARGET", help="file.py, file.py:object or package.module:object")
     parser.add_argument(
-        "--others", metavar="EXPR", default="", help="other inputs, as for --inputs (default: the same with twice the batch)"
+        "target", metavar="TARGET", help="file.py, file.py:object or package.module:object"
+    )
+    parser.add_argument(
+        "--others",
+        metavar="EXPR",
+        default="",
+        help="other inputs, as for --inputs (default: the same with twice the batch)",
     )
     add_capture_arguments(parser)
 

@@ -37,15 +37,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "that comes from another program), printed TORCH_LOGS, a log of tritonparse, a debug directory, or a directory of logs",
     )
     parser.add_argument(
-        "-o", "--output", type=Path, default=None, help="keep the session in this file (default: a temporary one)"
+        "-o",
+        "--output",
+        type=Path,
+        default=None,
+        help="keep the session in this file (default: a temporary one)",
     )
-    parser.add_argument("--save", type=Path, default=None, metavar="FILE", help="keep what is read of a log as a session")
+    parser.add_argument(
+        "--save",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="keep what is read of a log as a session",
+    )
     add_force_argument(parser)
     add_profile_argument(parser)
     add_theme_argument(parser)
-    stops = parser.add_argument_group("where the compiler waits for you").add_mutually_exclusive_group()
+    stops = parser.add_argument_group(
+        "where the compiler waits for you"
+    ).add_mutually_exclusive_group()
     stops.add_argument(
-        "--run", action="store_true", help="go straight through (default: pause when Dynamo has made the first graph)"
+        "--run",
+        action="store_true",
+        help="go straight through (default: pause when Dynamo has made the first graph)",
     )
     stops.add_argument("--step", action="store_true", help="pause after every stage")
     parser.add_argument(

@@ -41,11 +41,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     add_target_argument(parser)
     what = parser.add_argument_group("what to do with the fixes")
-    what.add_argument("--try", dest="trying", action="store_true", help="try each fix, and say what came of it")
-    what.add_argument("--all", dest="together", action="store_true", help="try the good ones together too, one for each break")
-    what.add_argument("--diff", metavar="N", type=int, help="print fix N as a diff, or the lines that set its options")
     what.add_argument(
-        "--apply", metavar="N", type=_number, help="try fix N (or all: the good ones together), and write it after asking"
+        "--try", dest="trying", action="store_true", help="try each fix, and say what came of it"
+    )
+    what.add_argument(
+        "--all",
+        dest="together",
+        action="store_true",
+        help="try the good ones together too, one for each break",
+    )
+    what.add_argument(
+        "--diff",
+        metavar="N",
+        type=int,
+        help="print fix N as a diff, or the lines that set its options",
+    )
+    what.add_argument(
+        "--apply",
+        metavar="N",
+        type=_number,
+        help="try fix N (or all: the good ones together), and write it after asking",
     )
     add_capture_arguments(parser)
 
@@ -83,9 +98,15 @@ def _find(reader: SessionReader, found: SessionFixes) -> None:
     found.stopped = _what_stopped(reader)
     found.tells_breaks = tells_breaks(reader)
     found.recompiles = recompiles_of(reader)
-    left = [as_break(one) for one in left_to_python(reader) if one.kind != "limit" and not one.has_nothing_to_compile]
+    left = [
+        as_break(one)
+        for one in left_to_python(reader)
+        if one.kind != "limit" and not one.has_nothing_to_compile
+    ]
     broken = [*distinct_breaks(reader), *left]
-    found.breaks = [(one, fixing.proposals(reader, one), fixing.why_none(reader, one)) for one in broken]
+    found.breaks = [
+        (one, fixing.proposals(reader, one), fixing.why_none(reader, one)) for one in broken
+    ]
 
 
 async def _list(found: SessionFixes, arguments: argparse.Namespace) -> None:
@@ -106,7 +127,9 @@ async def _list(found: SessionFixes, arguments: argparse.Namespace) -> None:
             if fix.risk:
                 tell(f"       {printable(fix.risk)}")
         if not fixes:
-            tell(f"       {printable(obstacle) or 'no fix is known for this break; torch suggests: ' + _hint(one)}")
+            tell(
+                f"       {printable(obstacle) or 'no fix is known for this break; torch suggests: ' + _hint(one)}"
+            )
     if arguments.together:
         await list_together(found, arguments)
     if found.recompiles:
@@ -132,7 +155,11 @@ def _no_breaks(found: SessionFixes) -> str:
         return "what was given says nothing of graph breaks: a capture, a TORCH_TRACE log or TORCH_LOGS=graph_breaks does"
     if found.stopped:
         return f"no graph breaks up to where the program stopped: {found.stopped}"
-    return "no graph breaks" if found.recompiles and found.recompiles.causes else "no graph breaks: nothing to fix"
+    return (
+        "no graph breaks"
+        if found.recompiles and found.recompiles.causes
+        else "no graph breaks: nothing to fix"
+    )
 
 
 def _next_steps(arguments: argparse.Namespace) -> str:

@@ -38,9 +38,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.epilog = EPILOG
     add_target_argument(parser)
-    parser.add_argument("name", metavar="NAME", nargs="?", default="", help="which graph (default: list them)")
-    parser.add_argument("--format", choices=FORMS, default="code", help="code (default), table, or script")
-    parser.add_argument("-o", "--output", metavar="FILE", type=Path, default=None, help="write it here (default: stdout)")
+    parser.add_argument(
+        "name", metavar="NAME", nargs="?", default="", help="which graph (default: list them)"
+    )
+    parser.add_argument(
+        "--format", choices=FORMS, default="code", help="code (default), table, or script"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        default=None,
+        help="write it here (default: stdout)",
+    )
     add_force_argument(parser)
     add_capture_arguments(parser)
 
@@ -54,7 +65,9 @@ def run(arguments: argparse.Namespace) -> int:
     return answer_from(arguments, lambda reader: _answer(reader, arguments, output)) or 0
 
 
-def _answer(reader: SessionReader, arguments: argparse.Namespace, output: OutputFile | None) -> None:
+def _answer(
+    reader: SessionReader, arguments: argparse.Namespace, output: OutputFile | None
+) -> None:
     from fx_explorer.analysis.graph_code.written import written_graph
     from fx_explorer.client.trust import is_own
     from fx_explorer.report.graph_table_text import graph_table_text
@@ -67,9 +80,13 @@ def _answer(reader: SessionReader, arguments: argparse.Namespace, output: Output
     graph = reader.get(model.Graph, document.id)
     width = width_for(sys.stdout)
     if arguments.format == "table" and not output and width is not None:
-        sys.stdout.write(paragraphs_fitted(graph_table_text(reader, graph, document.title, width), width))
+        sys.stdout.write(
+            paragraphs_fitted(graph_table_text(reader, graph, document.title, width), width)
+        )
         return
-    text = written_graph(reader, graph, document.title, arguments.format, is_own=is_own(reader.path))
+    text = written_graph(
+        reader, graph, document.title, arguments.format, is_own=is_own(reader.path)
+    )
     if output:
         output.write_text(text, "backslashreplace")
     else:
@@ -80,7 +97,9 @@ def _no_graph(reader: SessionReader) -> str:
     """Say that there is no graph. A package of AOTInductor never has one: what it has is told, and what to do."""
     if (reader.meta("target") or {}).get("kind") != "package":
         return "No graph was recorded."
-    texts = [document for row in reader.rows(model.Compilation) for document in documents_of(reader, row)]
+    texts = [
+        document for row in reader.rows(model.Compilation) for document in documents_of(reader, row)
+    ]
     listed = "\n".join(printable(f"      {document.title}") for document in texts)
     return (
         "A package of AOTInductor has no graph: it holds what was compiled. For its graph, give the ExportedProgram that it "
@@ -89,13 +108,20 @@ def _no_graph(reader: SessionReader) -> str:
 
 
 def _graphs(reader: SessionReader) -> list[Document]:
-    every = (document for row in reader.rows(model.Compilation) for document in documents_of(reader, row))
-    return [*(document for document in every if document.kind == "graph"), *front_end_documents(reader)]
+    every = (
+        document for row in reader.rows(model.Compilation) for document in documents_of(reader, row)
+    )
+    return [
+        *(document for document in every if document.kind == "graph"),
+        *front_end_documents(reader),
+    ]
 
 
 def _line(document: Document) -> str:
     owner = f"[{document.owner}] " if document.owner else ""
-    return printable(f"{document.id:>4}  {owner}{document.title}  ({counted(document.line_count, 'node')})")
+    return printable(
+        f"{document.id:>4}  {owner}{document.title}  ({counted(document.line_count, 'node')})"
+    )
 
 
 def _the_one(reader: SessionReader, graphs: list[Document], name: str) -> Document:
@@ -106,16 +132,30 @@ def _the_one(reader: SessionReader, graphs: list[Document], name: str) -> Docume
         raise UsageError(f"there is no graph {name!r}. {_no_graph(reader)}")
     found = (
         [one for one in graphs if str(one.id) == name]
-        or [one for one in graphs if wanted in (one.title.lower(), f"[{one.owner}] {one.title}".lower())]
-        or [one for one in graphs if wanted == one.stage and "·" not in one.title.removesuffix("· post-grad")]
         or [
             one
             for one in graphs
-            if not name.isdecimal() and all(word in f"[{one.owner}] {one.title} {one.stage}".lower() for word in words)
+            if wanted in (one.title.lower(), f"[{one.owner}] {one.title}".lower())
+        ]
+        or [
+            one
+            for one in graphs
+            if wanted == one.stage and "·" not in one.title.removesuffix("· post-grad")
+        ]
+        or [
+            one
+            for one in graphs
+            if not name.isdecimal()
+            and all(word in f"[{one.owner}] {one.title} {one.stage}".lower() for word in words)
         ]
     )
     if not found:
-        raise UsageError(f"no graph is called {name!r}; there are:\n" + "\n".join(map(_line, graphs)))
+        raise UsageError(
+            f"no graph is called {name!r}; there are:\n" + "\n".join(map(_line, graphs))
+        )
     if len(found) > 1:
-        raise UsageError(f"{name!r} fits {len(found)} graphs; give the number of one:\n" + "\n".join(map(_line, found)))
+        raise UsageError(
+            f"{name!r} fits {len(found)} graphs; give the number of one:\n"
+            + "\n".join(map(_line, found))
+        )
     return found[0]

@@ -14,10 +14,23 @@ from typing import Any
 
 from fx_explorer import model
 from fx_explorer.analysis.kernel_ir.code_lines import without_encoding
-from fx_explorer.analysis.kernels.candidates import session_gpu, source_of, text_of_level, triton_kernels, tuned_libraries
+from fx_explorer.analysis.kernels.candidates import (
+    session_gpu,
+    source_of,
+    text_of_level,
+    triton_kernels,
+    tuned_libraries,
+)
 from fx_explorer.analysis.kernels.launched import real_builds, was_launched
 from fx_explorer.analysis.kernels.unknown_without_gpu import NO_SASS_ON_AMD
-from fx_explorer.command_line.build_first import build_every, gpu_of, named, run_to_end, tell, to_write
+from fx_explorer.command_line.build_first import (
+    build_every,
+    gpu_of,
+    named,
+    run_to_end,
+    tell,
+    to_write,
+)
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
 from fx_explorer.command_line.tables.fitting import paragraphs_fitted, tell_tables, with_tables
@@ -43,19 +56,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     add_target_argument(parser)
     parser.add_argument(
-        "name", metavar="NAME", nargs="?", default="", help="the kernel, or a part of its name (default: list them)"
+        "name",
+        metavar="NAME",
+        nargs="?",
+        default="",
+        help="the kernel, or a part of its name (default: list them)",
     )
     shown = parser.add_mutually_exclusive_group()
-    shown.add_argument("--level", choices=[SOURCE, *LEVELS], help="print this text (default: the table of configurations)")
-    shown.add_argument("--passes", action="store_true", help="list the MLIR passes and say which of them changed the text")
-    shown.add_argument("--pass", dest="mlir_pass", metavar="N", type=int, help="print what pass N changed")
+    shown.add_argument(
+        "--level",
+        choices=[SOURCE, *LEVELS],
+        help="print this text (default: the table of configurations)",
+    )
+    shown.add_argument(
+        "--passes",
+        action="store_true",
+        help="list the MLIR passes and say which of them changed the text",
+    )
+    shown.add_argument(
+        "--pass", dest="mlir_pass", metavar="N", type=int, help="print what pass N changed"
+    )
     shown.add_argument(
         "--bench",
         action="store_true",
         help="run it again and again on this machine's GPU",
     )
     parser.add_argument(
-        "--config", metavar="N", type=int, help="which configuration, by its number (default: the one that ran, else 0)"
+        "--config",
+        metavar="N",
+        type=int,
+        help="which configuration, by its number (default: the one that ran, else 0)",
     )
     add_capture_arguments(parser)
 
@@ -65,8 +95,12 @@ def run(arguments: argparse.Namespace) -> int:
         if not arguments.name:
             raise UsageError("--bench measures one kernel: give its NAME, or a part of it")
         if arguments.gpu is not None:
-            raise UsageError("--bench runs the kernel on this machine's GPU, which that of --gpu is not: give one of the two")
-        arguments.build = True  # of a target: without that it is not known what the kernel is launched with
+            raise UsageError(
+                "--bench runs the kernel on this machine's GPU, which that of --gpu is not: give one of the two"
+            )
+        arguments.build = (
+            True  # of a target: without that it is not known what the kernel is launched with
+        )
     return answer_from(arguments, lambda reader: _answer(reader, arguments)) or 0
 
 
@@ -81,7 +115,9 @@ def _answer(reader: SessionReader, arguments: argparse.Namespace) -> None:
 
         check_trust(reader.path, arguments, MEASURES)
         with ExitStack() as stack:
-            told = bench_text(to_write(reader, stack).path, _the_one(reader, arguments.name), arguments)
+            told = bench_text(
+                to_write(reader, stack).path, _the_one(reader, arguments.name), arguments
+            )
             sys.stdout.write(paragraphs_fitted(told, width_for(sys.stdout)))
         return
     if was_launched(reader) and session_gpu(reader) is None:
@@ -90,7 +126,9 @@ def _answer(reader: SessionReader, arguments: argparse.Namespace) -> None:
         return
     gpu = gpu_of(reader)
     if not arguments.name:
-        tell_tables(partial(kernels_text, reader, [*triton_kernels(reader), *tuned_libraries(reader)], gpu))
+        tell_tables(
+            partial(kernels_text, reader, [*triton_kernels(reader), *tuned_libraries(reader)], gpu)
+        )
         return
     kernel = _the_one(reader, arguments.name)
     check_trust(reader.path, arguments, COMPILES)
@@ -107,10 +145,18 @@ def _text_of_launched(reader: SessionReader, arguments: argparse.Namespace, sess
     from fx_explorer.report.launched_kernel_text import launched_kernel_text
 
     if arguments.passes or arguments.mlir_pass is not None:
-        raise UsageError("passes are for a virtual GPU, whose kernels we compile ourselves: --gpu h200, for example")
+        raise UsageError(
+            "passes are for a virtual GPU, whose kernels we compile ourselves: --gpu h200, for example"
+        )
     if not arguments.name:
-        kernels = [kernel for kernel in [*triton_kernels(reader), *tuned_libraries(reader)] if real_builds(reader, kernel)]
-        return "\n".join(with_tables(partial(launched_kernel_text, reader, kernel)) for kernel in kernels)
+        kernels = [
+            kernel
+            for kernel in [*triton_kernels(reader), *tuned_libraries(reader)]
+            if real_builds(reader, kernel)
+        ]
+        return "\n".join(
+            with_tables(partial(launched_kernel_text, reader, kernel)) for kernel in kernels
+        )
     kernel = _the_one(reader, arguments.name)
     rows = real_builds(reader, kernel)
     if not rows:
@@ -147,13 +193,17 @@ def _the_one(reader: SessionReader, name: str) -> model.Kernel:
     found = named(reader, name)
     names = dict.fromkeys(kernel.name for kernel in found)
     if len(names) > 1:
-        raise UsageError(f"{name!r} is part of several names; which of them?\n  " + "\n  ".join(names))
+        raise UsageError(
+            f"{name!r} is part of several names; which of them?\n  " + "\n  ".join(names)
+        )
     if len(found) > 1:
         tell(f"there are {len(found)} kernels of this name; this is the first")
     return found[0]
 
 
-def _text(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, arguments: argparse.Namespace) -> str:
+def _text(
+    reader: SessionReader, kernel: model.Kernel, gpu: Gpu, arguments: argparse.Namespace
+) -> str:
     """Return the text of one kernel: all of its configurations, its passes, its source or one level
     of it.
     """
@@ -168,13 +218,19 @@ def _text(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, arguments: argp
         raise UsageError(NO_SASS_ON_AMD)
     row = run_to_end(_built(reader.path, kernel, gpu, arguments))
     if row.state == "failed":
-        raise FxExplorerError(f"{kernel.name}, configuration {row.position}, cannot be compiled:\n{row.error}")
+        raise FxExplorerError(
+            f"{kernel.name}, configuration {row.position}, cannot be compiled:\n{row.error}"
+        )
     if arguments.level not in (SOURCE, *row.levels):
-        raise UsageError(f"there is no {arguments.level} for {gpu.title}; there are {', '.join(row.levels)}")
+        raise UsageError(
+            f"there is no {arguments.level} for {gpu.title}; there are {', '.join(row.levels)}"
+        )
     return _level_text(reader, kernel, row, arguments.level)
 
 
-def _built(session: Path, kernel: model.Kernel, gpu: Gpu, arguments: argparse.Namespace) -> Coroutine[Any, Any, KernelBuild]:
+def _built(
+    session: Path, kernel: model.Kernel, gpu: Gpu, arguments: argparse.Namespace
+) -> Coroutine[Any, Any, KernelBuild]:
     from fx_explorer.client.kernels.builder_pool import BuilderPool
 
     async def build() -> KernelBuild:
@@ -197,5 +253,7 @@ def _passes(session: Path, kernel: model.Kernel, gpu: Gpu, arguments: argparse.N
     if arguments.mlir_pass is None:
         return with_tables(partial(passes_text, found))
     if not 0 <= arguments.mlir_pass < len(found):
-        raise UsageError(f"there are {len(found)} passes, numbered from 0; there is no {arguments.mlir_pass}")
+        raise UsageError(
+            f"there are {len(found)} passes, numbered from 0; there is no {arguments.mlir_pass}"
+        )
     return pass_text(found[arguments.mlir_pass])

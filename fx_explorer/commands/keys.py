@@ -31,8 +31,15 @@ what is done when a fix was written ("ask", "capture" again, "nothing"), too:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--format", choices=("text", "markdown", "json"), default="text", help="how to write the table")
-    parser.add_argument("--default", action="store_true", help="the default keys, whatever the config file says")
+    parser.add_argument(
+        "--format",
+        choices=("text", "markdown", "json"),
+        default="text",
+        help="how to write the table",
+    )
+    parser.add_argument(
+        "--default", action="store_true", help="the default keys, whatever the config file says"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -49,9 +56,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 def as_text(commands: Sequence[AppCommand], keymap: Keymap) -> str:
     """Return the table by groups: keys, ids, and sentences, which are wrapped on a terminal."""
-    rows = {group: [_row(one, keymap) for one in commands if one.group == group] for group in GROUPS}
+    rows = {
+        group: [_row(one, keymap) for one in commands if one.group == group] for group in GROUPS
+    }
     table = Columns([row for of_group in rows.values() for row in of_group], width_for(sys.stdout))
-    lines = [line for group in GROUPS for line in (heading(group, sys.stdout), *table.lines(rows[group]), "")]
+    lines = [
+        line
+        for group in GROUPS
+        for line in (heading(group, sys.stdout), *table.lines(rows[group]), "")
+    ]
     return "\n".join(lines[:-1]) + "\n"
 
 
@@ -64,7 +77,9 @@ def as_markdown(commands: Iterable[AppCommand], keymap: Keymap) -> str:
     lines = []
     for group in GROUPS:
         lines += [f"## {group}", "", "| keys | what it does | id |", "| --- | --- | --- |"]
-        lines += [_markdown_row(command, keymap) for command in commands if command.group == group] + [""]
+        lines += [
+            _markdown_row(command, keymap) for command in commands if command.group == group
+        ] + [""]
     return "\n".join(lines[:-1]) + "\n"
 
 

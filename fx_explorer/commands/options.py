@@ -48,10 +48,20 @@ NO_LIST = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument("target", metavar="X", nargs="?", default="", help="a session (file.fxs), or a target, captured first")
+    parser.add_argument(
+        "target",
+        metavar="X",
+        nargs="?",
+        default="",
+        help="a session (file.fxs), or a target, captured first",
+    )
     what = parser.add_argument_group("what to tell")
-    what.add_argument("--format", choices=["text", "json"], default="text", help="text (default), or json")
-    what.add_argument("--name", default="", help="everything about one option, e.g. compile.dynamic")
+    what.add_argument(
+        "--format", choices=["text", "json"], default="text", help="text (default), or json"
+    )
+    what.add_argument(
+        "--name", default="", help="everything about one option, e.g. compile.dynamic"
+    )
     what.add_argument(
         "--try",
         dest="trying",
@@ -111,7 +121,12 @@ def _found(reader: SessionReader) -> SessionOptions:
 
     ending = reader.meta("outcome")
     before = figures_to_compare_with(reader)
-    return SessionOptions(explained_options(reader), reader.request(), before, Outcome.from_json(ending) if ending else None)
+    return SessionOptions(
+        explained_options(reader),
+        reader.request(),
+        before,
+        Outcome.from_json(ending) if ending else None,
+    )
 
 
 def _chosen(options: list[ExplainedOption], name: str) -> list[ExplainedOption]:
@@ -151,11 +166,18 @@ def _tell(options: list[ExplainedOption], arguments: argparse.Namespace) -> None
 async def _try(found: SessionOptions, arguments: argparse.Namespace) -> int:
     """Try the values. Returns 1 when the changed program did not come to its end."""
     from fx_explorer.report.options_text import figures_text
-    from fx_explorer.trials.options import ended_in_words, figures_of, settings_in_words, try_options
+    from fx_explorer.trials.options import (
+        ended_in_words,
+        figures_of,
+        settings_in_words,
+        try_options,
+    )
     from fx_explorer.trials.recapture import TrialWorker
 
     if found.request is None:
-        raise UsageError("the session does not say how it was captured, so nothing can be tried; give its target instead")
+        raise UsageError(
+            "the session does not say how it was captured, so nothing can be tried; give its target instead"
+        )
     check_program(arguments)
     settings, worker = dict(arguments.trying), TrialWorker(arguments.python, arguments.timeout)
     trial = await try_options(found.request, settings, found.before, worker)
@@ -164,7 +186,9 @@ async def _try(found: SessionOptions, arguments: argparse.Namespace) -> int:
     figures = figures_of(trial)
     if arguments.format == "json":
         changed = [{"what": one.what, "before": one.left, "after": one.right} for one in figures]
-        sys.stdout.write(_as_json({"settings": settings, "outcome": trial.outcome.to_json(), "figures": changed}))
+        sys.stdout.write(
+            _as_json({"settings": settings, "outcome": trial.outcome.to_json(), "figures": changed})
+        )
     else:
         tell(printable(settings_in_words(settings)))
         if trial.outcome.message or trial.outcome.kind != "finished":

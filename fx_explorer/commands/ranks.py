@@ -29,9 +29,14 @@ exit codes: 0 compared · 1 with --check: they diverge, or it cannot be said of 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument("paths", metavar="DIR|FILE", nargs="+", help="directories, logs or sessions")
     parser.add_argument(
-        "--format", choices=["text", "markdown", "json"], default="text", help="text (default), or another with the same facts"
+        "paths", metavar="DIR|FILE", nargs="+", help="directories, logs or sessions"
+    )
+    parser.add_argument(
+        "--format",
+        choices=["text", "markdown", "json"],
+        default="text",
+        help="text (default), or another with the same facts",
     )
     parser.add_argument(
         "--check",
@@ -69,4 +74,6 @@ def run(arguments: argparse.Namespace) -> int:
             tell(printable(line))
     if not arguments.check:
         return 0
-    return int(found.first is not None or bool(gaps(found)) or any(one.is_unread for one in found.left_out))
+    return int(
+        found.first is not None or bool(gaps(found)) or any(one.is_unread for one in found.left_out)
+    )

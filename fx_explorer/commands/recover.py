@@ -29,15 +29,31 @@ out of memory), the session stays there; the next start says so, and this comman
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument("number", metavar="N", nargs="?", type=int, help="which one, as listed; without it, list them")
-    parser.add_argument("-o", "--output", type=Path, default=None, help="session file to write (default: TARGET's name + .fxs)")
-    parser.add_argument("--remove", action="store_true", help="remove it instead; without N, remove all of them")
+    parser.add_argument(
+        "number",
+        metavar="N",
+        nargs="?",
+        type=int,
+        help="which one, as listed; without it, list them",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=None,
+        help="session file to write (default: TARGET's name + .fxs)",
+    )
+    parser.add_argument(
+        "--remove", action="store_true", help="remove it instead; without N, remove all of them"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     found = leftovers()
     if arguments.number is not None and not 1 <= arguments.number <= len(found):
-        raise UsageError(f"there is no {arguments.number} in the list of what was left: it has {len(found)}")
+        raise UsageError(
+            f"there is no {arguments.number} in the list of what was left: it has {len(found)}"
+        )
     chosen = found if arguments.number is None else [found[arguments.number - 1]]
     if arguments.remove:
         for leftover in chosen:
@@ -55,7 +71,9 @@ def _list(found: list[Leftover]) -> None:
         note_told(leftover.directory)
         tell(f"{number:>3}  {printable(str(leftover))}")
     if found:
-        tell("\nget one: fx-explorer recover N [-o FILE]   remove one, or all: fx-explorer recover [N] --remove")
+        tell(
+            "\nget one: fx-explorer recover N [-o FILE]   remove one, or all: fx-explorer recover [N] --remove"
+        )
     else:
         print("no capture was interrupted: nothing is left")
 
@@ -71,4 +89,6 @@ def _recover(leftover: Leftover, output: Path) -> None:
     except UsageError as error:
         raise UsageError(f"{error}. It is still in {leftover.session}") from error
     remove(leftover)
-    print(f"recovered {printable(str(output))} (look at it with: fx-explorer {printable(str(output))})")
+    print(
+        f"recovered {printable(str(output))} (look at it with: fx-explorer {printable(str(output))})"
+    )

@@ -43,7 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="json",
         help="json: the documented schema (default); text: the overview, and kernels with their lines, modules, bytes, times",
     )
-    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="write there instead of to stdout")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, help="write there instead of to stdout"
+    )
     add_force_argument(parser)
     add_allow_argument(parser)
     add_measure_argument(parser)
@@ -63,7 +65,9 @@ def write_report(reader: SessionReader, output: OutputFile | None) -> None:
     from fx_explorer.report.json_report import json_report
 
     # A file is UTF-8; what stdout leads to may not be.
-    text = json.dumps(json_report(reader), indent=2, ensure_ascii=output is None, default=str) + "\n"
+    text = (
+        json.dumps(json_report(reader), indent=2, ensure_ascii=output is None, default=str) + "\n"
+    )
     if output is None:
         sys.stdout.write(text)
     else:

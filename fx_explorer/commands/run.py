@@ -30,9 +30,19 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of a script, which says itself how it compiles."""
     parser.epilog = EPILOG
-    parser.add_argument("target", metavar="SCRIPT", help="the script; it runs as under `python SCRIPT ARGS`")
-    parser.add_argument("arguments", metavar="ARGS", nargs="*", help="the script's own arguments, after --")
-    parser.add_argument("-o", "--output", type=Path, default=None, help="session file to write (default: SCRIPT's name + .fxs)")
+    parser.add_argument(
+        "target", metavar="SCRIPT", help="the script; it runs as under `python SCRIPT ARGS`"
+    )
+    parser.add_argument(
+        "arguments", metavar="ARGS", nargs="*", help="the script's own arguments, after --"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=None,
+        help="session file to write (default: SCRIPT's name + .fxs)",
+    )
     add_force_argument(parser)
     parser.add_argument(
         "--build",
@@ -49,7 +59,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_setting_argument(parser)
     add_strictness_arguments(parser)
-    parser.add_argument("--use-caches", action="store_true", help="let torch use its compile caches, and show the hits")
+    parser.add_argument(
+        "--use-caches",
+        action="store_true",
+        help="let torch use its compile caches, and show the hits",
+    )
     add_worker_arguments(parser)
     parser.usage = "%(prog)s [OPTIONS] SCRIPT [-- ARGS]"
     # The script says itself how it compiles.

@@ -39,9 +39,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target_argument(parser)
     told = parser.add_argument_group("what to tell")
     told.add_argument(
-        "--format", choices=["text", "json", "csv", "markdown"], default="text", help="text (default), or another"
+        "--format",
+        choices=["text", "json", "csv", "markdown"],
+        default="text",
+        help="text (default), or another",
     )
-    told.add_argument("-o", "--output", metavar="FILE", type=Path, help="keep the capture as a session")
+    told.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, help="keep the capture as a session"
+    )
     add_force_argument(told)
     add_capture_arguments(parser)
 
@@ -49,7 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Tell what is supported. Returns the exit code of the capture; 2 where no backend could be asked."""
     told: list[bool] = []
-    code = answer_from(arguments, lambda reader: told.append(_tell(reader, arguments)), session_output(arguments))
+    code = answer_from(
+        arguments, lambda reader: told.append(_tell(reader, arguments)), session_output(arguments)
+    )
     return code or (0 if told and told[0] else 2)
 
 

@@ -27,15 +27,21 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument("--again", action="store_true", help="begin from the start, with a new copy of the sample")
-    parser.add_argument("--python", default=sys.executable, help="interpreter that has torch (default: this one)")
+    parser.add_argument(
+        "--again", action="store_true", help="begin from the start, with a new copy of the sample"
+    )
+    parser.add_argument(
+        "--python", default=sys.executable, help="interpreter that has torch (default: this one)"
+    )
     add_theme_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the tour. Raises UsageError without a terminal, and where the sample cannot be written."""
     if not is_on_terminal():
-        raise UsageError("the tour needs a terminal: it is the app itself, with a guide. docs/faq.md needs none")
+        raise UsageError(
+            "the tour needs a terminal: it is the app itself, with a guide. docs/faq.md needs none"
+        )
     from fx_explorer.tui.tour.walk import begin_walk, tour_folder
 
     walk = begin_walk(tour_folder(), again=arguments.again)
@@ -56,7 +62,11 @@ def tour_app(walk: Walk, python: str, config: Config) -> ExplorerApp:
     def make_capture() -> Capture:
         pause = pauses.pop() if pauses else "dynamo"
         app.controllers.tour.captures += 1
-        return Capture(CaptureRequest(target=str(walk.target), session="", pause=pause, stay=True), python, None)
+        return Capture(
+            CaptureRequest(target=str(walk.target), session="", pause=pause, stay=True),
+            python,
+            None,
+        )
 
     app = ExplorerApp(
         make_capture=make_capture,

@@ -17,7 +17,9 @@ def accept(fix: Fix) -> list[Path]:
     cannot be written.
     """
     if not fix.edits:
-        raise UsageError(f"this fix changes no file. Set it in your program: {fix.instruction.splitlines()[0]}")
+        raise UsageError(
+            f"this fix changes no file. Set it in your program: {fix.instruction.splitlines()[0]}"
+        )
     return write_edits(fix.edits)
 
 

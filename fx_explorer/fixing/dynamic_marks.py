@@ -73,14 +73,24 @@ class DynamicMark:
         """Say how it is done: in a line of the program where there is one for it, and without an
         edit.
         """
-        return f"{' and '.join(self.lines)}, or {instruction([self])}" if self.lines else instruction([self])
+        return (
+            f"{' and '.join(self.lines)}, or {instruction([self])}"
+            if self.lines
+            else instruction([self])
+        )
 
     @property
     def lines(self) -> list[str]:
         """Return the lines of the program that do it; none for a number, and for what has no name there."""
         change = self.cause.change
-        first = SizeMark(self.source, change.name, change.index) if change.index is not None else None
-        named = [one for one in (first, *self.with_it) if one is not None and not is_unfinished(one.source)]
+        first = (
+            SizeMark(self.source, change.name, change.index) if change.index is not None else None
+        )
+        named = [
+            one
+            for one in (first, *self.with_it)
+            if one is not None and not is_unfinished(one.source)
+        ]
         return [f"torch._dynamo.mark_dynamic({one.name}, {one.index})" for one in named]
 
 
@@ -106,13 +116,21 @@ def marks(reader: SessionReader) -> list[DynamicMark]:
         if source:
             # One size can be the cause of many recompiles. The mark avoids all of them; the first
             # one names it.
-            found.setdefault(source, DynamicMark(source, cause, _with_it(reader, cause, source, one_size=one_size)))
+            found.setdefault(
+                source,
+                DynamicMark(source, cause, _with_it(reader, cause, source, one_size=one_size)),
+            )
     return list(found.values())
 
 
-def _with_it(reader: SessionReader, cause: ExplainedRecompile, source: str, *, one_size: bool) -> tuple[SizeMark, ...]:
+def _with_it(
+    reader: SessionReader, cause: ExplainedRecompile, source: str, *, one_size: bool
+) -> tuple[SizeMark, ...]:
     """Return the other sizes that differed: with a longer ``input_ids`` comes a longer ``attention_mask``."""
-    before, after = (next(iter(reader.rows(model.Compilation, name=name)), None) for name in (cause.of, cause.compilation))
+    before, after = (
+        next(iter(reader.rows(model.Compilation, name=name)), None)
+        for name in (cause.of, cause.compilation)
+    )
     if before is None or after is None or cause.change.kind != "size":
         return ()
     found = [
@@ -129,7 +147,11 @@ def _source(cause: ExplainedRecompile, *, one_size: bool) -> str:
     ``one_size`` is whether the release of the session takes ``L['x']:0``.
     """
     change = cause.change
-    if change.kind == "size" and change.index is not None and not {change.old, change.new} & {"0", "1"}:
+    if (
+        change.kind == "size"
+        and change.index is not None
+        and not {change.old, change.new} & {"0", "1"}
+    ):
         return f"{_named(change)}:{change.index}" if one_size else _named(change)
     if change.kind == "number" and change.where != "global" and re.fullmatch(r"-?\d+", change.old):
         return _named(change)
@@ -151,16 +173,32 @@ def mark_fixes(reader: SessionReader, cause: ExplainedRecompile | None = None) -
     all of them.
     """
     found = marks(reader)
-    chosen = [mark for mark in found if cause is None or _source(cause, one_size=not mark.is_whole) == mark.source]
+    chosen = [
+        mark
+        for mark in found
+        if cause is None or _source(cause, one_size=not mark.is_whole) == mark.source
+    ]
     fixes = [
-        Fix(mark.title, mark.cause.remedy, line=mark.cause.line, marks=mark.sources, by_hand=_by_hand([mark]))
+        Fix(
+            mark.title,
+            mark.cause.remedy,
+            line=mark.cause.line,
+            marks=mark.sources,
+            by_hand=_by_hand([mark]),
+        )
         for mark in chosen
     ]
     if chosen and set(sources_of(found)) > set(chosen[0].sources):
         why = f"All that vary in this session: {', '.join(mark.what for mark in found)}."
         sources = sources_of(found)
         fixes.append(
-            Fix("mark all that vary as dynamic", why, line=chosen[0].cause.line, marks=sources, by_hand=_by_hand(found))
+            Fix(
+                "mark all that vary as dynamic",
+                why,
+                line=chosen[0].cause.line,
+                marks=sources,
+                by_hand=_by_hand(found),
+            )
         )
     return fixes
 
@@ -171,7 +209,9 @@ def _by_hand(wanted: Sequence[DynamicMark]) -> str:
     return "\n".join([*lines, f"# or, without an edit: {instruction(wanted)}"])
 
 
-async def try_any(request: CaptureRequest, fix: Fix, before: SessionFigures, worker: TrialWorker = HERE) -> Trial:
+async def try_any(
+    request: CaptureRequest, fix: Fix, before: SessionFigures, worker: TrialWorker = HERE
+) -> Trial:
     """Try a fix like ``try_fix``, also one that marks sizes. Marks change what is compiled and
     nothing that is computed, so results are not compared.
     """
@@ -179,4 +219,12 @@ async def try_any(request: CaptureRequest, fix: Fix, before: SessionFigures, wor
         return await try_fix(request, fix, before, worker)
     tried = await try_marks(request, fix.marks, before.compilations, worker)
     verdict: Verdict = "good" if tried.is_good else "refused"
-    return Trial(fix, verdict, f"{tried.in_words}; results were not compared", before, None, None, tried.took_s)
+    return Trial(
+        fix,
+        verdict,
+        f"{tried.in_words}; results were not compared",
+        before,
+        None,
+        None,
+        tried.took_s,
+    )

@@ -78,7 +78,8 @@ class Fix:
             "functorch": "torch._functorch.config",
         }
         lines = [
-            f"{modules[name.partition('.')[0]]}.{name.partition('.')[2]} = {value!r}" for name, value in self.settings.items()
+            f"{modules[name.partition('.')[0]]}.{name.partition('.')[2]} = {value!r}"
+            for name, value in self.settings.items()
         ]
         options = " ".join(f"--setting {name}={value}" for name, value in self.settings.items())
         return "\n".join([*lines, f"# or: fx-explorer TARGET {options}"]) if lines else ""

@@ -104,7 +104,9 @@ def _why_none(reader: SessionReader, subject: Subject) -> str:
     if isinstance(subject, LeftToPython) and subject.is_made_by_python:
         return f"{MADE_BY_PYTHON}."
     broken = subject if isinstance(subject, DistinctBreak) else as_break(subject)
-    known = "No fix is known for this." + (f" torch suggests: {broken.hints[0]}" if broken.hints else "")
+    known = "No fix is known for this." + (
+        f" torch suggests: {broken.hints[0]}" if broken.hints else ""
+    )
     return why_none(reader, broken) or known
 
 
@@ -117,9 +119,7 @@ def why_not_tried(reader: SessionReader, request: CaptureRequest | None) -> str:
     if reader.meta("outcome") is None:
         return "The capture has not ended, so its breaks are not all counted. Let it go on to the end, then try."
     if any(one.variant_of for one in reader.rows(model.Compilation)):
-        return (
-            "The session has other variants, whose breaks count twice. Capture again, and try before you compile another one."
-        )
+        return "The session has other variants, whose breaks count twice. Capture again, and try before you compile another one."
     file = target_file(request.target)
     if file and not file.is_file():
         return f"{file} is not here ({Path.cwd()}), so nothing can be tried. Copy the diff, and try it where the file is."

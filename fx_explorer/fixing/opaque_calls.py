@@ -16,7 +16,17 @@ from fx_explorer.fixing.sites import Site
 from fx_explorer.source_edit.code import Code, Statement
 from fx_explorer.source_edit.names import locals_of, read, walk
 
-_EXPLAINED = ("GB0124", "GB0109", "GB0170", "GB0036", "GB0025", "GB0098", "GB0099", "GB0123", "GB0039")
+_EXPLAINED = (
+    "GB0124",
+    "GB0109",
+    "GB0170",
+    "GB0036",
+    "GB0025",
+    "GB0098",
+    "GB0099",
+    "GB0123",
+    "GB0039",
+)
 """Breaks whose cause is another than a call that cannot be looked into."""
 
 REACH = 3
@@ -45,7 +55,9 @@ class OpaqueCall:
         """Return whether the call is of a builtin or of the standard library: it computes nothing
         on tensors.
         """
-        return self.name.partition(".")[0] in sys.stdlib_module_names or hasattr(builtins, self.name)
+        return self.name.partition(".")[0] in sys.stdlib_module_names or hasattr(
+            builtins, self.name
+        )
 
 
 def is_explained(site: Site) -> bool:
@@ -63,7 +75,11 @@ def opaque_calls(site: Site) -> Iterator[OpaqueCall]:
     if site.depth == 0 and is_explained(site):
         return
     found = list(_named_calls(site))
-    named = [one for one in found if re.search(rf"\b{re.escape(one.short_name)}\b", site.broken.explanation)]
+    named = [
+        one
+        for one in found
+        if re.search(rf"\b{re.escape(one.short_name)}\b", site.broken.explanation)
+    ]
     inner = {id(node) for one in found for node in walk(one.call) if node is not one.call}
     yield from named or (one for one in found if id(one.call) not in inner)
 
@@ -75,7 +91,12 @@ def _named_calls(site: Site) -> Iterator[OpaqueCall]:
         is_local = function is not None and root in locals_of(function)
         # A name of the function's own may stand for anything, torch's functions are looked into,
         # and what writes is for ``causes/effects/printing.py``.
-        if name and not is_local and root not in ("torch", "self", "super") and not name.startswith(_WRITING):
+        if (
+            name
+            and not is_local
+            and root not in ("torch", "self", "super")
+            and not name.startswith(_WRITING)
+        ):
             yield OpaqueCall(statement, call, name, site.code.source(call.func))
 
 
@@ -103,13 +124,19 @@ def isolated(code: Code, expression: cst.BaseExpression) -> IsolatedExpression |
     """
     function = code.function(expression)
     known = locals_of(function) if function else set()
-    text, arguments = code.source(expression), {name: name for name in read(expression) if name in known and name != "self"}
+    text, arguments = (
+        code.source(expression),
+        {name: name for name in read(expression) if name in known and name != "self"},
+    )
     for name in arguments:
         # Detached outside only where nothing else reads the name: another use may need its
         # gradient.
         attached = re.sub(rf"(?<![\w.]){name}\.detach\(\)", "", text)
         if attached != text and not re.search(rf"(?<![\w.]){name}\b(?!=)", attached):
-            text, arguments[name] = re.sub(rf"(?<![\w.]){name}\.detach\(\)", name, text), f"{name}.detach()"
+            text, arguments[name] = (
+                re.sub(rf"(?<![\w.]){name}\.detach\(\)", name, text),
+                f"{name}.detach()",
+            )
     for chain in _chains_of_self(expression):
         written = code.source(chain)
         if isinstance(chain, cst.Name):
@@ -126,7 +153,9 @@ def isolated(code: Code, expression: cst.BaseExpression) -> IsolatedExpression |
 
 def _chains_of_self(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     """Yield ``self.a.b``, as far as nothing of it is called; ``self`` where a method is."""
-    if (isinstance(node, cst.Attribute) and _root(node) == "self") or (isinstance(node, cst.Name) and node.value == "self"):
+    if (isinstance(node, cst.Attribute) and _root(node) == "self") or (
+        isinstance(node, cst.Name) and node.value == "self"
+    ):
         yield node
     elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
         yield from _chains_of_self(node.func.value)

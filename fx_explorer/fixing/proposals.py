@@ -19,7 +19,11 @@ def proposals(reader: SessionReader, one_break: DistinctBreak) -> list[Fix]:
     that nobody knows a fix for; ``why_none`` says what is in the way.
     """
     stack = sites(reader, one_break)
-    return ordered(distinct(fix for cause in CAUSES for fix in cause(reader, one_break, stack) if _can_be_tried(fix)))
+    return ordered(
+        distinct(
+            fix for cause in CAUSES for fix in cause(reader, one_break, stack) if _can_be_tried(fix)
+        )
+    )
 
 
 def why_none(reader: SessionReader, one_break: DistinctBreak) -> str:

@@ -43,7 +43,15 @@ class Site:
 
     def edit(self, title: str, why: str, splices: Sequence[Splice], risk: str = "") -> Fix:
         if not self.is_user:
-            risk = " ".join(filter(None, [risk, "The file belongs to an installed library: an update of it undoes the edit."]))
+            risk = " ".join(
+                filter(
+                    None,
+                    [
+                        risk,
+                        "The file belongs to an installed library: an update of it undoes the edit.",
+                    ],
+                )
+            )
         change = FileEdit(self.path, self.code.text, spliced(self.code.text, splices))
         return Fix(title, why, risk, self.line, (change,))
 
@@ -55,7 +63,11 @@ def sites(reader: SessionReader, broken: DistinctBreak) -> list[Site]:
     files = {row.path: row for row in reader.rows(model.SourceFile)}
     places = _places(broken)
     mine = [(path, line) for path, line in places if path in files and files[path].is_user]
-    theirs = [(path, line) for path, line in places if path in files and not _is_torch(path) and not _is_pythons(path)]
+    theirs = [
+        (path, line)
+        for path, line in places
+        if path in files and not _is_torch(path) and not _is_pythons(path)
+    ]
     found: list[Site] = []
     for path, line in mine or theirs:
         code = _code(reader, files[path])
@@ -73,7 +85,11 @@ def obstacle(reader: SessionReader, broken: DistinctBreak) -> str:
     if not path:
         return "torch does not say where this break is, so there is nothing to edit."
     if path.startswith("<") or "/ipykernel_" in path:
-        kind = "a notebook cell" if path.startswith("<ipython") or "/ipykernel_" in path else "code that was made with exec"
+        kind = (
+            "a notebook cell"
+            if path.startswith("<ipython") or "/ipykernel_" in path
+            else "code that was made with exec"
+        )
         return f"{path} is {kind}: no file to edit. Move the code to a .py file, and capture that."
     row = files.get(path)
     if row is None or not row.text:

@@ -55,17 +55,26 @@ def function_to_split(site: Site, stack: Sequence[Site]) -> cst.FunctionDef | No
     statements = site.statements
     function = site.code.function(statements[0]) if statements else None
     # More than one frame: the function was inlined into another, and compiling begins there.
-    if function is None or len(stack) > 1 or function.asynchronous or not isinstance(function.body, cst.IndentedBlock):
+    if (
+        function is None
+        or len(stack) > 1
+        or function.asynchronous
+        or not isinstance(function.body, cst.IndentedBlock)
+    ):
         return None
     is_whole = isinstance(site.code.parent(function), cst.Module) or _is_method(site.code, function)
     nodes = [node for line in body_lines(function) for node in walk(line)]
-    in_the_way = any(isinstance(node, _NOT_HERE) or _is_long_text(site.code, node) for node in nodes)
+    in_the_way = any(
+        isinstance(node, _NOT_HERE) or _is_long_text(site.code, node) for node in nodes
+    )
     return function if is_whole and not in_the_way else None
 
 
 def _is_long_text(code: Code, node: cst.CSTNode) -> bool:
     """Return whether the node is a text over several lines, which must not be indented anew."""
-    return isinstance(node, cst.SimpleString | cst.FormattedString) and len(set(code.lines(node))) > 1
+    return (
+        isinstance(node, cst.SimpleString | cst.FormattedString) and len(set(code.lines(node))) > 1
+    )
 
 
 def body_lines(function: cst.FunctionDef) -> list[cst.BaseStatement]:
@@ -82,12 +91,17 @@ def texts(code: Code, lines: Sequence[cst.BaseStatement]) -> list[str]:
     if not lines:
         return []
     indent = code.indent(lines[0])
-    begin, end = code.lines(lines[0])[0] - len(getattr(lines[0], "leading_lines", ())), code.lines(lines[-1])[1]
+    begin, end = (
+        code.lines(lines[0])[0] - len(getattr(lines[0], "leading_lines", ())),
+        code.lines(lines[-1])[1],
+    )
     text = code.text[code.line_start(begin) : code.line_start(end + 1)]
     return [line.removeprefix(indent) for line in text.strip("\n").splitlines()]
 
 
-def given_on(code: Code, inner: Sequence[cst.BaseStatement], outer: Sequence[cst.CSTNode]) -> list[str]:
+def given_on(
+    code: Code, inner: Sequence[cst.BaseStatement], outer: Sequence[cst.CSTNode]
+) -> list[str]:
     """Return the names that the first lines bind and the others read."""
     wanted = {name for line in outer for name in read(line)}
     return list(dict.fromkeys(name for line in inner for name in bound_in(line) if name in wanted))
@@ -104,13 +118,21 @@ def split(site: Site, function: cst.FunctionDef, parts: SplitLines) -> list[Spli
     given = _given(function, parts.inner)
     indent, unit = code.indent(function), code.indent(lines[0])
     header = [compiled.decorator] if compiled.decorator else []
-    helper = [*(indent + one for one in (*header, f"def {name}({', '.join(given)}):")), *_indented(unit, parts.inner)]
+    helper = [
+        *(indent + one for one in (*header, f"def {name}({', '.join(given)}):")),
+        *_indented(unit, parts.inner),
+    ]
     # One empty line between methods, two between functions of a module, as is usual.
     space = "\n" if _is_method(code, function) else "\n\n"
-    before = code.line_start(min([code.lines(function)[0], *(code.lines(one)[0] for one in function.decorators)]))
+    before = code.line_start(
+        min([code.lines(function)[0], *(code.lines(one)[0] for one in function.decorators)])
+    )
     call = _call(code, function, name, given, parts.results)
     body = "\n".join(_indented(unit, [call, *parts.outer])) + "\n"
-    begin, end = code.line_start(code.lines(lines[0])[0]), code.line_start(code.lines(lines[-1])[1] + 1)
+    begin, end = (
+        code.line_start(code.lines(lines[0])[0]),
+        code.line_start(code.lines(lines[-1])[1] + 1),
+    )
     return [
         *imports(code, "torch"),
         Splice(before, before, "\n".join(helper) + f"\n{space}"),
@@ -125,7 +147,9 @@ def _given(function: cst.FunctionDef, inner: Sequence[str]) -> list[str]:
     return [name for name in parameters(function) if name in wanted or name == "self"]
 
 
-def _call(code: Code, function: cst.FunctionDef, name: str, given: Sequence[str], results: Sequence[str]) -> str:
+def _call(
+    code: Code, function: cst.FunctionDef, name: str, given: Sequence[str], results: Sequence[str]
+) -> str:
     is_method = _is_method(code, function)
     call = f"{'self.' if is_method else ''}{name}({', '.join(given[1:] if is_method else given)})"
     return f"{', '.join(results)} = {call}" if results else call
@@ -146,7 +170,9 @@ def _compiled(code: Code, function: cst.FunctionDef) -> _WayOfCompiling | None:
     # whoever called ``torch.compile``.
     if len(texts_of) != 1 or any(_reads_locals(code, call) for call in calls):
         return None
-    return _WayOfCompiling(texts_of.pop(), tuple(replaced(code, call, function.name.value) for call in calls))
+    return _WayOfCompiling(
+        texts_of.pop(), tuple(replaced(code, call, function.name.value) for call in calls)
+    )
 
 
 def _left_to_python(code: Code, function: cst.FunctionDef) -> _WayOfCompiling | None:
@@ -163,13 +189,20 @@ def _moved_decorator(code: Code, function: cst.FunctionDef) -> _WayOfCompiling |
     # Another decorator was meant for the whole function, and cannot be given to one half of it.
     if others or code.name_of(made) != "torch.compile":
         return None
-    start, stop = (code.line_start(line) for line in (code.lines(decorator)[0], code.lines(decorator)[1] + 1))
+    start, stop = (
+        code.line_start(line) for line in (code.lines(decorator)[0], code.lines(decorator)[1] + 1)
+    )
     return _WayOfCompiling(f"@{code.source(node)}", (Splice(start, stop, ""),))
 
 
 def _compiles(code: Code, call: cst.Call, name: str) -> bool:
     first = call.args[0] if call.args else None
-    is_it = first is not None and first.keyword is None and isinstance(first.value, cst.Name) and first.value.value == name
+    is_it = (
+        first is not None
+        and first.keyword is None
+        and isinstance(first.value, cst.Name)
+        and first.value.value == name
+    )
     return is_it and code.name_of(call.func) == "torch.compile"
 
 
@@ -192,4 +225,8 @@ def _is_method(code: Code, function: cst.FunctionDef) -> bool:
     block = code.parent(function)
     owner = code.parent(block) if isinstance(block, cst.IndentedBlock) else None
     first = parameters(function)[:1]
-    return isinstance(owner, cst.ClassDef) and isinstance(code.parent(owner), cst.Module) and first == ["self"]
+    return (
+        isinstance(owner, cst.ClassDef)
+        and isinstance(code.parent(owner), cst.Module)
+        and first == ["self"]
+    )

@@ -21,7 +21,10 @@ TITLE = "all good fixes together"
 
 def unknown_yet(breaks: int) -> Fix:
     """Return the fix that represents all of them before anything was tried."""
-    return Fix(TITLE, f"One good fix for each of the {breaks} breaks, as one edit. What was not tried yet is tried first.")
+    return Fix(
+        TITLE,
+        f"One good fix for each of the {breaks} breaks, as one edit. What was not tried yet is tried first.",
+    )
 
 
 def is_whole(fix: Fix) -> bool:
@@ -44,7 +47,9 @@ def next_to_try(breaks: Sequence[Sequence[Fix]], trials: Sequence[Trial]) -> Fix
     """
     tried = [trial.fix for trial in trials]
     open_ones = (fixes for fixes in breaks if not _good(fixes, trials))
-    return next((fix for fixes in open_ones for fix in ordered(fixes, trials) if fix not in tried), None)
+    return next(
+        (fix for fixes in open_ones for fix in ordered(fixes, trials) if fix not in tried), None
+    )
 
 
 def together(breaks: Sequence[Sequence[Fix]], trials: Sequence[Trial]) -> Together | None:
@@ -61,7 +66,11 @@ def together(breaks: Sequence[Sequence[Fix]], trials: Sequence[Trial]) -> Togeth
             left_out.append(f"{fix.title!r} (line {fix.line}) {reason}")
         else:
             taken.append(fix)
-    return Together(_one(taken, texts, left_out), tuple(taken), tuple(left_out)) if len(taken) > 1 else None
+    return (
+        Together(_one(taken, texts, left_out), tuple(taken), tuple(left_out))
+        if len(taken) > 1
+        else None
+    )
 
 
 def _good(fixes: Sequence[Fix], trials: Sequence[Trial]) -> list[Fix]:
@@ -74,7 +83,9 @@ def _merge(fix: Fix, texts: dict[str, MergedEdits]) -> str:
     """Merge all edits of a fix into the texts, or none. Returns why that cannot be done; empty when
     it is done.
     """
-    merged = {edit.path: copy.deepcopy(texts[edit.path]) for edit in fix.edits if edit.path in texts}
+    merged = {
+        edit.path: copy.deepcopy(texts[edit.path]) for edit in fix.edits if edit.path in texts
+    }
     for edit in fix.edits:
         reason = merged.setdefault(edit.path, MergedEdits(edit)).add(edit, fix.title)
         if reason:
@@ -84,7 +95,10 @@ def _merge(fix: Fix, texts: dict[str, MergedEdits]) -> str:
 
 
 def _one(taken: Sequence[Fix], texts: dict[str, MergedEdits], left_out: Sequence[str]) -> Fix:
-    what = "; ".join(f"{fix.title} (line {fix.line})" for fix in sorted(taken, key=lambda one: (one.path, one.line)))
+    what = "; ".join(
+        f"{fix.title} (line {fix.line})"
+        for fix in sorted(taken, key=lambda one: (one.path, one.line))
+    )
     return Fix(
         TITLE,
         ". ".join([f"In one go: {what}", *(f"Left out: {one}" for one in left_out)]) + ".",
@@ -94,5 +108,7 @@ def _one(taken: Sequence[Fix], texts: dict[str, MergedEdits], left_out: Sequence
         {name: value for fix in taken for name, value in fix.settings.items()},
         unseen="; ".join(dict.fromkeys(fix.unseen for fix in taken if fix.unseen)),
         # A fix joins several with the same sign, and two fixes often leave the same one out.
-        untried="; ".join(dict.fromkeys(part for fix in taken for part in fix.untried.split("; ") if part)),
+        untried="; ".join(
+            dict.fromkeys(part for fix in taken for part in fix.untried.split("; ") if part)
+        ),
     )

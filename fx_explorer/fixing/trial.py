@@ -48,7 +48,9 @@ class Trial:
         return self.verdict == "good"
 
 
-async def try_fix(request: CaptureRequest, fix: Fix, before: SessionFigures, worker: TrialWorker = HERE) -> Trial:
+async def try_fix(
+    request: CaptureRequest, fix: Fix, before: SessionFigures, worker: TrialWorker = HERE
+) -> Trial:
     """Try a fix. ``request`` is what the session of the break was captured with, ``before`` are its
     figures. Raises SessionWriteError when there is no room for a session, and nothing for what the
     fix or the user's program does.
@@ -59,14 +61,26 @@ async def try_fix(request: CaptureRequest, fix: Fix, before: SessionFigures, wor
     changed = await recapture(request_to_try(request, fix), worker, _found)
     after, verification, failures = changed.found
     verification = with_what_a_fix_hides(verification, fix)
-    verdict, reason = judge(changed.outcome, before, after, verification, failures, keeps_prints=fix.keeps_prints)
+    verdict, reason = judge(
+        changed.outcome, before, after, verification, failures, keeps_prints=fix.keeps_prints
+    )
     ended = _got_through(changed.outcome, verification)
-    return Trial(fix, verdict, reason, before, after if ended else None, verification, changed.took_s)
+    return Trial(
+        fix, verdict, reason, before, after if ended else None, verification, changed.took_s
+    )
 
 
-def _found(reader: SessionReader) -> tuple[SessionFigures, Verification | None, Sequence[model.Failure]]:
-    verifications = [with_what_no_call_shows(reader, one) for one in reader.rows(model.Verification)]
-    return session_figures(reader), next(iter(verifications), None), reader.rows(model.Failure, where="compiler")
+def _found(
+    reader: SessionReader,
+) -> tuple[SessionFigures, Verification | None, Sequence[model.Failure]]:
+    verifications = [
+        with_what_no_call_shows(reader, one) for one in reader.rows(model.Verification)
+    ]
+    return (
+        session_figures(reader),
+        next(iter(verifications), None),
+        reader.rows(model.Failure, where="compiler"),
+    )
 
 
 def with_what_no_call_shows(reader: SessionReader, verification: Verification) -> Verification:
@@ -74,7 +88,9 @@ def with_what_no_call_shows(reader: SessionReader, verification: Verification) -
     what was not compared.
     """
     places = [f"{Path(file).name}:{line}" for file, line in squeezed_unknown_sizes(reader)]
-    unsure = [f"a size of 1 at the squeeze in {place}, which torch takes not to come" for place in places]
+    unsure = [
+        f"a size of 1 at the squeeze in {place}, which torch takes not to come" for place in places
+    ]
     return replace(verification, not_compared=(*verification.not_compared, *unsure))
 
 
@@ -114,7 +130,10 @@ def judge(
 ) -> tuple[Verdict, str]:
     """Return (verdict, why)."""
     if not _got_through(outcome, verification):
-        return "refused", f"the changed program did not get through: {outcome.message or outcome.kind}"
+        return (
+            "refused",
+            f"the changed program did not get through: {outcome.message or outcome.kind}",
+        )
     if verification and verification.problem:
         return "refused", f"{verification.problem}, so there is nothing to compare with"
     if verification and not verification.is_equal:
@@ -124,17 +143,34 @@ def judge(
     if keeps_prints and verification and _printed(verification):
         return "refused", f"what is printed changes: {_printed(verification)}"
     if not _gains(before, after):
-        return "refused", "the break stays" if after.graph_breaks == before.graph_breaks else "other breaks come in its place"
+        return (
+            "refused",
+            "the break stays"
+            if after.graph_breaks == before.graph_breaks
+            else "other breaks come in its place",
+        )
     if failure := _new_failure(before, failures):
         return "refused", f"the compiler fails: {failure.message}"
-    takes_a_line_out = bool(verification and verification.lost_lines)  # and what was computed for it
-    if after.operations < before.operations and after.graphs >= before.graphs and not takes_a_line_out:
-        return "refused", f"less is compiled ({before.operations} operations → {after.operations}), in as many graphs"
+    takes_a_line_out = bool(
+        verification and verification.lost_lines
+    )  # and what was computed for it
+    if (
+        after.operations < before.operations
+        and after.graphs >= before.graphs
+        and not takes_a_line_out
+    ):
+        return (
+            "refused",
+            f"less is compiled ({before.operations} operations → {after.operations}), in as many graphs",
+        )
     fewer = _fewer(before, after)
     if verification is None:
         return "not compared", f"{fewer}; nothing was compared, so look at the results yourself"
     if _said(verification):
-        return "prints differ", f"{fewer}; results are equal, but {_said(verification)}{_left_out(verification)}"
+        return (
+            "prints differ",
+            f"{fewer}; results are equal, but {_said(verification)}{_left_out(verification)}",
+        )
     equal = f"{fewer}; {_compared(verification)}{_left_out(verification)}"
     if not verification.calls and not any(verification.compared.get(kind) for kind in _RESULTS):
         return "not compared", f"{equal}; no results were, so look at them yourself"
@@ -177,9 +213,7 @@ def _compared(verification: Verification) -> str:
     common.
     """
     if verification.calls:
-        return (
-            f"equal in {_times(len(verification.calls), 'call')}{', with the code built too' if verification.is_built else ''}"
-        )
+        return f"equal in {_times(len(verification.calls), 'call')}{', with the code built too' if verification.is_built else ''}"
     counts = ((verification.compared.get(kind, 0), words) for kind, words in _OF_A_SCRIPT.items())
     parts = [f"{count} {words[count > 1]}" for count, words in counts if count]
     return f"equal: {', '.join(['exit status', *parts])}"
@@ -189,8 +223,12 @@ def _gains(before: SessionFigures, after: SessionFigures) -> bool:
     """Return whether there are fewer breaks, or functions left to Python; or as many that cut less:
     one graph that does what two did.
     """
-    counts, others = ((one.graph_breaks, one.left_to_python, one.graph_break_hits) for one in (before, after))
-    cuts_less = others == counts and after.graphs < before.graphs and after.operations >= before.operations
+    counts, others = (
+        (one.graph_breaks, one.left_to_python, one.graph_break_hits) for one in (before, after)
+    )
+    cuts_less = (
+        others == counts and after.graphs < before.graphs and after.operations >= before.operations
+    )
     return others < counts or cuts_less or _uncovers(before, after)
 
 
@@ -207,8 +245,14 @@ def _fewer(before: SessionFigures, after: SessionFigures) -> str:
         return f"{_times(before.graph_breaks, 'break')} → {after.graph_breaks}"
     if after.left_to_python < before.left_to_python:
         more = after.graph_breaks - before.graph_breaks
-        behind = f"; behind this break stood others, {before.graph_breaks} → {after.graph_breaks}" if more > 0 else ""
-        compiled = f", {before.operations} operations compiled → {after.operations}" if more > 0 else ""
+        behind = (
+            f"; behind this break stood others, {before.graph_breaks} → {after.graph_breaks}"
+            if more > 0
+            else ""
+        )
+        compiled = (
+            f", {before.operations} operations compiled → {after.operations}" if more > 0 else ""
+        )
         return f"{_times(before.left_to_python, 'function')} left to Python → {after.left_to_python}{compiled}{behind}"
     if after.graph_break_hits < before.graph_break_hits:
         return f"{_times(before.graph_breaks, 'break')}, hit {before.graph_break_hits} times → {after.graph_break_hits}"
@@ -221,7 +265,11 @@ def _printed(verification: Verification) -> str:
         return f"this is no longer printed or logged: {verification.lost_lines[0]!r}"
     if verification.new_lines:
         return f"this is printed or logged in addition: {verification.new_lines[0]!r}"
-    return f"this is printed or logged earlier: {verification.moved_line!r}" if verification.moved_line else ""
+    return (
+        f"this is printed or logged earlier: {verification.moved_line!r}"
+        if verification.moved_line
+        else ""
+    )
 
 
 def _said(verification: Verification) -> str:

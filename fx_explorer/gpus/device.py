@@ -14,7 +14,9 @@ from fx_explorer.gpus.reading import gpu_of_device
 from fx_explorer.model import Gpu
 
 OFF_THE_DEVICE = "read off the device: torch.cuda.get_device_properties()"
-CLOCK_TIMES_BUS = "computed: memory clock x {transfers} transfers x bus width, clock and bus read off the device"
+CLOCK_TIMES_BUS = (
+    "computed: memory clock x {transfers} transfers x bus width, clock and bus read off the device"
+)
 NOT_TOLD = "not known: the driver does not tell"
 
 READ_OFF = {
@@ -38,7 +40,11 @@ def gpu_like(device_name: str, properties: Mapping[str, object]) -> Gpu | None:
     capability or architecture that limits.py does not list.
     """
     described = gpu_of_device(device_name)
-    if described and properties.get("multi_processor_count", described.multiprocessors) == described.multiprocessors:
+    if (
+        described
+        and properties.get("multi_processor_count", described.multiprocessors)
+        == described.multiprocessors
+    ):
         return described
     limits = _limits(properties)
     return gpu_of_properties(device_name, properties, limits) if limits else None
@@ -51,15 +57,28 @@ def _limits(properties: Mapping[str, object]) -> Limits | None:
     return nvidia_limits((_number(properties, "major"), _number(properties, "minor")))
 
 
-def gpu_of_properties(device_name: str, properties: Mapping[str, object], limits: Limits) -> Gpu | None:
+def gpu_of_properties(
+    device_name: str, properties: Mapping[str, object], limits: Limits
+) -> Gpu | None:
     """Return a GPU with the numbers that torch read off the device. A number of 0 is not known, as
     its source says: bandwidth, where the driver tells no clock or bus.
     """
-    numbers = {field: _number(properties, name) for field, name in READ_OFF.items() if field not in limits.numbers}
+    numbers = {
+        field: _number(properties, name)
+        for field, name in READ_OFF.items()
+        if field not in limits.numbers
+    }
     if not all(numbers.values()):
         return None
-    bus, clock = _number(properties, "memory_bus_width"), 1000 * _number(properties, "memory_clock_rate")
-    optional = {"memory_bus_bits": bus, "memory_clock_hz": clock, "clock_hz": 1000 * _number(properties, "clock_rate")}
+    bus, clock = (
+        _number(properties, "memory_bus_width"),
+        1000 * _number(properties, "memory_clock_rate"),
+    )
+    optional = {
+        "memory_bus_bits": bus,
+        "memory_clock_hz": clock,
+        "clock_hz": 1000 * _number(properties, "clock_rate"),
+    }
     bandwidth = clock * limits.transfers_per_clock * bus // 8
     return Gpu(
         name=device_name,
@@ -74,7 +93,9 @@ def gpu_of_properties(device_name: str, properties: Mapping[str, object], limits
             **dict.fromkeys(numbers, OFF_THE_DEVICE),
             **{field: OFF_THE_DEVICE if value else NOT_TOLD for field, value in optional.items()},
             **limits.sources,
-            "memory_bandwidth": CLOCK_TIMES_BUS.format(transfers=limits.transfers_per_clock) if bandwidth else NOT_TOLD,
+            "memory_bandwidth": CLOCK_TIMES_BUS.format(transfers=limits.transfers_per_clock)
+            if bandwidth
+            else NOT_TOLD,
         },
         **numbers,
         **optional,

@@ -53,7 +53,10 @@ def nvidia_limits(capability: tuple[int, int]) -> Limits | None:
         "shared_reserved_per_block": 1024 if capability >= (8, 0) else 0,
         "blocks_per_multiprocessor": BLOCKS_OF_CAPABILITY[capability],
     }
-    by_calculator = {"register_granularity": 256, "shared_granularity": 128 if capability >= (8, 0) else 256}
+    by_calculator = {
+        "register_granularity": 256,
+        "shared_granularity": 128 if capability >= (8, 0) else 256,
+    }
     sources = {**dict.fromkeys(by_guide, GUIDE), **dict.fromkeys(by_calculator, OCCUPANCY)}
     arch = f"sm_{capability[0]}{capability[1]}"
     return Limits("nvidia", arch, capability, 2, {**by_guide, **by_calculator}, sources)
@@ -96,5 +99,10 @@ def amd_limits(arch: str) -> Limits | None:
     shared = ("shared_per_block", "shared_per_block_default", "shared_per_multiprocessor")
     by_isa = {"warp_size": 64, "registers_per_thread": 512, "threads_per_block": 1_024}
     by_isa |= dict.fromkeys(shared, of.local_memory_bytes)
-    sources = {**dict.fromkeys(by_llvm, LLVM.format(arch=arch)), **dict.fromkeys(by_isa, ISA.format(arch=arch))}
-    return Limits("amd", arch, of.capability, of.transfers_per_clock, {**by_llvm, **by_isa}, sources)
+    sources = {
+        **dict.fromkeys(by_llvm, LLVM.format(arch=arch)),
+        **dict.fromkeys(by_isa, ISA.format(arch=arch)),
+    }
+    return Limits(
+        "amd", arch, of.capability, of.transfers_per_clock, {**by_llvm, **by_isa}, sources
+    )

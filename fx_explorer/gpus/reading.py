@@ -47,7 +47,11 @@ def _did_you_mean(name: str) -> str:
     the name of another card.
     """
     words = _words(name)
-    near = [known for known in known_gpus() if "".join(words) == known or words == _words(find_gpu(known).device_name)]
+    near = [
+        known
+        for known in known_gpus()
+        if "".join(words) == known or words == _words(find_gpu(known).device_name)
+    ]
     return f" (did you mean {near[0]}?)" if near else ""
 
 
@@ -56,7 +60,14 @@ def gpu_of_device(device_name: str) -> Gpu | None:
     """Return the GPU that a real card is, by what ``torch.cuda.get_device_name()`` says of it; None
     when it is none of ours.
     """
-    return next((gpu for gpu in map(find_gpu, known_gpus()) if _words(gpu.device_name) == _words(device_name)), None)
+    return next(
+        (
+            gpu
+            for gpu in map(find_gpu, known_gpus())
+            if _words(gpu.device_name) == _words(device_name)
+        ),
+        None,
+    )
 
 
 def _words(device_name: str) -> tuple[str, ...]:
@@ -85,7 +96,9 @@ def read_gpu(path: Path) -> Gpu:
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path} is not valid TOML: {error}") from error
     except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{path} does not describe a GPU: {error.args[0] if error.args else error}") from error
+        raise UsageError(
+            f"{path} does not describe a GPU: {error.args[0] if error.args else error}"
+        ) from error
 
 
 def parse_gpu(name: str, entries: dict[str, Any]) -> Gpu:
@@ -93,7 +106,9 @@ def parse_gpu(name: str, entries: dict[str, Any]) -> Gpu:
     texts = _table(entries, "sources") if "sources" in entries else {}
     fields = {word: _required(entries, word) for word in WORDS}
     if not isinstance(fields["capability"], list):
-        raise TypeError(f"capability cannot be {fields['capability']!r}: it is two numbers, such as [9, 0]")
+        raise TypeError(
+            f"capability cannot be {fields['capability']!r}: it is two numbers, such as [9, 0]"
+        )
     fields["name"] = _plain_name(entries.get("name", name))
     sources: dict[str, str] = {}
     for number in NUMBERS:
@@ -104,7 +119,9 @@ def parse_gpu(name: str, entries: dict[str, Any]) -> Gpu:
         value, sources[label] = _sourced(label, entry, texts)
         peaks[kind] = float(value)
     if unknown := set(entries) - {*WORDS, *NUMBERS, "name", "peak_flops", "sources"}:
-        raise ValueError(f"{', '.join(sorted(unknown))} is not known; known are {', '.join(_known())}")
+        raise ValueError(
+            f"{', '.join(sorted(unknown))} is not known; known are {', '.join(_known())}"
+        )
     return Gpu.from_json({**fields, "sources": sources})
 
 
@@ -135,7 +152,9 @@ def _table(entries: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _sourced(name: str, entry: Any, texts: dict[str, str]) -> tuple[int | float, str]:
-    value, source = (entry.get("value"), entry.get("source")) if isinstance(entry, dict) else (None, None)
+    value, source = (
+        (entry.get("value"), entry.get("source")) if isinstance(entry, dict) else (None, None)
+    )
     if not isinstance(value, int | float) or not isinstance(source, str):
         raise TypeError(f"{name} cannot be {entry!r}: {SHAPE}")
     return value, texts.get(source, source)

@@ -19,13 +19,31 @@ from fx_explorer.model.protocol import (
     OutcomeKind,
 )
 from fx_explorer.model.rows.backends.backend_run import BackendEntry, BackendInstruction, BackendRun
-from fx_explorer.model.rows.backends.backend_support import NodeSupport, SaidBy, Support, SupportReport
+from fx_explorer.model.rows.backends.backend_support import (
+    NodeSupport,
+    SaidBy,
+    Support,
+    SupportReport,
+)
 from fx_explorer.model.rows.backends.published_stage import PublishedStage
 from fx_explorer.model.rows.bytecode_record import BytecodeRun, BytecodeStep, RunEnd, StepKind
 from fx_explorer.model.rows.child_process import Beginning, ChildFinding, ChildProcess, FindingKind
 from fx_explorer.model.rows.compilation import Artifact, ArtifactKind, Compilation, Status
-from fx_explorer.model.rows.cut import AtTheEnd, Fallback, FallbackKind, LocalTensor, ResumeFunction, ReturnedStorage
-from fx_explorer.model.rows.front_end import FRONT_END_CALLS, FRONT_END_LIMIT_S, FRONT_ENDS, FrontEnd, FrontEndName
+from fx_explorer.model.rows.cut import (
+    AtTheEnd,
+    Fallback,
+    FallbackKind,
+    LocalTensor,
+    ResumeFunction,
+    ReturnedStorage,
+)
+from fx_explorer.model.rows.front_end import (
+    FRONT_END_CALLS,
+    FRONT_END_LIMIT_S,
+    FRONT_ENDS,
+    FrontEnd,
+    FrontEndName,
+)
 from fx_explorer.model.rows.graph import (
     AFTER_PASSES,
     Edge,
@@ -48,7 +66,13 @@ from fx_explorer.model.rows.guard import (
     SymbolEvent,
     SymbolEventKind,
 )
-from fx_explorer.model.rows.kernels.kernel import Kernel, KernelCall, KernelLanguage, LibraryWorkspace, WithoutKernel
+from fx_explorer.model.rows.kernels.kernel import (
+    Kernel,
+    KernelCall,
+    KernelLanguage,
+    LibraryWorkspace,
+    WithoutKernel,
+)
 from fx_explorer.model.rows.kernels.kernel_build import (
     LEVELS,
     NVDISASM_OPTIONS,
@@ -86,11 +110,31 @@ from fx_explorer.model.rows.observation import (
     Span,
     Symbol,
 )
-from fx_explorer.model.rows.option import CONSOLE, ONCE_COMPILED, SECOND_CALL, STANCE, WHOLE_CAPTURE, OptionInForce, SetBy
+from fx_explorer.model.rows.option import (
+    CONSOLE,
+    ONCE_COMPILED,
+    SECOND_CALL,
+    STANCE,
+    WHOLE_CAPTURE,
+    OptionInForce,
+    SetBy,
+)
 from fx_explorer.model.rows.partition_choice import PartitionChoice
-from fx_explorer.model.rows.performance.bench import AgreementKind, BenchCell, BenchClock, BenchRound, CellState
+from fx_explorer.model.rows.performance.bench import (
+    AgreementKind,
+    BenchCell,
+    BenchClock,
+    BenchRound,
+    CellState,
+)
 from fx_explorer.model.rows.performance.break_time import BreakTime, CallTime
-from fx_explorer.model.rows.performance.ledger import LedgerCall, LedgerGap, LedgerKind, LedgerOperator, LedgerStep
+from fx_explorer.model.rows.performance.ledger import (
+    LedgerCall,
+    LedgerGap,
+    LedgerKind,
+    LedgerOperator,
+    LedgerStep,
+)
 from fx_explorer.model.rows.performance.profile import (
     OutsideKind,
     Profile,

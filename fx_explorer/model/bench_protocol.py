@@ -39,7 +39,9 @@ class InputSize:
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> InputSize:
-        return checked(cls(fields["value"], tuple(checked(InputDim(**one)) for one in fields["dims"])))
+        return checked(
+            cls(fields["value"], tuple(checked(InputDim(**one)) for one in fields["dims"]))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,4 +111,6 @@ class BenchNews:
     def from_json(cls, text: str) -> BenchNews:
         """Read a line. Raises ValueError or TypeError for anything else."""
         fields = json.loads(text)
-        return checked(cls(**{**fields, "held": tuple(HeldLine(**one) for one in fields.get("held", ()))}))
+        return checked(
+            cls(**{**fields, "held": tuple(HeldLine(**one) for one in fields.get("held", ()))})
+        )

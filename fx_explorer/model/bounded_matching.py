@@ -29,7 +29,9 @@ class BoundedMatcher(difflib.SequenceMatcher[str]):
     opcodes: list[Opcode] | None
     """difflib's own: what it has found."""
 
-    def __init__(self, before: Sequence[str], after: Sequence[str], *, autojunk: bool = True) -> None:
+    def __init__(
+        self, before: Sequence[str], after: Sequence[str], *, autojunk: bool = True
+    ) -> None:
         super().__init__(None, before, after, autojunk)
         self._steps_until = [0, *accumulate(1 + len(self.b2j.get(line, ())) for line in before)]
         self._left = MOST_STEPS
@@ -39,9 +41,15 @@ class BoundedMatcher(difflib.SequenceMatcher[str]):
         """Return whether there were no steps left; known when the opcodes are."""
         return self._left <= 0
 
-    def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> difflib.Match:
+    def find_longest_match(
+        self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
+    ) -> difflib.Match:
         self._left -= self._steps_until[-1 if ahi is None else ahi] - self._steps_until[alo]
-        return super().find_longest_match(alo, ahi, blo, bhi) if self._left > 0 else difflib.Match(alo, blo, 0)
+        return (
+            super().find_longest_match(alo, ahi, blo, bhi)
+            if self._left > 0
+            else difflib.Match(alo, blo, 0)
+        )
 
 
 def changed_lines(before: Sequence[str], after: Sequence[str]) -> list[Opcode]:
@@ -54,7 +62,10 @@ def changed_lines(before: Sequence[str], after: Sequence[str]) -> list[Opcode]:
     last = next((at for at in range(rest) if before[-1 - at] != after[-1 - at]), rest)
     end, new_end = len(before) - last, len(after) - last
     inner = BoundedMatcher(before[first:end], after[first:new_end], autojunk=False).get_opcodes()
-    moved = [(kind, i + first, i_end + first, j + first, j_end + first) for kind, i, i_end, j, j_end in inner]
+    moved = [
+        (kind, i + first, i_end + first, j + first, j_end + first)
+        for kind, i, i_end, j, j_end in inner
+    ]
     head = [("equal", 0, first, 0, first)] if first else []
     tail = [("equal", end, len(before), new_end, len(after))] if last else []
     return [*head, *moved, *tail]
@@ -73,7 +84,9 @@ def unified_diff(before: Sequence[str], after: Sequence[str], path: str) -> str:
     for group in groups:
         (_, i, _, j, _), (_, _, i_end, _, j_end) = group[0], group[-1]
         lines += [f"@@ -{_range(i, i_end)} +{_range(j, j_end)} @@\n", *_hunk(group, before, after)]
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    )
 
 
 def _hunk(group: Sequence[Opcode], before: Sequence[str], after: Sequence[str]) -> Iterator[str]:

@@ -42,11 +42,16 @@ class LibraryCall:
     @property
     def device(self) -> str:
         """Return the GPU that it works on; empty where it works on none."""
-        return next((layout.device for _, layout in self.tensors if layout.device.startswith("cuda")), "")
+        return next(
+            (layout.device for _, layout in self.tensors if layout.device.startswith("cuda")), ""
+        )
 
     @property
     def with_indices_on_the_host(self) -> LibraryCall:
-        found = tuple((name, replace(layout, device="cpu") if layout.is_index else layout) for name, layout in self.tensors)
+        found = tuple(
+            (name, replace(layout, device="cpu") if layout.is_index else layout)
+            for name, layout in self.tensors
+        )
         return replace(self, tensors=found)
 
     def to_json(self) -> str:
@@ -56,5 +61,8 @@ class LibraryCall:
     def from_json(cls, text: str) -> LibraryCall:
         told = json.loads(text)
         layouts = ((name, Layout(**one)) for name, one in told["tensors"])
-        tensors = tuple((name, replace(one, shape=tuple(one.shape), stride=tuple(one.stride))) for name, one in layouts)
+        tensors = tuple(
+            (name, replace(one, shape=tuple(one.shape), stride=tuple(one.stride)))
+            for name, one in layouts
+        )
         return cls(told["text"], tensors, tuple((name, value) for name, value in told["numbers"]))

@@ -118,7 +118,11 @@ class CaptureRequest:
     @property
     def compile_arguments(self) -> dict[str, Any]:
         """Return the arguments that hold in place of what the program gives to torch.compile."""
-        named = {name.removeprefix("compile."): value for name, value in self.settings.items() if name.startswith("compile.")}
+        named = {
+            name.removeprefix("compile."): value
+            for name, value in self.settings.items()
+            if name.startswith("compile.")
+        }
         return {"fullgraph": True, **named} if self.fullgraph else named
 
     @property
@@ -133,11 +137,18 @@ class CaptureRequest:
         fields = json.loads(text)
         gpu = Gpu.from_json(fields["gpu"]) if fields.get("gpu") else None
         return cls(
-            **{**fields, "arguments": tuple(fields["arguments"]), "front_ends": tuple(fields.get("front_ends", ())), "gpu": gpu}
+            **{
+                **fields,
+                "arguments": tuple(fields["arguments"]),
+                "front_ends": tuple(fields.get("front_ends", ())),
+                "gpu": gpu,
+            }
         )
 
 
-OutcomeKind = Literal["finished", "raised", "exited", "killed", "timed_out", "cancelled", "not_started", "incomplete"]
+OutcomeKind = Literal[
+    "finished", "raised", "exited", "killed", "timed_out", "cancelled", "not_started", "incomplete"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +186,19 @@ class Outcome:
 
 
 CommandKind = Literal[
-    "go", "step", "run_to", "skip", "abort", "set", "mark", "pass", "again", "measure", "what_if", "steps", "quit"
+    "go",
+    "step",
+    "run_to",
+    "skip",
+    "abort",
+    "set",
+    "mark",
+    "pass",
+    "again",
+    "measure",
+    "what_if",
+    "steps",
+    "quit",
 ]
 
 
@@ -218,7 +241,9 @@ class Command:
     """
 
     def to_json(self) -> str:
-        return json.dumps({k: v for k, v in dataclasses.asdict(self).items() if v not in ("", None)})
+        return json.dumps(
+            {k: v for k, v in dataclasses.asdict(self).items() if v not in ("", None)}
+        )
 
     @classmethod
     def from_json(cls, text: str) -> Command:
@@ -226,13 +251,17 @@ class Command:
         fields = json.loads(text)
         if not isinstance(fields, dict):
             raise TypeError("a command is a JSON object")
-        command = checked(cls(**{**fields, "changes": Changes.from_json(fields.get("changes", {}))}))
+        command = checked(
+            cls(**{**fields, "changes": Changes.from_json(fields.get("changes", {}))})
+        )
         if command.kind == "run_to" and command.gate is None:
             raise ValueError(f"run_to needs a pause: one of {', '.join(GATES)}")
         return command
 
 
-NoticeKind = Literal["worker", "phase", "compilation", "artifact", "note", "gate", "done", "refused", "outcome"]
+NoticeKind = Literal[
+    "worker", "phase", "compilation", "artifact", "note", "gate", "done", "refused", "outcome"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +291,9 @@ class Notice:
     """At the gate ``backend``, what the backend has published: ``segments of small_backend``."""
 
     def to_json(self) -> str:
-        return json.dumps({k: v for k, v in dataclasses.asdict(self).items() if v not in ("", None, 0.0)})
+        return json.dumps(
+            {k: v for k, v in dataclasses.asdict(self).items() if v not in ("", None, 0.0)}
+        )
 
     @classmethod
     def from_json(cls, text: str) -> Notice:

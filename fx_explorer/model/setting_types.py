@@ -29,7 +29,12 @@ _NAMES = {
 }
 """Names in annotations → the names of a Setting's type."""
 
-_CONTAINERS: dict[str, tuple[type, ...]] = {"list": (list,), "tuple": (list, tuple), "dict": (dict,), "Any": (object,)}
+_CONTAINERS: dict[str, tuple[type, ...]] = {
+    "list": (list,),
+    "tuple": (list, tuple),
+    "dict": (dict,),
+    "Any": (object,),
+}
 
 
 def plain_type(annotation: str) -> str:
@@ -68,7 +73,11 @@ def _generic(name: str, arguments: Sequence[ast.expr]) -> list[str]:
         return [f"Literal[{', '.join(ast.unparse(argument) for argument in arguments)}]"]
     name = _NAMES.get(name, "")
     inner = [_argument(argument) for argument in arguments]
-    if name not in ("list", "tuple", "dict") or not all(inner) or (name == "dict" and inner[0] != "str"):
+    if (
+        name not in ("list", "tuple", "dict")
+        or not all(inner)
+        or (name == "dict" and inner[0] != "str")
+    ):
         return []
     return [f"{name}[{', '.join(inner)}]"]
 
@@ -133,7 +142,11 @@ def _fits_name(name: str, value: object) -> bool:
     if name in ("int", "float"):
         # A bool is an int to Python, and torch would take True for 1 without a word.
         numbers = int if name == "int" else (int, float)
-        return isinstance(value, numbers) and not isinstance(value, bool) and (isinstance(value, int) or math.isfinite(value))
+        return (
+            isinstance(value, numbers)
+            and not isinstance(value, bool)
+            and (isinstance(value, int) or math.isfinite(value))
+        )
     return isinstance(value, _CONTAINERS[name]) and is_plain(value)
 
 
@@ -142,19 +155,27 @@ def _fits_generic(node: ast.Subscript, value: object) -> bool:
     if name == "Literal":
         return any(is_same(value, allowed) for allowed in _literals(node))
     if name == "dict":
-        return isinstance(value, dict) and all(isinstance(k, str) and _fits(arguments[1], v) for k, v in value.items())
+        return isinstance(value, dict) and all(
+            isinstance(k, str) and _fits(arguments[1], v) for k, v in value.items()
+        )
     if name == "list":
         return isinstance(value, list) and all(_fits(arguments[0], v) for v in value)
     if not isinstance(value, list | tuple):
         return False
     wanted = _tuple_arguments(arguments, len(value))
-    return len(wanted) == len(value) and all(_fits(one, v) for one, v in zip(wanted, value, strict=True))
+    return len(wanted) == len(value) and all(
+        _fits(one, v) for one, v in zip(wanted, value, strict=True)
+    )
 
 
 def _tuple_arguments(arguments: list[ast.expr], length: int) -> list[ast.expr]:
     """Return the element types of a tuple; ``tuple[int, ...]`` has as many as there are values."""
     last = arguments[-1]
-    return [arguments[0]] * length if isinstance(last, ast.Constant) and last.value is ... else arguments
+    return (
+        [arguments[0]] * length
+        if isinstance(last, ast.Constant) and last.value is ...
+        else arguments
+    )
 
 
 def is_same(value: object, allowed: object) -> bool:
@@ -168,7 +189,11 @@ def is_plain(value: object) -> bool:
         return all(isinstance(key, str) and is_plain(one) for key, one in value.items())
     if isinstance(value, list | tuple):
         return all(map(is_plain, value))
-    return value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value))
+    return (
+        value is None
+        or isinstance(value, bool | int | str)
+        or (isinstance(value, float) and math.isfinite(value))
+    )
 
 
 # as Python has it
@@ -219,7 +244,13 @@ def _union_of(node: ast.expr) -> Iterator[ast.expr]:
 
 def _last_name(node: ast.expr) -> str:
     """Return the last name of a type: ``Any`` for ``typing.Any``."""
-    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    return (
+        node.id
+        if isinstance(node, ast.Name)
+        else node.attr
+        if isinstance(node, ast.Attribute)
+        else ""
+    )
 
 
 def _arguments(node: ast.Subscript) -> list[ast.expr]:

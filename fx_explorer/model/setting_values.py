@@ -38,20 +38,30 @@ def problem_of(setting: Setting, value: object) -> str:
         is_allowed = fits(setting.type, value)
     if is_allowed:
         return ""
-    return f"{setting.full_name} takes {expected(setting)}, not {_shown(value)}{_hint(setting, value)}"
+    return (
+        f"{setting.full_name} takes {expected(setting)}, not {_shown(value)}{_hint(setting, value)}"
+    )
 
 
 def expected(setting: Setting) -> str:
     """Say what ``setting`` takes, for people: ``a whole number or None``, ``"all" or "none"``."""
     if setting.choices:
-        return one_of(as_python(setting.choices)) if len(setting.choices) <= FEW else f"one of {len(setting.choices)} names"
+        return (
+            one_of(as_python(setting.choices))
+            if len(setting.choices) <= FEW
+            else f"one of {len(setting.choices)} names"
+        )
     return " or ".join(_in_words(member) for member in members(setting.type))
 
 
 def _in_words(member: str) -> str:
     if member == "None":
         return "None"
-    return one_of(as_python(choices_of(member))) if member.startswith("Literal[") else _WORDS.get(member, member)
+    return (
+        one_of(as_python(choices_of(member)))
+        if member.startswith("Literal[")
+        else _WORDS.get(member, member)
+    )
 
 
 def one_of(texts: Sequence[str]) -> str:

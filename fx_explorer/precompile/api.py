@@ -45,7 +45,10 @@ class Precompile:
 
     @staticmethod
     def dynamo(
-        model: Callable[..., Any], *example_inputs: object, kwargs: dict[str, object] | None = None, dynamic: bool | None = None
+        model: Callable[..., Any],
+        *example_inputs: object,
+        kwargs: dict[str, object] | None = None,
+        dynamic: bool | None = None,
     ) -> tuple[torch.fx.GraphModule, types.CodeType, Guards, tuple[object, ...]]:
         """Capture ``model`` as one graph, by tracing it with ``example_inputs``. The inputs are not computed with.
 
@@ -133,7 +136,9 @@ class Precompile:
         captured = _captured(gm, guards)
         graph = compilers.copied(gm)
         # Two copies: to lower a graph changes it, and ``save`` lowers it once more.
-        lowering = LoweringRequest(functools.partial(compilers.lower, compiler), compilers.copied(graph), captured.inputs)
+        lowering = LoweringRequest(
+            functools.partial(compilers.lower, compiler), compilers.copied(graph), captured.inputs
+        )
         with captured.compiling("backend_compile", compilers.name_of(compiler), lowering):
             # Else the backward would be compiled when it first runs, and what fails there be told
             # only then.
@@ -141,7 +146,9 @@ class Precompile:
                 compiled = lowering.compiler(lowering.module, lowering.inputs)
             ahead_of_time.guards_anew()
             rebuilt = captured.guards()
-        return CompiledFunction(captured, graph, compiler, captured.bound(compiled), rebuilt), rebuilt
+        return CompiledFunction(
+            captured, graph, compiler, captured.bound(compiled), rebuilt
+        ), rebuilt
 
     @staticmethod
     def save(compiled_fn: CompiledFunction, path: str | Path) -> Path:
@@ -161,7 +168,9 @@ class Precompile:
         fx_explorer.precompile.errors.SaveError: torch cannot save what the compiler <lambda> returned
         """
         if not isinstance(compiled_fn, CompiledFunction):
-            raise PrecompileError(f"save takes the compiled_fn of Precompile.aot_autograd, not {compiled_fn!r:.80}")
+            raise PrecompileError(
+                f"save takes the compiled_fn of Precompile.aot_autograd, not {compiled_fn!r:.80}"
+            )
         return saving.save(compiled_fn, Path(path))
 
     @staticmethod
@@ -185,22 +194,35 @@ class Precompile:
 
 def _uncompiled(model: Callable[..., Any]) -> Callable[..., Any]:
     """Return what torch.compile was given, for what it returned."""
-    model = getattr(model, "_orig_mod", None) or getattr(model, "_torchdynamo_orig_callable", None) or model
+    model = (
+        getattr(model, "_orig_mod", None)
+        or getattr(model, "_torchdynamo_orig_callable", None)
+        or model
+    )
     try:
         convert_frame.get_traced_fn(model)
     except (RuntimeError, AttributeError):
-        raise PrecompileError(f"cannot capture {model!r:.80}: give an nn.Module, a Python function or a bound method") from None
+        raise PrecompileError(
+            f"cannot capture {model!r:.80}: give an nn.Module, a Python function or a bound method"
+        ) from None
     return model
 
 
-def _capture(model: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object], dynamic: bool | None) -> Any:
+def _capture(
+    model: Callable[..., Any],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    dynamic: bool | None,
+) -> Any:
     output = captured_or_broken(model, args, kwargs, dynamic)
     if isinstance(
         output, Exception
     ):  # the other breaks are looked for outside of any except: torch would repeat this one in each
         raise graph_break_error(model, args, kwargs, output) from output
     if output.backend_input is None:
-        raise PrecompileError("Dynamo captured no operation on a tensor: there is nothing to compile for these inputs")
+        raise PrecompileError(
+            "Dynamo captured no operation on a tensor: there is nothing to compile for these inputs"
+        )
     return output
 
 
@@ -209,7 +231,9 @@ def _callable_graph(captured: Captured) -> torch.fx.GraphModule:
     from torch._dynamo.functional_export import create_fx_graph_from_captured_output
 
     try:
-        return create_fx_graph_from_captured_output(captured.output, captured.model, captured.args, captured.kwargs)
+        return create_fx_graph_from_captured_output(
+            captured.output, captured.model, captured.args, captured.kwargs
+        )
     except AssertionError as error:
         warnings.warn(
             f"gm takes the graph's own inputs (parameters, buffers, inputs), not the model's: {error}. "
@@ -224,7 +248,11 @@ def _callable_graph(captured: Captured) -> torch.fx.GraphModule:
 def _captured(gm: torch.fx.GraphModule, guards: Guards) -> Captured:
     captured = getattr(gm, "meta", {}).get("precompile")
     if not isinstance(captured, Captured):
-        raise PrecompileError("gm is not a graph of Precompile.dynamo: pass the one it returned (a copy has lost its origin)")
+        raise PrecompileError(
+            "gm is not a graph of Precompile.dynamo: pass the one it returned (a copy has lost its origin)"
+        )
     if not isinstance(guards, Guards) or not guards.is_of(captured.model):
-        raise PrecompileError("guards are not of this capture: pass those that Precompile.dynamo returned with gm")
+        raise PrecompileError(
+            "guards are not of this capture: pass those that Precompile.dynamo returned with gm"
+        )
     return captured

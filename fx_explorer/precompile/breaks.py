@@ -26,7 +26,10 @@ _RAN = (
 
 
 def graph_break_error(
-    model: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object], first: Exception
+    model: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    first: Exception,
 ) -> GraphBreakError:
     """Return the error that lists every break. It executes the user's code, on deep copies, and
     empties Dynamo's caches.

@@ -25,7 +25,9 @@ def frame_of(traced: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     graph = traced.backend_input.backend_id
     instructions = list(dis.get_instructions(output.bytecode))
     lines = [_line(instruction, output.f_globals, graph) for instruction in instructions]
-    loaded = next(index for index, instruction in enumerate(instructions) if instruction.argval == graph)
+    loaded = next(
+        index for index, instruction in enumerate(instructions) if instruction.argval == graph
+    )
     called = loaded + _length_of_call(instructions[loaded:])
     return tuple(sorted(lines[:called])), tuple(lines[called:])
 

@@ -75,7 +75,9 @@ class Captured:
             return captured_or_broken(self.model, self.args, self.kwargs, self.dynamic)
 
     @contextlib.contextmanager
-    def compiling(self, phase: str, backend: str = "", lowering: LoweringRequest | None = None) -> Iterator[None]:
+    def compiling(
+        self, phase: str, backend: str = "", lowering: LoweringRequest | None = None
+    ) -> Iterator[None]:
         """Put the state in force that torch's phases after Dynamo look for, inside the block.
         ``backend`` names who compiles, empty where nobody does.
         """
@@ -98,11 +100,15 @@ class Captured:
         return bound(runtime_env(traced), backend_id, compiled, extra_globals=traced.f_globals)
 
 
-def bound(env: Any, backend_id: str, compiled: Callable[..., Any], extra_globals: Any) -> Callable[..., Any]:
+def bound(
+    env: Any, backend_id: str, compiled: Callable[..., Any], extra_globals: Any
+) -> Callable[..., Any]:
     """Return ``compiled``, called by the bytecode of ``env`` (torch's ``GraphRuntimeEnv``). Without
     gradients nothing is saved.
     """
-    forward_only = torch._dynamo.disable(forward_only_without_gradients(compiled), reason="precompiled")
+    forward_only = torch._dynamo.disable(
+        forward_only_without_gradients(compiled), reason="precompiled"
+    )
     run = env.forward_callable(backend_id, forward_only, extra_globals=extra_globals)
     return torch._dynamo.disable(run, reason="precompiled")
 
@@ -151,7 +157,9 @@ class CompiledFunction:
     def __repr__(self) -> str:
         return f"<CompiledFunction of {name_of(self.captured.model)} by {name_of(self.compiler)}>"
 
-    def __call__(self, example_inputs: Sequence[object] | torch.Tensor = (), /, **kwargs: object) -> Any:
+    def __call__(
+        self, example_inputs: Sequence[object] | torch.Tensor = (), /, **kwargs: object
+    ) -> Any:
         args = as_arguments(example_inputs)
         given = {**self.captured.kwargs, **kwargs}
         if mismatch := self.guards.mismatch(args, given):

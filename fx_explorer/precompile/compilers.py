@@ -26,13 +26,17 @@ def name_of(compiler: Compiler | None) -> str:
     return str(getattr(compiler, "__name__", None) or type(compiler).__name__)
 
 
-def lower(compiler: Compiler | None, gm: torch.fx.GraphModule, inputs: Sequence[object]) -> Callable[..., Any]:
+def lower(
+    compiler: Compiler | None, gm: torch.fx.GraphModule, inputs: Sequence[object]
+) -> Callable[..., Any]:
     """Run AOTAutograd, then the compiler. Raises CompilerError when the compiler that was given
     does not do its part, and PrecompileError when Dynamo would have to capture the graph anew.
     """
     try:
         return _lowered(compiler, gm, inputs)
-    except TensorifyScalarRestartAnalysis as error:  # under torch.compile, Dynamo begins the frame anew
+    except (
+        TensorifyScalarRestartAnalysis
+    ) as error:  # under torch.compile, Dynamo begins the frame anew
         raise PrecompileError(
             "a number of the model, such as the momentum of a BatchNorm, has to be a constant, and dynamic=True has made it "
             "symbolic. Capture the model under torch._dynamo.config.patch(specialize_float=True), or leave dynamic out and "
@@ -40,7 +44,9 @@ def lower(compiler: Compiler | None, gm: torch.fx.GraphModule, inputs: Sequence[
         ) from error
 
 
-def _lowered(compiler: Compiler | None, gm: torch.fx.GraphModule, inputs: Sequence[object]) -> Callable[..., Any]:
+def _lowered(
+    compiler: Compiler | None, gm: torch.fx.GraphModule, inputs: Sequence[object]
+) -> Callable[..., Any]:
     if compiler is None:
         from torch._inductor.compile_fx import compile_fx
 
@@ -91,7 +97,9 @@ class CheckedCompiler:
             raise CompilerError(f"{where}, raised {type(error).__name__}: {error}") from error
         if not callable(compiled):
             what = f"returned {compiled!r:.80}, which is not callable"
-            raise CompilerError(f"{where}, {what}: return the graph module, its forward, or a function of the graph's inputs")
+            raise CompilerError(
+                f"{where}, {what}: return the graph module, its forward, or a function of the graph's inputs"
+            )
         self._check(gm, compiled, ends, where)
         return _boxed(compiled)
 
@@ -102,7 +110,9 @@ class CheckedCompiler:
             self._marked += marked
             return self._compiler(gm, inputs)
 
-    def _check(self, gm: torch.fx.GraphModule, compiled: object, ends: tuple[int, int], where: str) -> None:
+    def _check(
+        self, gm: torch.fx.GraphModule, compiled: object, ends: tuple[int, int], where: str
+    ) -> None:
         # ``graph.forward`` is bound to the graph that is looked at.
         returned = getattr(compiled, "__self__", compiled)
         # The compiler may have changed the graph that it was given, or returned another.
@@ -111,7 +121,9 @@ class CheckedCompiler:
                 _lint(graph, where)
         if isinstance(returned, torch.fx.GraphModule) and _ends(returned) != ends:
             change = f"(inputs, outputs) were {ends}, are {_ends(returned)}"
-            raise CompilerError(f"{where}, changed what the graph takes or gives: {change}; leave both as they are")
+            raise CompilerError(
+                f"{where}, changed what the graph takes or gives: {change}; leave both as they are"
+            )
 
     def warn_of_unmarked(self) -> None:
         if self._compiler is regional_inductor and not self._marked:
@@ -139,7 +151,9 @@ def _lint(gm: torch.fx.GraphModule, where: str) -> None:
     try:
         gm.graph.lint()
     except Exception as error:
-        raise CompilerError(f"{where}, left a broken graph: {error}; call gm.graph.lint() in it to find the place") from error
+        raise CompilerError(
+            f"{where}, left a broken graph: {error}; call gm.graph.lint() in it to find the place"
+        ) from error
 
 
 def _ends(gm: torch.fx.GraphModule) -> tuple[int, int]:

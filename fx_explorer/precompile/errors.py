@@ -31,7 +31,11 @@ class GraphBreakError(PrecompileError):
         self.breaks = breaks
         self.note = note
         count = "1 graph break" if len(breaks) == 1 else f"{len(breaks)} graph breaks"
-        lines = [f"{count}; Precompile.dynamo needs a model that is one graph", *_numbered(breaks), note]
+        lines = [
+            f"{count}; Precompile.dynamo needs a model that is one graph",
+            *_numbered(breaks),
+            note,
+        ]
         super().__init__("\n".join(lines))
 
 

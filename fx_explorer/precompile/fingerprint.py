@@ -57,14 +57,20 @@ def turns_gradients_on(gm: torch.fx.GraphModule) -> bool:
     them.
     """
     graphs = [module for module in gm.modules() if isinstance(module, torch.fx.GraphModule)]
-    return any(_is_switch(node) and node.args[0] is True for graph in graphs for node in graph.graph.nodes)
+    return any(
+        _is_switch(node) and node.args[0] is True for graph in graphs for node in graph.graph.nodes
+    )
 
 
 def takes_fast_path(gm: torch.fx.GraphModule) -> bool:
     """Return whether attention of torch.nn is one fused kernel, as it is without gradients. With a
     mask it may compute less.
     """
-    found = [node for node in gm.graph.nodes if getattr(node.target, "__name__", "") in _MASK_OF_FAST_PATH]
+    found = [
+        node
+        for node in gm.graph.nodes
+        if getattr(node.target, "__name__", "") in _MASK_OF_FAST_PATH
+    ]
     return bool(found) and all(_mask_of(node) is None for node in found)
 
 
@@ -76,7 +82,9 @@ def _mask_of(node: torch.fx.Node) -> object:
 def computed_with_gradients(gm: torch.fx.GraphModule) -> bool:
     """Return whether something that the graph computes requires gradients."""
     computed = (node for node in gm.graph.nodes if node.op.startswith("call"))
-    values = (value for node in computed for value in pytree.tree_leaves(node.meta.get("example_value")))
+    values = (
+        value for node in computed for value in pytree.tree_leaves(node.meta.get("example_value"))
+    )
     return any(isinstance(value, torch.Tensor) and value.requires_grad for value in values)
 
 
@@ -97,7 +105,9 @@ class _Reader:
     def __init__(self) -> None:
         self._count = 0
 
-    def read(self, gm: torch.fx.GraphModule, names: dict[torch.fx.Node, object]) -> Iterator[Operation]:
+    def read(
+        self, gm: torch.fx.GraphModule, names: dict[torch.fx.Node, object]
+    ) -> Iterator[Operation]:
         """Read the operations of a graph. ``names`` is what stands for each node so far; a tuple
         for the outputs of a custom function.
         """
@@ -106,7 +116,11 @@ class _Reader:
                 # The inputs of a body that is inlined have their names already.
                 names.setdefault(node, f"input {node.target}")
             elif node.op == "get_attr":
-                names[node] = "" if all(map(_is_custom_function, node.users)) else _constant(gm, str(node.target))
+                names[node] = (
+                    ""
+                    if all(map(_is_custom_function, node.users))
+                    else _constant(gm, str(node.target))
+                )
             elif node.op == "output":
                 yield Operation(f"return {map_arg(node.args[0], lambda arg: _Name(names[arg]))}")
             elif _is_switch(node):
@@ -127,14 +141,22 @@ class _Reader:
         target = node.target if isinstance(node.target, str) else _name_of(node.target)
         written = [*map(repr, args), *(f"{key}={value!r}" for key, value in kwargs.items())]
         result = _described(node.meta.get("example_value", node.meta.get("val")))
-        return Operation(f"{target}({', '.join(written)}) -> {result}", _line(node.meta.get("stack_trace") or ""))
+        return Operation(
+            f"{target}({', '.join(written)}) -> {result}", _line(node.meta.get("stack_trace") or "")
+        )
 
     def _item(self, node: torch.fx.Node, names: dict[torch.fx.Node, object]) -> object | None:
         """Return the output of a custom function that ``node`` takes."""
-        if _name_of(node.target) != "_operator.getitem" or not isinstance(node.args[0], torch.fx.Node):
+        if _name_of(node.target) != "_operator.getitem" or not isinstance(
+            node.args[0], torch.fx.Node
+        ):
             return None
         outputs = names.get(node.args[0])
-        return outputs[node.args[1]] if isinstance(outputs, tuple) and isinstance(node.args[1], int) else None
+        return (
+            outputs[node.args[1]]
+            if isinstance(outputs, tuple) and isinstance(node.args[1], int)
+            else None
+        )
 
     def _inlined(
         self, body: torch.fx.GraphModule, node: torch.fx.Node, names: dict[torch.fx.Node, object]
@@ -151,7 +173,9 @@ class _Reader:
         outputs = next(iter(reversed(body.graph.nodes))).args[0]
         results = outputs[0] if isinstance(outputs, tuple) else outputs
         results = results if isinstance(results, (tuple, list)) else (results,)
-        names[node] = tuple(inner_names[one] if isinstance(one, torch.fx.Node) else repr(one) for one in results)
+        names[node] = tuple(
+            inner_names[one] if isinstance(one, torch.fx.Node) else repr(one) for one in results
+        )
 
 
 class _Name:
@@ -179,7 +203,11 @@ def _only_lays_out(node: torch.fx.Node, gm: torch.fx.GraphModule) -> bool:
     inputs = [each.meta.get("example_value") for each in gm.graph.nodes if each.op == "placeholder"]
     storages = {_storage(value) for value in inputs if isinstance(value, torch.Tensor)}
     value = node.args[0].meta.get("example_value")
-    return isinstance(value, torch.Tensor) and _storage(value) not in storages and not any(map(_changes, gm.graph.nodes))
+    return (
+        isinstance(value, torch.Tensor)
+        and _storage(value) not in storages
+        and not any(map(_changes, gm.graph.nodes))
+    )
 
 
 def _storage(value: torch.Tensor) -> int:
@@ -202,7 +230,9 @@ def _is_custom_function(node: torch.fx.Node) -> bool:
     return getattr(node.target, "_name", "") == _CUSTOM_FUNCTION
 
 
-def _forward_of_custom_function(gm: torch.fx.GraphModule, node: torch.fx.Node) -> torch.fx.GraphModule | None:
+def _forward_of_custom_function(
+    gm: torch.fx.GraphModule, node: torch.fx.Node
+) -> torch.fx.GraphModule | None:
     if not _is_custom_function(node) or not isinstance(node.args[0], torch.fx.Node):
         return None
     body: Any = gm.get_submodule(str(node.args[0].target))
@@ -216,9 +246,15 @@ def _constant(gm: torch.fx.GraphModule, target: str) -> str:
         value = getattr(value, part)
     if isinstance(value, torch.fx.GraphModule):
         inputs = [node for node in value.graph.nodes if node.op == "placeholder"]
-        inside = _Reader().read(value, {node: f"operand {index}" for index, node in enumerate(inputs)})
+        inside = _Reader().read(
+            value, {node: f"operand {index}" for index, node in enumerate(inputs)}
+        )
         return f"graph {[operation.text for operation in inside]}"
-    if isinstance(value, torch.Tensor) and 0 < value.numel() <= _LARGEST_CONSTANT and type(value) is torch.Tensor:
+    if (
+        isinstance(value, torch.Tensor)
+        and 0 < value.numel() <= _LARGEST_CONSTANT
+        and type(value) is torch.Tensor
+    ):
         content = repr(value.detach().cpu().reshape(-1).tolist()).encode()
         return f"constant {_described(value)} {hashlib.sha256(content).hexdigest()}"
     return f"constant {id(value)}"
@@ -227,7 +263,9 @@ def _constant(gm: torch.fx.GraphModule, target: str) -> str:
 def _name_of(target: object) -> str:
     if isinstance(target, torch._ops.OpOverload):
         return str(target)
-    named = getattr(target, "__qualname__", None) or getattr(target, "__name__", None) or str(target)
+    named = (
+        getattr(target, "__qualname__", None) or getattr(target, "__name__", None) or str(target)
+    )
     return f"{getattr(target, '__module__', None) or ''}.{named}"
 
 
@@ -241,7 +279,11 @@ def _described(value: object) -> str:
 
 def _line(stack: str) -> str:
     """Return the innermost line of a stack as FX keeps it."""
-    lines = [line.strip() for line in stack.splitlines() if line.strip() and not set(line.strip()) <= set("^~")]
+    lines = [
+        line.strip()
+        for line in stack.splitlines()
+        if line.strip() and not set(line.strip()) <= set("^~")
+    ]
     places = [(index, line) for index, line in enumerate(lines) if line.startswith('File "')]
     if not places:
         return ""
@@ -253,7 +295,9 @@ def _line(stack: str) -> str:
 
 def _apart(operation: Operation, other: Operation) -> str:
     """Say what tells an operation from another: the call, or what comes out of the same call."""
-    (call, _, result), (other_call, _, _) = (each.text.partition(" -> ") for each in (operation, other))
+    (call, _, result), (other_call, _, _) = (
+        each.text.partition(" -> ") for each in (operation, other)
+    )
     return _short(call if call != other_call else result)
 
 

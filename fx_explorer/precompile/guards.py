@@ -25,7 +25,9 @@ class Guards:
     tensor 'L['x']' size mismatch at index 0. expected 3, actual 4
     """
 
-    def __init__(self, model: Callable[..., object], manager: Any, states: States, trace: Trace) -> None:
+    def __init__(
+        self, model: Callable[..., object], manager: Any, states: States, trace: Trace
+    ) -> None:
         self._model = model
         self._manager = manager
         self._states = states
@@ -77,5 +79,7 @@ class Guards:
         try:
             found: dict[str, object] = convert_frame._get_frame(self._model, args, kwargs).locals
         except TypeError as error:
-            raise PrecompileError(f"the model cannot be called with these inputs: {error}") from None
+            raise PrecompileError(
+                f"the model cannot be called with these inputs: {error}"
+            ) from None
         return found

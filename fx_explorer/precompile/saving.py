@@ -16,7 +16,10 @@ from torch.fx.passes.regional_inductor import regional_inductor
 
 from fx_explorer.capture.inspecting import building
 from fx_explorer.capture.recording.unrecorded import aside, recordings
-from fx_explorer.capture.torch_compat.compile_caches import caches_as_before, nothing_found_in_caches
+from fx_explorer.capture.torch_compat.compile_caches import (
+    caches_as_before,
+    nothing_found_in_caches,
+)
 from fx_explorer.capture.torch_compat.versions import (
     MissingInTorch,
     dataclass_of,
@@ -55,9 +58,13 @@ def save(compiled_fn: CompiledFunction, path: Path) -> Path:
             "Compile with one of these, or compile again in each process."
         )
     if any(recording.request.gpu for recording in recordings()):
-        raise SaveError("what is saved are built kernels, and for a virtual GPU none are: save on a machine that has the GPU")
+        raise SaveError(
+            "what is saved are built kernels, and for a virtual GPU none are: save on a machine that has the GPU"
+        )
     if torch._inductor.config.force_disable_caches:
-        raise SaveError("torch saves out of Inductor's caches, and force_disable_caches is on: turn it off")
+        raise SaveError(
+            "torch saves out of Inductor's caches, and force_disable_caches is on: turn it off"
+        )
     try:
         with _not_recorded():
             _artifacts(compiled_fn).save_compiled_function(str(path))
@@ -69,7 +76,9 @@ def save(compiled_fn: CompiledFunction, path: Path) -> Path:
     except SaveError:
         raise
     except Exception as error:
-        raise SaveError(f"torch cannot serialise {compiled_fn!r}: {type(error).__name__}: {error}") from error
+        raise SaveError(
+            f"torch cannot serialise {compiled_fn!r}: {type(error).__name__}: {error}"
+        ) from error
     return path
 
 
@@ -98,11 +107,15 @@ def _artifacts(compiled_fn: CompiledFunction) -> Any:
         with nothing_found_in_caches():
             compiled = _lowered(compiled_fn)
         if getattr(compiled, "serialize", None) is None:
-            raise SaveError("AOTAutograd did not keep what is needed, because the graph cannot be cached")
+            raise SaveError(
+                "AOTAutograd did not keep what is needed, because the graph cannot be cached"
+            )
         compiled = require(aot, "BundledAOTAutogradSerializableCallable")(compiled)
         hooks = Hooks(guard_filter_fn=_guards_to_save)
         with _without_gradients(captured.owner):
-            checks = traced.build_guards(function.__code__, hooks=hooks, save=True, strict_error=True)
+            checks = traced.build_guards(
+                function.__code__, hooks=hooks, save=True, strict_error=True
+            )
     sources = require("torch._dynamo.package", "SourceInfo")(inlined_sources=set())
     for code in traced.traced_code:
         sources.add_code(code)
@@ -120,7 +133,9 @@ def _artifacts(compiled_fn: CompiledFunction) -> Any:
         device_type=device_type_of(source.graph_module.graph),
         backend_name=compilers.name_of(compiled_fn.compiler),
     )
-    return require(_AOT_COMPILE, "AOTCompiledFunction")(artifacts, _extra_globals=function.__globals__)
+    return require(_AOT_COMPILE, "AOTCompiledFunction")(
+        artifacts, _extra_globals=function.__globals__
+    )
 
 
 def _runtime_env(traced: Any, backend_id: str) -> Any:
@@ -159,14 +174,18 @@ def _lowered(compiled_fn: CompiledFunction) -> Any:
     made = require("torch._functorch._aot_autograd.schemas", "SerializableAOTDispatchCompiler")
     result = require("torch._inductor.output_code", "RegionalOutputCode")
     watched = compilers.CheckedCompiler(compiler)
-    return compilers.aot_backend(made(result, watched), made(result, watched))(graph, captured.inputs)
+    return compilers.aot_backend(made(result, watched), made(result, watched))(
+        graph, captured.inputs
+    )
 
 
 def _guards_to_save(entries: Sequence[Any]) -> Sequence[bool]:
     """Return for each guard whether it is saved: all but those on globals and on the identity of
     objects, which mean nothing in another process.
     """
-    unsaved = require("torch._dynamo.guards", "CheckFunctionManager").UNSUPPORTED_SERIALIZATION_GUARD_TYPES
+    unsaved = require(
+        "torch._dynamo.guards", "CheckFunctionManager"
+    ).UNSUPPORTED_SERIALIZATION_GUARD_TYPES
     return [not (entry.is_global or entry.guard_type in unsaved) for entry in entries]
 
 
@@ -184,10 +203,14 @@ def load(path: Path, model: Callable[..., Any] | None) -> Callable[..., Any]:
         raise SaveError(f"this torch cannot load a compiled function: {error}") from error
     except Exception as error:
         hint = "Is it from Precompile.save, for this torch and this machine? A function that uses globals needs model=."
-        raise SaveError(f"{path} cannot be loaded: {type(error).__name__}: {error}. {hint}") from error
+        raise SaveError(
+            f"{path} cannot be loaded: {type(error).__name__}: {error}. {hint}"
+        ) from error
     first = next(iter(loaded._artifacts.signature.parameters), "")
     if first == "self" and model is None:
-        raise SaveError(f"{path} is compiled from a module, and its weights are not in the file: Precompile.load(path, model)")
+        raise SaveError(
+            f"{path} is compiled from a module, and its weights are not in the file: Precompile.load(path, model)"
+        )
     return _Loaded(loaded, model)
 
 
@@ -201,17 +224,28 @@ class _Loaded:
         self._manager, state = guards_of_file(function)
         self._states = States(state)
         artifacts = function._artifacts
-        self._run = bound(artifacts.runtime_env, artifacts.backend_id, artifacts.compiled_fn, function._extra_globals)
+        self._run = bound(
+            artifacts.runtime_env,
+            artifacts.backend_id,
+            artifacts.compiled_fn,
+            function._extra_globals,
+        )
 
-    def __call__(self, example_inputs: Sequence[object] | torch.Tensor = (), /, **kwargs: object) -> Any:
+    def __call__(
+        self, example_inputs: Sequence[object] | torch.Tensor = (), /, **kwargs: object
+    ) -> Any:
         inputs = as_arguments(example_inputs)
         args = inputs if self._owner is None else (self._owner, *inputs)
         try:
             names = self._function.prepare_f_locals(*args, **kwargs)
         except TypeError as error:
             hint = "keyword inputs must be given, and the model is an argument of Precompile.load"
-            raise PrecompileError(f"the function cannot be called with these inputs: {error} ({hint})") from None
-        mismatch = self._states.mismatch(self._manager, names, lambda: self._traced(inputs, kwargs), (inputs, kwargs))
+            raise PrecompileError(
+                f"the function cannot be called with these inputs: {error} ({hint})"
+            ) from None
+        mismatch = self._states.mismatch(
+            self._manager, names, lambda: self._traced(inputs, kwargs), (inputs, kwargs)
+        )
         if mismatch:
             raise GuardError(str(mismatch))
         return self._run(*args, **kwargs)
@@ -220,4 +254,6 @@ class _Loaded:
         if self._model is None:
             raise PrecompileError("the file has no function to trace: Precompile.load(path, model)")
         with aside():
-            return captured_or_broken(self._model, *without_inference_tensors((inputs, kwargs)), dynamic=None)
+            return captured_or_broken(
+                self._model, *without_inference_tensors((inputs, kwargs)), dynamic=None
+            )

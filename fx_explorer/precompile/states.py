@@ -68,7 +68,9 @@ class States:
         with self._lock:
             self._guard.__setstate__(self._then.text)
 
-    def mismatch(self, manager: Any, local_names: dict[str, object], trace: Trace, inputs: object = ()) -> Mismatch | None:
+    def mismatch(
+        self, manager: Any, local_names: dict[str, object], trace: Trace, inputs: object = ()
+    ) -> Mismatch | None:
         """Return why the code may not be used for these locals; None when it may. ``inputs`` are
         those that ``trace`` traces with, unless they are always the same.
         """
@@ -77,7 +79,9 @@ class States:
                 return None
             return self._looked_into(manager, local_names, trace, _case(inputs))
 
-    def _looked_into(self, manager: Any, local_names: dict[str, object], trace: Trace, case: object) -> Mismatch | None:
+    def _looked_into(
+        self, manager: Any, local_names: dict[str, object], trace: Trace, case: object
+    ) -> Mismatch | None:
         now = TorchState.now()
         if found := self._decisive(now):
             return found
@@ -115,21 +119,33 @@ class States:
         try:
             return self._compared(name, now, trace)
         except Exception as error:  # noqa: BLE001 whatever tracing raises is told, and the code is not used
-            return self._mismatch(name, now, f"the model cannot be traced like that: {_in_a_line(error)}")
+            return self._mismatch(
+                name, now, f"the model cannot be traced like that: {_in_a_line(error)}"
+            )
 
     def _compared(self, name: str, now: TorchState, trace: Trace) -> Mismatch | None:
         """Trace the model in the state that torch is in now, and return what it does otherwise than
         in the capture's; None when that is nothing.
         """
         found = _trace(trace)
-        if self._then.has_gradients and fingerprint.takes_fast_path(found.backend_input.graph_module):
+        if self._then.has_gradients and fingerprint.takes_fast_path(
+            found.backend_input.graph_module
+        ):
             with _without_fast_path():
                 found = _trace(trace)
         graph = found.backend_input.graph_module
-        if name == torch_state.GRAD_MODE and now.has_gradients and fingerprint.computed_with_gradients(graph):
+        if (
+            name == torch_state.GRAD_MODE
+            and now.has_gradients
+            and fingerprint.computed_with_gradients(graph)
+        ):
             return _gradients_are_asked_for(graph)
         if not now.has_gradients and fingerprint.turns_gradients_on(graph):
-            return self._mismatch(name, now, "the model turns gradients on itself, which are not in the compiled code then")
+            return self._mismatch(
+                name,
+                now,
+                "the model turns gradients on itself, which are not in the compiled code then",
+            )
         difference = _difference(self._traced, found) if self._traced else "unknown"
         if difference:  # what was captured may have been edited since, or be in a file
             with self._then.in_force():
@@ -139,7 +155,11 @@ class States:
             with self._then.in_force():
                 lowered = fingerprint.lowered(graph)
             difference = fingerprint.first_difference(lowered, fingerprint.lowered(graph))
-        return self._mismatch(name, now, f"the model does something else then: {difference}") if difference else None
+        return (
+            self._mismatch(name, now, f"the model does something else then: {difference}")
+            if difference
+            else None
+        )
 
     def _mismatch(self, name: str, now: TorchState, why: str) -> Mismatch:
         what = f"{torch_state.told(name, self._then, now)}, and {why}"
@@ -171,15 +191,25 @@ def _trace(trace: Trace) -> Any:
 
 
 def _difference(ours: Any, theirs: Any) -> str:
-    before, after = (fingerprint.operations(each.backend_input.graph_module) for each in (ours, theirs))
+    before, after = (
+        fingerprint.operations(each.backend_input.graph_module) for each in (ours, theirs)
+    )
     if difference := fingerprint.first_difference(before, after):
         return difference
-    return "" if frame_of(ours) == frame_of(theirs) else "it returns, or changes, something that is not a tensor otherwise"
+    return (
+        ""
+        if frame_of(ours) == frame_of(theirs)
+        else "it returns, or changes, something that is not a tensor otherwise"
+    )
 
 
 def _gradients_are_asked_for(graph: torch.fx.GraphModule) -> Mismatch:
     inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
-    asking = [str(node.target) for node in inputs if getattr(node.meta.get("example_value"), "requires_grad", False)]
+    asking = [
+        str(node.target)
+        for node in inputs
+        if getattr(node.meta.get("example_value"), "requires_grad", False)
+    ]
     more = f" and {len(asking) - 3} more" if len(asking) > 3 else ""
     what = f"gradients were off when it was captured, and are asked for now by {', '.join(asking[:3]) or 'the model'}{more}"
     remedy = "Call it under torch.no_grad(), or capture and compile again with gradients on: Precompile.dynamo(model, *inputs)."
@@ -192,7 +222,9 @@ def _of_guard(failed: str) -> Mismatch:
     had = "expected requires_grad=1" in failed
     without = "It was compiled with gradients for that tensor, which does not require them now."
     asked = "It was compiled without gradients for that tensor, and they would be lost."
-    return Mismatch(failed, f"the model was compiled for other inputs: {failed}. {without if had else asked}")
+    return Mismatch(
+        failed, f"the model was compiled for other inputs: {failed}. {without if had else asked}"
+    )
 
 
 def _case(inputs: object) -> str:
@@ -206,7 +238,11 @@ def first_failure(manager: Any, local_names: dict[str, object]) -> str:
     hold.
     """
     checked = manager.check_verbose(local_names)
-    return "" if checked.result else "\n".join(str(part).strip() for part in checked.verbose_code_parts)
+    return (
+        ""
+        if checked.result
+        else "\n".join(str(part).strip() for part in checked.verbose_code_parts)
+    )
 
 
 def without_inference_tensors(values: _Tree) -> _Tree:
@@ -214,10 +250,15 @@ def without_inference_tensors(values: _Tree) -> _Tree:
     tensor. Dynamo's guards tell the two apart by their dispatch keys, which decide nothing where
     there are no gradients.
     """
-    if not any(isinstance(leaf, torch.Tensor) and leaf.is_inference() for leaf in pytree.tree_leaves(values)):
+    if not any(
+        isinstance(leaf, torch.Tensor) and leaf.is_inference()
+        for leaf in pytree.tree_leaves(values)
+    ):
         return values
     stand_ins: dict[int, object] = {}
-    replaced: _Tree = pytree.tree_map(lambda leaf: stand_ins.setdefault(id(leaf), _plain(leaf)), values)
+    replaced: _Tree = pytree.tree_map(
+        lambda leaf: stand_ins.setdefault(id(leaf), _plain(leaf)), values
+    )
     return replaced
 
 
@@ -228,7 +269,9 @@ def _plain(value: object) -> object:
         return value
     with torch.inference_mode(False), torch.no_grad():
         empty = torch.empty(0, dtype=value.dtype, device=value.device)
-        plain = empty.set_(value.untyped_storage(), value.storage_offset(), value.size(), value.stride())
+        plain = empty.set_(
+            value.untyped_storage(), value.storage_offset(), value.size(), value.stride()
+        )
     # mark_dynamic and others leave their marks as attributes of the tensor.
     for name, attribute in vars(value).items():
         setattr(plain, name, attribute)

@@ -16,7 +16,10 @@ from fx_explorer.precompile.errors import PrecompileError
 
 
 def captured_or_broken(
-    model: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object], dynamic: bool | None
+    model: Callable[..., Any],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    dynamic: bool | None,
 ) -> Any:
     """Return torch's ``CaptureOutput``, or the exception of the first graph break."""
     from torch._dynamo.eval_frame import set_enable_dynamic
@@ -38,7 +41,9 @@ def measured(phase: str) -> Iterator[None]:
         yield
 
 
-def _check_call(model: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+def _check_call(
+    model: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]
+) -> None:
     try:
         convert_frame._get_frame(model, args, kwargs)
     except TypeError as error:

@@ -12,7 +12,9 @@ from fx_explorer.readers.kineto.reading import read_trace
 from fx_explorer.session import SessionReader, SessionWriter
 
 
-def joined_profile(session: Path, trace: Path, tell: Callable[[int], None] = lambda read: None) -> Joined:
+def joined_profile(
+    session: Path, trace: Path, tell: Callable[[int], None] = lambda read: None
+) -> Joined:
     """Read a trace, and join it to the session. Raises ProfileError for a file that is no trace, SessionError for a
     session that cannot be read.
     """

@@ -25,7 +25,9 @@ class Assigned:
 def assigned(files: Sequence[ReadFile]) -> Assigned:
     """Give each file its rank. Of several files of one rank, that which began to compile last is taken."""
     left_out = [
-        OtherFile(Path(one.path), _why_unread(one), is_unread=True) for one in files if one.summary is None or is_mixed(one)
+        OtherFile(Path(one.path), _why_unread(one), is_unread=True)
+        for one in files
+        if one.summary is None or is_mixed(one)
     ]
     usable = [one for one in files if one.summary is not None and not is_mixed(one)]
     notes: list[str] = []
@@ -39,7 +41,10 @@ def assigned(files: Sequence[ReadFile]) -> Assigned:
             by_rank.setdefault(rank, []).append(_with_rank(one, rank))
     if by_rank:
         left_out += [
-            OtherFile(Path(one.path), "says neither in its name nor in its records which rank it is") for one in unknown
+            OtherFile(
+                Path(one.path), "says neither in its name nor in its records which rank it is"
+            )
+            for one in unknown
         ]
     elif unknown:
         by_rank = {at: [_with_rank(one, at)] for at, one in enumerate(unknown)}
@@ -49,7 +54,10 @@ def assigned(files: Sequence[ReadFile]) -> Assigned:
         chosen = max(candidates, key=_began)
         summaries.append(chosen)
         left_out += [
-            OtherFile(Path(one.path), f"is an earlier file of rank {rank}: {Path(chosen.path).name} is taken")
+            OtherFile(
+                Path(one.path),
+                f"is an earlier file of rank {rank}: {Path(chosen.path).name} is taken",
+            )
             for one in candidates
             if one is not chosen
         ]
@@ -78,7 +86,9 @@ def is_mixed(one: ReadFile) -> bool:
 def _why_unread(one: ReadFile) -> str:
     if one.summary is None:
         return f"cannot be read: {one.error}"
-    counts = ", ".join(f"{counted(count, 'record')} of rank {rank}" for rank, count in one.told_ranks[:4])
+    counts = ", ".join(
+        f"{counted(count, 'record')} of rank {rank}" for rank, count in one.told_ranks[:4]
+    )
     return f"mixes {counted(len(one.told_ranks), 'rank')} in one file ({counts}), so that it cannot be told what each did"
 
 
@@ -90,13 +100,17 @@ def _disagreements(files: Iterable[ReadFile]) -> list[str]:
     wrong = [
         (named, one.told_ranks[0][0])
         for one in files
-        if (named := rank_in_name(Path(one.path).name)) is not None and one.told_ranks and one.told_ranks[0][0] != named
+        if (named := rank_in_name(Path(one.path).name)) is not None
+        and one.told_ranks
+        and one.told_ranks[0][0] != named
     ]
     if not wrong:
         return []
     told = sorted({told for _, told in wrong})
     names = rank_words(named for named, _ in wrong)
-    return [f"The files named as {names} have records that say {rank_words(told)}: the names are believed"]
+    return [
+        f"The files named as {names} have records that say {rank_words(told)}: the names are believed"
+    ]
 
 
 def _missing(ranks: Sequence[int]) -> list[str]:

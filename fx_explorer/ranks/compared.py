@@ -54,7 +54,9 @@ class ComparedRanks:
         return differing_ranks(self.findings)
 
 
-def compare(given: Sequence[Path], address: str = "", progress: Progress = lambda done, of: None) -> ComparedRanks:
+def compare(
+    given: Sequence[Path], address: str = "", progress: Progress = lambda done, of: None
+) -> ComparedRanks:
     """Read what is given and compare it. ``address`` is that of an engine.
 
     Raises SessionError where no log or session is among the files, or none can be read.
@@ -92,7 +94,11 @@ def _without_mixed(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[str]]
         except (SessionError, OSError):
             found.append(one)  # of which it is told why it is left out
             continue
-        found += _read([FoundFile(path, rank_in_name(path.name)) for path in apart.logs], "", lambda done, of: None)
+        found += _read(
+            [FoundFile(path, rank_in_name(path.name)) for path in apart.logs],
+            "",
+            lambda done, of: None,
+        )
         told = f"{Path(one.path).name} has the records of {counted(len(apart.logs), 'rank')}, which were taken apart"
         nobodys = f"; {counted(apart.nobodys, 'line')} of it {'is' if apart.nobodys == 1 else 'are'} of no rank"
         notes.append(told + nobodys * bool(apart.nobodys))
@@ -104,14 +110,23 @@ def _of_one_kind(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[OtherFi
     function as its program does (``Net.forward``), and a log as torch does (``forward``), so that ranks of either kind
     would differ in every function.
     """
-    logs, sessions = ([one for one in read if one.summary and one.is_log is kind] for kind in (True, False))
+    logs, sessions = (
+        [one for one in read if one.summary and one.is_log is kind] for kind in (True, False)
+    )
     if not logs or not sessions:
         return list(read), []
-    fewer, what, others = (logs, "log", "sessions") if len(logs) <= len(sessions) else (sessions, "session", "logs of torch's")
+    fewer, what, others = (
+        (logs, "log", "sessions")
+        if len(logs) <= len(sessions)
+        else (sessions, "session", "logs of torch's")
+    )
     why = f"is a {what}, and the others are {others}: they name functions otherwise, and are not compared with one another"
     kept = [one for one in read if one not in fewer]
     ranks = {rank_in_name(Path(one.path).name) for one in kept}
-    left = [OtherFile(Path(one.path), why, is_unread=rank_in_name(Path(one.path).name) not in ranks) for one in fewer]
+    left = [
+        OtherFile(Path(one.path), why, is_unread=rank_in_name(Path(one.path).name) not in ranks)
+        for one in fewer
+    ]
     return kept, left
 
 
@@ -130,7 +145,9 @@ def _read_with(executor: Executor, paths: Sequence[str], progress: Progress) -> 
     return [read[path] for path in paths]
 
 
-def _explained(groups: Sequence[RankGroup], summaries: Sequence[RankSummary]) -> tuple[RankFinding, ...]:
+def _explained(
+    groups: Sequence[RankGroup], summaries: Sequence[RankSummary]
+) -> tuple[RankFinding, ...]:
     """Return the findings, the first of them with what the sessions of one rank of either side tell."""
     found = findings(groups)
     paths = {one.rank: one.path for one in summaries}
@@ -144,7 +161,9 @@ def _explained(groups: Sequence[RankGroup], summaries: Sequence[RankSummary]) ->
             return readers[rank]
 
         return tuple(
-            explained(one, reader(one.ranks[0]), reader(one.others[0]), len(summaries)) if id(one) in wanted else one
+            explained(one, reader(one.ranks[0]), reader(one.others[0]), len(summaries))
+            if id(one) in wanted
+            else one
             for one in found
         )
 
@@ -167,9 +186,7 @@ def _no_logs(given: Sequence[Path], others: Sequence[OtherFile]) -> str:
     more = f", and {len(others) - 1:,} more" if len(others) > 1 else ""
     if others and others[0].is_unread:
         return f"{where} cannot be compared{seen}{more}. Make it readable"
-    return (
-        f"{where} holds no TORCH_TRACE log and no session{seen}{more}. Set TORCH_TRACE to a directory in the job, and give that"
-    )
+    return f"{where} holds no TORCH_TRACE log and no session{seen}{more}. Set TORCH_TRACE to a directory in the job, and give that"
 
 
 def _size(path: Path) -> int:

@@ -28,7 +28,9 @@ _DASK = "dask://"
 class SameProcess(Executor):
     """Does the work at once, where it is asked for."""
 
-    def submit(self, work: Callable[P, ResultT], /, *args: P.args, **kwargs: P.kwargs) -> Future[ResultT]:
+    def submit(
+        self, work: Callable[P, ResultT], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Future[ResultT]:
         future: Future[ResultT] = Future()
         try:
             future.set_result(work(*args, **kwargs))
@@ -68,14 +70,20 @@ def _context() -> multiprocessing.context.BaseContext:
 @contextlib.contextmanager
 def _dask(address: str) -> Iterator[Executor]:
     if not address.startswith(_DASK) or address == _DASK:
-        raise UsageError(f"{address} is no engine. Give the address of a Dask scheduler: --engine dask://HOST:PORT")
+        raise UsageError(
+            f"{address} is no engine. Give the address of a Dask scheduler: --engine dask://HOST:PORT"
+        )
     try:
         from distributed import Client  # type: ignore[import-not-found] # an extra, which few need
     except ImportError as error:
-        raise UsageError("--engine dask:// needs Dask, which is not installed: pip install 'fx-explorer[dask]'") from error
+        raise UsageError(
+            "--engine dask:// needs Dask, which is not installed: pip install 'fx-explorer[dask]'"
+        ) from error
     try:
         client = Client(f"tcp://{address.removeprefix(_DASK)}", timeout=10)
     except (OSError, ValueError) as error:
-        raise UsageError(f"no Dask scheduler answers at {address.removeprefix(_DASK)}: {error}") from error
+        raise UsageError(
+            f"no Dask scheduler answers at {address.removeprefix(_DASK)}: {error}"
+        ) from error
     with client:
         yield client.get_executor()

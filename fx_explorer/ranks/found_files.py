@@ -83,7 +83,9 @@ def _may_be_of_a_rank(path: Path) -> bool:
 def _files(given: Sequence[Path]) -> Iterable[Path]:
     for path in given:
         if not path.exists():
-            raise UsageError(f"there is no {path}. Give a directory with the logs of a job's ranks, or the logs")
+            raise UsageError(
+                f"there is no {path}. Give a directory with the logs of a job's ranks, or the logs"
+            )
         if path.is_dir():
             yield from _in_directory(path)
         else:
@@ -96,10 +98,15 @@ def _in_directory(directory: Path) -> Iterable[Path]:
     except OSError as error:
         raise SessionError(f"{directory} cannot be read: {error.strerror or error}") from error
     if len(names) > MOST_FILES:
-        raise UsageError(f"{directory} has {len(names):,} files, more than {MOST_FILES:,}: give the logs themselves")
+        raise UsageError(
+            f"{directory} has {len(names):,} files, more than {MOST_FILES:,}: give the logs themselves"
+        )
     return [path for path in names if not path.is_dir()]
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
     """Return a key that sorts ``rank_10`` after ``rank_9``."""
-    return [(int(part), "") if part.isdecimal() and len(part) < 18 else (-1, part) for part in re.split(r"(\d+)", name)]
+    return [
+        (int(part), "") if part.isdecimal() and len(part) < 18 else (-1, part)
+        for part in re.split(r"(\d+)", name)
+    ]

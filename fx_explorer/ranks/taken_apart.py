@@ -23,7 +23,9 @@ from fx_explorer.readers.torch_trace.records import Damage
 MOST_APART = 256
 """Ranks of one file, each of which has an open file meanwhile."""
 
-_HEAD = re.compile(rb"(?:\[rank(?P<rank>\d{1,7})\]:\s?)?[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ (?P<process>\d+) [^\]]{1,1000}\] \{")
+_HEAD = re.compile(
+    rb"(?:\[rank(?P<rank>\d{1,7})\]:\s?)?[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ (?P<process>\d+) [^\]]{1,1000}\] \{"
+)
 
 _BELOW = re.compile(rb"\[rank(?P<rank>\d{1,7})\]:\s?\t")
 
@@ -76,8 +78,12 @@ def taken_apart(log: Path, folder: Path) -> Apart:
                 continue
             if rank not in files:
                 if len(files) == MOST_APART:
-                    raise SessionError(f"{log} has the records of more than {MOST_APART} ranks in one file")
-                paths[rank] = folder / f"rank{rank}.{log.name.removesuffix('.gz').removesuffix('.zst')}"
+                    raise SessionError(
+                        f"{log} has the records of more than {MOST_APART} ranks in one file"
+                    )
+                paths[rank] = (
+                    folder / f"rank{rank}.{log.name.removesuffix('.gz').removesuffix('.zst')}"
+                )
                 files[rank] = stack.enter_context(paths[rank].open("wb"))
             files[rank].write(line + b"\n")
     return Apart(tuple(paths[rank] for rank in sorted(paths)), nobodys)

@@ -21,7 +21,10 @@ def compile_option(one: ExplainedOption) -> Json:
         "does": one.words.does,
         "default": json.loads(one.setting.default),
         "in_force": [_in_force(row) for row in one.in_force],
-        "choices": [{"value": json.loads(value), "means": meaning(one, value)} for value in one.setting.choices],
+        "choices": [
+            {"value": json.loads(value), "means": meaning(one, value)}
+            for value in one.setting.choices
+        ],
     }
 
 
@@ -39,7 +42,13 @@ def _in_force(row: OptionInForce) -> Json:
 def known_options(wanted: str = "") -> list[Json]:
     """Return what is known of the options without a session, or of one: no values of any torch."""
     return [
-        {"name": name, "group": group, "does": words.does, "more": words.more, "values": _meanings(words)}
+        {
+            "name": name,
+            "group": group,
+            "does": words.does,
+            "more": words.more,
+            "values": _meanings(words),
+        }
         for group, options in GROUPS.items()
         for name, words in options.items()
         if is_called(name, wanted)

@@ -14,5 +14,7 @@ def csv_text(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(header)
-    writer.writerows([printable(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+    writer.writerows(
+        [printable(cell) if isinstance(cell, str) else cell for cell in row] for row in rows
+    )
     return out.getvalue()

@@ -19,7 +19,9 @@ def annotation_lines(check: Check) -> Iterator[str]:
     """
     for found in check.findings:
         message = f"{check.measured} ({check.option})" + (f": {found.text}" if found.text else "")
-        yield command("error", message, {**_place(found), "title": f"torch.compile: {check.condition}"})
+        yield command(
+            "error", message, {**_place(found), "title": f"torch.compile: {check.condition}"}
+        )
 
 
 def _place(found: CheckFinding) -> dict[str, str]:

@@ -17,5 +17,11 @@ FITTED = ColumnRules(
 def graph_table_text(reader: SessionReader, graph: model.Graph, title: str, width: int) -> str:
     """Return the table in ``width`` cells, names and arguments cut in the middle, below a line that says which graph it is."""
     table = text_table(COLUMNS, [table_row(node) for node in reader.nodes(graph)], FITTED, width)
-    lines = [f"# {origin_in_words(reader, graph, title)}", "", *table.lines, "", *table.left_out_in_words("-o FILE")]
+    lines = [
+        f"# {origin_in_words(reader, graph, title)}",
+        "",
+        *table.lines,
+        "",
+        *table.left_out_in_words("-o FILE"),
+    ]
     return "\n".join(lines).rstrip() + "\n"

@@ -33,7 +33,12 @@ from fx_explorer.report.performance.memory_report import memory_of_report
 from fx_explorer.report.sections.backends import backends_of_report
 from fx_explorer.report.sections.bytecode_run import bytecode_run
 from fx_explorer.report.sections.child_processes import child_process
-from fx_explorer.report.sections.compilations import compilation, intervention, other_variant, total_figures
+from fx_explorer.report.sections.compilations import (
+    compilation,
+    intervention,
+    other_variant,
+    total_figures,
+)
 from fx_explorer.report.sections.environment import environment, target
 from fx_explorer.report.sections.failures import failure
 from fx_explorer.report.sections.front_ends import front_ends

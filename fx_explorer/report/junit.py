@@ -16,7 +16,9 @@ from fx_explorer.model import Outcome
 SUITE = "fx-explorer check"
 
 
-def junit_xml(checks: Sequence[Check], target: str, outcome: Outcome | None, duration_s: float) -> str:
+def junit_xml(
+    checks: Sequence[Check], target: str, outcome: Outcome | None, duration_s: float
+) -> str:
     """Return the document. A run that did not end well is one more test case, with an error: the
     numbers are of a part of it then.
     """
@@ -34,23 +36,38 @@ def junit_xml(checks: Sequence[Check], target: str, outcome: Outcome | None, dur
     for check in checks:
         _add_case(suite, check, target)
     if problem:
-        case = ElementTree.SubElement(suite, "testcase", {"classname": xml_safe(target), "name": "run", "time": "0.000"})
+        case = ElementTree.SubElement(
+            suite, "testcase", {"classname": xml_safe(target), "name": "run", "time": "0.000"}
+        )
         kind = outcome.kind if outcome else "incomplete"
-        ElementTree.SubElement(case, "error", {"message": xml_safe(problem), "type": kind}).text = xml_safe(problem)
+        ElementTree.SubElement(
+            case, "error", {"message": xml_safe(problem), "type": kind}
+        ).text = xml_safe(problem)
     ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="unicode", xml_declaration=False).join((DECLARATION, "\n"))
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=False).join(
+        (DECLARATION, "\n")
+    )
 
 
 DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
 
 def _add_case(suite: ElementTree.Element, check: Check, target: str) -> None:
-    place = {"file": xml_safe(check.findings[0].file), "line": str(check.findings[0].line)} if check.findings else {}
+    place = (
+        {"file": xml_safe(check.findings[0].file), "line": str(check.findings[0].line)}
+        if check.findings
+        else {}
+    )
     attributes = {"classname": xml_safe(target), "name": check.option, "time": "0.000", **place}
     case = ElementTree.SubElement(suite, "testcase", attributes)
     if not check.is_met:
-        lines = [": ".join(part for part in (found.where, found.text) if part) for found in check.findings]
-        failure = ElementTree.SubElement(case, "failure", {"message": xml_safe(check.in_words), "type": check.condition})
+        lines = [
+            ": ".join(part for part in (found.where, found.text) if part)
+            for found in check.findings
+        ]
+        failure = ElementTree.SubElement(
+            case, "failure", {"message": xml_safe(check.in_words), "type": check.condition}
+        )
         failure.text = xml_safe("\n".join([f"{check.measured} ({check.option})", *lines]))
 
 

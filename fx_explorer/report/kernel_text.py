@@ -27,7 +27,12 @@ from fx_explorer.text_table import IN_A_FILE, ColumnRules, text_table
 
 Rows = Sequence[Sequence[str]]
 
-LIMITS_IN_SHORT: dict[Limit, str] = {"warps": "warps", "blocks": "blocks", "registers": "registers", "shared": "shared memory"}
+LIMITS_IN_SHORT: dict[Limit, str] = {
+    "warps": "warps",
+    "blocks": "blocks",
+    "registers": "registers",
+    "shared": "shared memory",
+}
 
 NO_RESOURCES = {"candidate": "not built", "built": "a library call"}
 
@@ -35,10 +40,20 @@ NO_RESOURCES = {"candidate": "not built", "built": "a library call"}
 NAMES = {"kernel": 24, "name": 24, "argument": 16, "function": 16}
 """Columns of names → the cells below which they are not cut while another may be left out."""
 
-FIRST_TO_GO = ("PTX lines", "limited by", "num_stages", "num_warps", "spilled", "direction", "FLOPs")
+FIRST_TO_GO = (
+    "PTX lines",
+    "limited by",
+    "num_stages",
+    "num_warps",
+    "spilled",
+    "direction",
+    "FLOPs",
+)
 
 
-def kernels_text(reader: SessionReader, kernels: Sequence[model.Kernel], gpu: Gpu, width: int | None = None) -> str:
+def kernels_text(
+    reader: SessionReader, kernels: Sequence[model.Kernel], gpu: Gpu, width: int | None = None
+) -> str:
     """Return the text of every Triton kernel, with what bounds it. The table has at most ``width`` cells, None where a
     program reads.
     """
@@ -46,12 +61,25 @@ def kernels_text(reader: SessionReader, kernels: Sequence[model.Kernel], gpu: Gp
     for kernel in kernels:
         found = estimate(reader, kernel, gpu)
         known = kernel.estimated_bytes >= 0
-        sizes = [f"{kernel.estimated_bytes:,}" if known else "?", f"{max(0, kernel.estimated_flops):,}"]
-        rows.append([kernel.name, kernel.direction, *sizes, found.bound, microseconds(found.estimated_s) if known else "?"])
+        sizes = [
+            f"{kernel.estimated_bytes:,}" if known else "?",
+            f"{max(0, kernel.estimated_flops):,}",
+        ]
+        rows.append(
+            [
+                kernel.name,
+                kernel.direction,
+                *sizes,
+                found.bound,
+                microseconds(found.estimated_s) if known else "?",
+            ]
+        )
     return f"{table(rows, width)}\n\n{RUN_TIME}\n{FLOPS_COUNTED}\n"
 
 
-def kernel_text(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, width: int | None = None) -> str:
+def kernel_text(
+    reader: SessionReader, kernel: model.Kernel, gpu: Gpu, width: int | None = None
+) -> str:
     """Return the text of one kernel: what bounds it, its configurations side by side in at most
     ``width`` cells, and what cannot be known.
     """
@@ -62,20 +90,32 @@ def kernel_text(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, width: in
     if built and (counts := instruction_mix(reader, built)):
         lines.append(f"configuration {built.position}: {mix_in_words(counts)}")
     lines += [*shared_in_words(builds), "", table(configurations(found), width), ""]
-    lines += [f"configuration {build.position}: {compile_error(build.error)}" for build in builds if build.error]
+    lines += [
+        f"configuration {build.position}: {compile_error(build.error)}"
+        for build in builds
+        if build.error
+    ]
     return "\n".join([*lines, *what_is_not_known(kernel, builds)]).rstrip() + "\n"
 
 
 def named(reader: SessionReader, kernel: model.Kernel) -> str:
     """Return the name of a kernel, for one of the user's own with the place where it is written."""
     written = definition(reader, kernel.artifact)
-    return f"{kernel.name}, your kernel at {written.document.title}:{written.line + 1}" if written else kernel.name
+    return (
+        f"{kernel.name}, your kernel at {written.document.title}:{written.line + 1}"
+        if written
+        else kernel.name
+    )
 
 
 def shared_in_words(builds: Sequence[KernelBuild]) -> list[str]:
     shared = [f"{name} {value}" for name, value in shared_options(builds).items()]
     return (
-        [f"in all configurations: {', '.join(shared)}" if len(builds) > 1 else f"options: {', '.join(shared)}"]
+        [
+            f"in all configurations: {', '.join(shared)}"
+            if len(builds) > 1
+            else f"options: {', '.join(shared)}"
+        ]
         if shared
         else []
     )
@@ -84,7 +124,16 @@ def shared_in_words(builds: Sequence[KernelBuild]) -> list[str]:
 def configurations(found: Sequence[Candidate]) -> list[list[str]]:
     """Return the table of configurations, its heading first: one column per option that differs."""
     options = options_that_differ([one.build for one in found])
-    heading = ["config", *options, "registers", "spilled", "shared", "occupancy", "limited by", "PTX lines"]
+    heading = [
+        "config",
+        *options,
+        "registers",
+        "spilled",
+        "shared",
+        "occupancy",
+        "limited by",
+        "PTX lines",
+    ]
     return [heading, *(_configuration(one, options) for one in found)]
 
 
@@ -93,7 +142,11 @@ def _configuration(one: Candidate, options: Sequence[str]) -> list[str]:
     build = one.build
     chosen = [str(build.options.get(name, "")) for name in options]
     if not build.has_resources:
-        return [str(build.position), *chosen, *([NO_RESOURCES.get(build.state, build.state)] + [""] * 5)]
+        return [
+            str(build.position),
+            *chosen,
+            *([NO_RESOURCES.get(build.state, build.state)] + [""] * 5),
+        ]
     room = one.occupancy
     return [
         str(build.position),
@@ -121,8 +174,12 @@ def table(rows: Rows, width: int | None = None) -> str:
     """
     heading, *others = rows
     # Also ``12.5 %`` and ``3.8 µs`` are numbers to whoever compares a column.
-    numbers = frozenset(name for at, name in enumerate(heading) if any(row[at][:1].isdigit() for row in others))
-    shown = text_table(heading, others, ColumnRules(right=numbers, names=NAMES, first_to_go=FIRST_TO_GO), width)
+    numbers = frozenset(
+        name for at, name in enumerate(heading) if any(row[at][:1].isdigit() for row in others)
+    )
+    shown = text_table(
+        heading, others, ColumnRules(right=numbers, names=NAMES, first_to_go=FIRST_TO_GO), width
+    )
     return "\n".join([*shown.lines, *shown.left_out_in_words(IN_A_FILE)])
 
 
@@ -130,7 +187,10 @@ def passes_text(found: Sequence[Pass], width: int | None = None) -> str:
     """Return every pass; ``*`` marks those that changed the text."""
     changed = sum(one.changed for one in found)
     rows = [["pass", "", "name", "argument", "function"]]
-    rows += [[str(one.position), "*" if one.changed else "", one.name, one.argument, one.function] for one in found]
+    rows += [
+        [str(one.position), "*" if one.changed else "", one.name, one.argument, one.function]
+        for one in found
+    ]
     return f"{table(rows, width)}\n\n{counted(len(found), 'pass')}, {changed} of them changed the text (*).\n"
 
 

@@ -22,7 +22,9 @@ NOT_TIMED = "not timed"
 PICKED = "picked"
 
 
-def launched_kernel_text(reader: SessionReader, kernel: model.Kernel, width: int | None = None) -> str:
+def launched_kernel_text(
+    reader: SessionReader, kernel: model.Kernel, width: int | None = None
+) -> str:
     """Describe a kernel that has ``real_builds``. The table has at most ``width`` cells, None where a program reads."""
     rows = real_builds(reader, kernel)
     gpu = card(reader)
@@ -36,15 +38,29 @@ def launched_kernel_text(reader: SessionReader, kernel: model.Kernel, width: int
         lines.append(sentence)
     if counts := instruction_mix(reader, picked):
         lines.append(f"configuration {picked.position}: {mix_in_words(counts)}")
-    lines += [*shared_in_words(rows), "", table(_with_times(reader, rows, gpu), width), "", *launches_in_words(reader, kernel)]
+    lines += [
+        *shared_in_words(rows),
+        "",
+        table(_with_times(reader, rows, gpu), width),
+        "",
+        *launches_in_words(reader, kernel),
+    ]
     if speed := kernel_speed(reader, kernel):
         lines += ["", *speed_in_words(speed, gpu)]
     return "\n".join(lines) + "\n"
 
 
-def _with_times(reader: SessionReader, rows: Sequence[KernelBuild], gpu: Gpu | None) -> list[list[str]]:
+def _with_times(
+    reader: SessionReader, rows: Sequence[KernelBuild], gpu: Gpu | None
+) -> list[list[str]]:
     """Return the table of configurations with what the autotuner found."""
     found = beside_each_other(reader, rows, gpu)
     heading, *lines = configurations(found)
-    times = [[microseconds(row.timing_s) if row.timing_s else NOT_TIMED, PICKED if row.is_picked else ""] for row in rows]
-    return [[*heading, "autotuner", ""], *([*line, *time] for line, time in zip(lines, times, strict=True))]
+    times = [
+        [microseconds(row.timing_s) if row.timing_s else NOT_TIMED, PICKED if row.is_picked else ""]
+        for row in rows
+    ]
+    return [
+        [*heading, "autotuner", ""],
+        *([*line, *time] for line, time in zip(lines, times, strict=True)),
+    ]

@@ -10,7 +10,13 @@ from itertools import groupby
 from pathlib import Path
 
 from fx_explorer.analysis.comparing.figure import Figure
-from fx_explorer.analysis.options.explained_options import ExplainedOption, choices_in_order, is_called, meaning, origins
+from fx_explorer.analysis.options.explained_options import (
+    ExplainedOption,
+    choices_in_order,
+    is_called,
+    meaning,
+    origins,
+)
 from fx_explorer.analysis.options.option_words import GROUPS, OptionWords
 from fx_explorer.highlight import printable
 from fx_explorer.model.setting_values import as_python
@@ -59,19 +65,29 @@ def known_text(wanted: str = "") -> str:
         if options:
             lines += ["", group] if lines else [group]
         for name, words in options.items():
-            lines += [f"  {name}", *_indented(f"{words.does} {words.more}".strip(), "      "), *_values(words)]
+            lines += [
+                f"  {name}",
+                *_indented(f"{words.does} {words.more}".strip(), "      "),
+                *_values(words),
+            ]
     return "\n".join(lines) + "\n"
 
 
 def _values(words: OptionWords) -> list[str]:
-    return [f"        {line}" for line in _side_by_side(as_python(words.values), [*words.values.values()])]
+    return [
+        f"        {line}"
+        for line in _side_by_side(as_python(words.values), [*words.values.values()])
+    ]
 
 
 def figures_text(figures: Sequence[Figure]) -> str:
     """Return what differs, before and after; a line for all that is as before."""
     differing = [figure for figure in figures if figure.differs]
     same = [figure.what for figure in figures if not figure.differs]
-    lines = [f"  {figure.what:<28} {figure.left:>10} → {figure.right:<10} {figure.change}".rstrip() for figure in differing]
+    lines = [
+        f"  {figure.what:<28} {figure.left:>10} → {figure.right:<10} {figure.change}".rstrip()
+        for figure in differing
+    ]
     lines += [f"  as before: {', '.join(same)}"] if same else []
     return "\n".join(lines) + "\n"
 
@@ -97,4 +113,6 @@ def _reflowed(text: str) -> str:
 
 def _side_by_side(values: Sequence[str], means: Sequence[str]) -> list[str]:
     wide = max(map(len, values), default=0)
-    return [f"{value:<{wide}}  {meaning}".rstrip() for value, meaning in zip(values, means, strict=True)]
+    return [
+        f"{value:<{wide}}  {meaning}".rstrip() for value, meaning in zip(values, means, strict=True)
+    ]

@@ -32,11 +32,18 @@ def overview_text(reader: SessionReader, columns: int | None = None) -> str:
 
 def _paragraph(fact: Fact, columns: int | None) -> list[str]:
     width = min(WIDTH, columns or WIDTH)
-    text = textwrap.wrap(printable(fact.text), width, initial_indent=f"{GLYPHS[fact.severity]} ", subsequent_indent="  ")
+    text = textwrap.wrap(
+        printable(fact.text),
+        width,
+        initial_indent=f"{GLYPHS[fact.severity]} ",
+        subsequent_indent="  ",
+    )
     if fact.place:
         place = f"  ({printable(fact.place.document.title)}:{fact.place.line + 1})"
         has_room = columns is None or len(text[-1]) + len(place) <= columns
         text[-1:] = [text[-1] + place] if has_room else [text[-1], place]
     for paragraph in fact.detail.splitlines():
-        text += textwrap.wrap(printable(paragraph), width, initial_indent="    ", subsequent_indent="    ")
+        text += textwrap.wrap(
+            printable(paragraph), width, initial_indent="    ", subsequent_indent="    "
+        )
     return text

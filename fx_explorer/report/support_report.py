@@ -10,8 +10,20 @@ from dataclasses import asdict
 
 from fx_explorer.analysis.backends.amounts import Summary
 from fx_explorer.analysis.backends.borders import Border
-from fx_explorer.analysis.backends.support import GraphSupport, OperatorRow, ShownPart, Split, operator_rows
-from fx_explorer.analysis.backends.table import OPERATOR_HEADER, PART_HEADER, Cells, operator_table, part_table
+from fx_explorer.analysis.backends.support import (
+    GraphSupport,
+    OperatorRow,
+    ShownPart,
+    Split,
+    operator_rows,
+)
+from fx_explorer.analysis.backends.table import (
+    OPERATOR_HEADER,
+    PART_HEADER,
+    Cells,
+    operator_table,
+    part_table,
+)
 from fx_explorer.analysis.backends.verdict import FLOPS_COUNTED, split_words, verdict
 from fx_explorer.analysis.nodes import operation
 from fx_explorer.highlight import printable
@@ -24,7 +36,11 @@ Json = dict[str, object]
 
 def support_text(target: str, backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> str:
     """Return everything as plain text."""
-    lines = [*verdict(backends, graphs), "", *_aligned([OPERATOR_HEADER, *operator_table(operator_rows(graphs))])]
+    lines = [
+        *verdict(backends, graphs),
+        "",
+        *_aligned([OPERATOR_HEADER, *operator_table(operator_rows(graphs))]),
+    ]
     for graph in graphs:
         lines += ["", f"{graph.document.title} [{graph.compilation}]"]
         lines += _aligned([PART_HEADER, *part_table(graph)]) if graph.parts else []
@@ -39,7 +55,9 @@ def _aligned(rows: Sequence[Cells]) -> list[str]:
     return ["  " + "  ".join(f"{row[i]:<{widths[i]}}" for i in shown).rstrip() for row in rows]
 
 
-def support_markdown(target: str, backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> str:
+def support_markdown(
+    target: str, backends: Sequence[Summary], graphs: Sequence[GraphSupport]
+) -> str:
     """Return the verdict as a list, and operators and segments as tables."""
     lines = [*(f"- {_in_markdown(one)}" for one in verdict(backends, graphs)), ""]
     lines += _markdown_table([OPERATOR_HEADER, *operator_table(operator_rows(graphs))])
@@ -61,7 +79,9 @@ def _in_markdown(text: str) -> str:
 
 def support_csv(target: str, backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> str:
     """Return a line for each operator of each graph, in order."""
-    return csv_text(("backend", "compilation", "graph", "direction", "node", *_COLUMNS), _operators(graphs))
+    return csv_text(
+        ("backend", "compilation", "graph", "direction", "node", *_COLUMNS), _operators(graphs)
+    )
 
 
 def _operators(graphs: Sequence[GraphSupport]) -> Iterator[tuple[object, ...]]:
@@ -69,8 +89,19 @@ def _operators(graphs: Sequence[GraphSupport]) -> Iterator[tuple[object, ...]]:
         where = graph.report.backend, graph.compilation, graph.graph.stage, graph.graph.direction
         for one in graph.nodes:
             row = one.row
-            numbers = ("" if number < 0 else number for number in (row.flops, row.read_bytes, row.written_bytes))
-            yield (*where, one.node.name, operation(one.node), row.support, row.segment or "", row.reason, *numbers)
+            numbers = (
+                "" if number < 0 else number
+                for number in (row.flops, row.read_bytes, row.written_bytes)
+            )
+            yield (
+                *where,
+                one.node.name,
+                operation(one.node),
+                row.support,
+                row.segment or "",
+                row.reason,
+                *numbers,
+            )
 
 
 _COLUMNS = ("operator", "support", "segment", "reason", "flops", "read_bytes", "written_bytes")
@@ -79,7 +110,14 @@ _COLUMNS = ("operator", "support", "segment", "reason", "flops", "read_bytes", "
 def support_json(target: str, backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> str:
     """Return everything as JSON."""
     return (
-        json.dumps({"schema": SCHEMA, "target": target, **(support_object(backends, graphs) or {"graphs": []})}, indent=2)
+        json.dumps(
+            {
+                "schema": SCHEMA,
+                "target": target,
+                **(support_object(backends, graphs) or {"graphs": []}),
+            },
+            indent=2,
+        )
         + "\n"
     )
 
@@ -138,7 +176,12 @@ def _part(one: ShownPart) -> Json:
 
 def _border(border: Border) -> list[Json]:
     return [
-        {"node": one.node.name, "bytes": one.size_bytes, "varies": one.varies, "is_given": one.is_given}
+        {
+            "node": one.node.name,
+            "bytes": one.size_bytes,
+            "varies": one.varies,
+            "is_given": one.is_given,
+        }
         for one in border.crossings
     ]
 

@@ -41,7 +41,12 @@ def two_sessions_report(left: SessionReader, right: SessionReader, names: tuple[
 
 
 def _figure(one: Figure) -> Json:
-    return {"what": one.what.strip(), "left": one.left, "right": one.right, "difference": one.change}
+    return {
+        "what": one.what.strip(),
+        "left": one.left,
+        "right": one.right,
+        "difference": one.change,
+    }
 
 
 def _stage(one: StagePair) -> Json:
@@ -56,7 +61,13 @@ def _stage(one: StagePair) -> Json:
 
 
 def _break(one: DistinctBreak) -> Json:
-    return {"id": one.registry_id, "reason": one.reason, "file": one.file, "line": one.line, "code": one.code}
+    return {
+        "id": one.registry_id,
+        "reason": one.reason,
+        "file": one.file,
+        "line": one.line,
+        "code": one.code,
+    }
 
 
 def _pair(left: SessionReader, right: SessionReader, pair: KernelPair) -> Json:
@@ -87,8 +98,16 @@ def _resources(candidate: Candidate | None) -> Json | None:
     if candidate is None:
         return None
     build, occupancy = candidate.build, candidate.occupancy
-    used: Json = {"registers": build.registers, "spill_bytes": build.spill_bytes, "shared_bytes": build.shared_bytes}
-    return {**used, "occupancy": occupancy.share if occupancy else None, "error": build.error or None}
+    used: Json = {
+        "registers": build.registers,
+        "spill_bytes": build.spill_bytes,
+        "shared_bytes": build.shared_bytes,
+    }
+    return {
+        **used,
+        "occupancy": occupancy.share if occupancy else None,
+        "error": build.error or None,
+    }
 
 
 def _lines(left: SessionReader, right: SessionReader, pair: KernelPair) -> list[Json]:

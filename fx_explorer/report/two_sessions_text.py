@@ -9,8 +9,18 @@ from rich.cells import cell_len
 
 from fx_explorer.analysis.caches.sentences import difference_sentences
 from fx_explorer.analysis.comparing.figure import DIFFERS
-from fx_explorer.analysis.comparing.kernel_pairs import ARROW, IN_WORDS, KernelPair, kernel_pairs, pair_counts
-from fx_explorer.analysis.comparing.kernel_resources import configuration_pairs, estimated, resources_in_words
+from fx_explorer.analysis.comparing.kernel_pairs import (
+    ARROW,
+    IN_WORDS,
+    KernelPair,
+    kernel_pairs,
+    pair_counts,
+)
+from fx_explorer.analysis.comparing.kernel_resources import (
+    configuration_pairs,
+    estimated,
+    resources_in_words,
+)
 from fx_explorer.analysis.comparing.published_pairs import StagePair, stage_pairs
 from fx_explorer.analysis.comparing.two_sessions import COMPILE_TIME, breaks_of_one, figures_of_both
 from fx_explorer.analysis.diff import CUT_IN_WORDS
@@ -22,7 +32,9 @@ LEAST_NAME_CELLS = MIN_COLUMN = 16
 MIN_FIGURE = 24
 
 
-def text_of_both(left: SessionReader, right: SessionReader, names: tuple[str, str], width: int | None = None) -> Iterator[str]:
+def text_of_both(
+    left: SessionReader, right: SessionReader, names: tuple[str, str], width: int | None = None
+) -> Iterator[str]:
     """Yield what differs, line by line. Tables and names have at most ``width`` columns, None where a program reads;
     sentences may be longer.
     """
@@ -36,14 +48,18 @@ def text_of_both(left: SessionReader, right: SessionReader, names: tuple[str, st
     yield from _resources(left, right, pairs, names, width)
 
 
-def _figures(left: SessionReader, right: SessionReader, names: tuple[str, str], room: int | None) -> Iterator[str]:
+def _figures(
+    left: SessionReader, right: SessionReader, names: tuple[str, str], room: int | None
+) -> Iterator[str]:
     figures = figures_of_both(left, right)
     if room:
         most = max(MIN_COLUMN, (room - MIN_FIGURE) // 3)
         names = cut_in_middle(names[0], most), cut_in_middle(names[1], most)
     column = max(MIN_COLUMN, *(cell_len(name) + 2 for name in names))
     # A long name of a figure takes from the column beside it, whose numbers stand to the right.
-    width = max(MIN_FIGURE, *(len(figure.what) + 2 + len(figure.left) - column for figure in figures))
+    width = max(
+        MIN_FIGURE, *(len(figure.what) + 2 + len(figure.left) - column for figure in figures)
+    )
     yield f"{'':<{width}}{names[0]:>{column}}{names[1]:>{column}}"
     for figure in figures:
         mark = " " if figure.what == COMPILE_TIME else "≠"
@@ -80,12 +96,18 @@ def _published(pairs: list[StagePair]) -> Iterator[str]:
 
 
 def _kernels(pairs: list[KernelPair], width: int | None) -> Iterator[str]:
-    counts = ", ".join(f"{count:,} {IN_WORDS[kind]}" for kind, count in pair_counts(pairs).items() if count)
+    counts = ", ".join(
+        f"{count:,} {IN_WORDS[kind]}" for kind, count in pair_counts(pairs).items() if count
+    )
     yield f"kernels, by what they compute: {counts or 'none'}"
     for pair in pairs:
         if pair.difference not in ("same", "device"):
             is_code = pair.difference == "code" and pair.changed_lines
-            said = f"{counted(pair.changed_lines, 'changed line')}" if is_code else IN_WORDS[pair.difference]
+            said = (
+                f"{counted(pair.changed_lines, 'changed line')}"
+                if is_code
+                else IN_WORDS[pair.difference]
+            )
             if pair.is_library_call and pair.difference == "code":
                 said = "another library call"
             if pair.is_cut:
@@ -104,11 +126,22 @@ def _name(pair: KernelPair, room: int | None) -> str:
 
 
 def _resources(
-    left: SessionReader, right: SessionReader, pairs: list[KernelPair], names: tuple[str, str], width: int | None
+    left: SessionReader,
+    right: SessionReader,
+    pairs: list[KernelPair],
+    names: tuple[str, str],
+    width: int | None,
 ) -> Iterator[str]:
     """Yield what the data sheets let expect, kernel by kernel, and what was built for either."""
     rows = [
-        (pair, [estimated(r, u.kernel if u else None) for r, u in ((left, pair.left), (right, pair.right))]) for pair in pairs
+        (
+            pair,
+            [
+                estimated(r, u.kernel if u else None)
+                for r, u in ((left, pair.left), (right, pair.right))
+            ],
+        )
+        for pair in pairs
     ]
     if not any(any(said) for _, said in rows):
         return

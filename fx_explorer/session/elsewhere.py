@@ -77,4 +77,6 @@ def bring_texts(copy: sqlite3.Connection, read: ReadText) -> None:
         for number, body, digest in found:
             raw = read(_place(body, digest)).encode("utf-8", "surrogatepass")
             packed = AlikeTexts().packed(raw, "").body
-            copy.execute("UPDATE text SET body=?, base=0, size=? WHERE id=?", (packed, len(raw), number))
+            copy.execute(
+                "UPDATE text SET body=?, base=0, size=? WHERE id=?", (packed, len(raw), number)
+            )

@@ -38,7 +38,9 @@ with edits.
 """
 
 
-def mark_as_captured_here(session: Path, writer: SessionWriter, environ: Mapping[str, str] = os.environ) -> bool:
+def mark_as_captured_here(
+    session: Path, writer: SessionWriter, environ: Mapping[str, str] = os.environ
+) -> bool:
     """Write the mark. False where there is no place for a secret: the session is then asked about
     as a stranger's is.
     """
@@ -60,7 +62,9 @@ def is_captured_here(reader: SessionReader, environ: Mapping[str, str] = os.envi
     try:
         mark = reader.meta(MARK)
         return (
-            secret is not None and isinstance(mark, str) and hmac.compare_digest(mark.encode(), _mark(reader, secret).encode())
+            secret is not None
+            and isinstance(mark, str)
+            and hmac.compare_digest(mark.encode(), _mark(reader, secret).encode())
         )
     except SessionError:
         return False  # what cannot be read is nobody's
@@ -102,7 +106,11 @@ def _secret(environ: Mapping[str, str], *, make: bool) -> bytes | None:
         return None
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
-        is_own = stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
+        is_own = (
+            stat.S_ISREG(status.st_mode)
+            and status.st_uid == os.getuid()
+            and not status.st_mode & 0o077
+        )
         secret = file.read(SECRET_BYTES + 1) if is_own else b""
     return secret if len(secret) == SECRET_BYTES else None
 
@@ -113,7 +121,9 @@ def _make_secret(path: Path) -> None:
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     beside = path.with_name(f".secret.{os.urandom(8).hex()}")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(
+        beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+    )
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(os.urandom(SECRET_BYTES))

@@ -23,8 +23,15 @@ def raised_compilations(reader: SessionReader) -> list[Compilation]:
     failed = [one for one in reader.rows(Compilation) if one.status in ("failed", "skipped")]
     if not failed:
         return []
-    told = {row.compilation for row in reader.rows(GraphBreak)} | {row.compilation for row in reader.rows(Fallback)}
-    return [one for one in failed if one.status == "failed" or (one.id not in told and _fail_type(reader, one) in _MAY_BE_LEFT)]
+    told = {row.compilation for row in reader.rows(GraphBreak)} | {
+        row.compilation for row in reader.rows(Fallback)
+    }
+    return [
+        one
+        for one in failed
+        if one.status == "failed"
+        or (one.id not in told and _fail_type(reader, one) in _MAY_BE_LEFT)
+    ]
 
 
 def _fail_type(reader: SessionReader, compilation: Compilation) -> str:

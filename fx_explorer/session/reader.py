@@ -54,7 +54,9 @@ class SessionReader:
         if not self.path.exists():
             raise SessionError(f"no session file at {self.path}")
         if not self.path.is_file():  # to open a FIFO would wait for whoever writes to it
-            raise NotASessionError(f"{self.path} is not an fx-explorer session: it is {kind_of_file(self.path).words}")
+            raise NotASessionError(
+                f"{self.path} is not an fx-explorer session: it is {kind_of_file(self.path).words}"
+            )
         self.reopen()
         self.text = RecentTexts(self._text)
         self._base = RecentTexts(self._packed_alone)
@@ -68,7 +70,9 @@ class SessionReader:
         check_tables(self._db, self.path)
         version = self.meta("schema_version")
         if not isinstance(version, int) or version < 1:
-            raise NotASessionError(f"{self.path} is not an fx-explorer session: it does not say of which version it is")
+            raise NotASessionError(
+                f"{self.path} is not an fx-explorer session: it does not say of which version it is"
+            )
         if version > schema.SCHEMA_VERSION:
             raise NewerSessionError(
                 f"{self.path} was written by a newer fx-explorer (schema {version}, this one reads up to "
@@ -87,7 +91,9 @@ class SessionReader:
             there = {row[1] for row in self._query(f"PRAGMA main.table_info({table})")}
             if there >= {column.name for column in schema.columns(row_type)}:
                 continue
-            names = ", ".join(schema.column_sql(column, there) for column in schema.columns(row_type))
+            names = ", ".join(
+                schema.column_sql(column, there) for column in schema.columns(row_type)
+            )
             source = f"main.{table}" if there else "(SELECT 1) WHERE 0"
             self._query(f"CREATE TEMP VIEW {table} AS SELECT {names} FROM {source}")
 
@@ -120,7 +126,9 @@ class SessionReader:
         try:
             return model.CaptureRequest.from_json(json.dumps(asked)) if asked else None
         except (TypeError, KeyError) as error:
-            raise NotASessionError(f"{self.path} was captured with a request that cannot be read: {reason(error)}") from error
+            raise NotASessionError(
+                f"{self.path} was captured with a request that cannot be read: {reason(error)}"
+            ) from error
 
     def is_of_a_script(self) -> bool:
         """Return whether the file was run as ``__main__``; false while that is not known."""
@@ -151,27 +159,35 @@ class SessionReader:
 
     # rows
 
-    def rows(self, row_type: type[RowT], *, offset: int = 0, limit: int = -1, **equals: object) -> list[RowT]:
+    def rows(
+        self, row_type: type[RowT], *, offset: int = 0, limit: int = -1, **equals: object
+    ) -> list[RowT]:
         """Return the rows whose fields equal the keyword arguments, in the order they were
         written.
         """
         where, values = _where(equals)
         table = schema.TABLES[row_type]
         order = " ORDER BY id" if schema.has_id(row_type) else ""
-        found = self._query(f"SELECT * FROM {table}{where}{order} LIMIT ? OFFSET ?", (*values, limit, offset))
+        found = self._query(
+            f"SELECT * FROM {table}{where}{order} LIMIT ? OFFSET ?", (*values, limit, offset)
+        )
         return self._decoded(row_type, found)
 
     def _with_texts(self, row: tuple[Any, ...], repeated: Container[int]) -> tuple[Any, ...]:
         """Return a row whose texts that many rows have alike are there, instead of their
         numbers.
         """
-        return tuple(self.text(v) if i in repeated and isinstance(v, int) else v for i, v in enumerate(row))
+        return tuple(
+            self.text(v) if i in repeated and isinstance(v, int) else v for i, v in enumerate(row)
+        )
 
     def get(self, row_type: type[RowT], row_id: int) -> RowT:
         """Return the row with this id. Raises NoRowError, a KeyError, when there is none."""
         found = self._query(f"SELECT * FROM {schema.TABLES[row_type]} WHERE id=?", (row_id,))
         if not found:
-            raise NoRowError(f"there is no {schema.TABLES[row_type]} {row_id}, which something else in it names")
+            raise NoRowError(
+                f"there is no {schema.TABLES[row_type]} {row_id}, which something else in it names"
+            )
         return self._decoded(row_type, found)[0]
 
     def by_ids(self, row_type: type[RowT], ids: Iterable[int]) -> list[RowT]:
@@ -179,18 +195,24 @@ class SessionReader:
         out.
         """
         table = schema.TABLES[row_type]
-        return self._decoded(row_type, self._query_in(f"SELECT * FROM {table} WHERE id IN (?) ORDER BY id", ids))
+        return self._decoded(
+            row_type, self._query_in(f"SELECT * FROM {table} WHERE id IN (?) ORDER BY id", ids)
+        )
 
     def count(self, row_type: type, **equals: object) -> int:
         where, values = _where(equals)
-        return int(self._query(f"SELECT count(*) FROM {schema.TABLES[row_type]}{where}", values)[0][0])
+        return int(
+            self._query(f"SELECT count(*) FROM {schema.TABLES[row_type]}{where}", values)[0][0]
+        )
 
     def has(self, row_type: type, **equals: object) -> bool:
         """Return whether there is a row whose fields equal the keyword arguments: the first that is found ends the search."""
         where, values = _where(equals)
         return bool(self._query(f"SELECT 1 FROM {schema.TABLES[row_type]}{where} LIMIT 1", values))
 
-    def nodes(self, graph: model.Graph, start: int = 0, stop: int | None = None) -> list[model.Node]:
+    def nodes(
+        self, graph: model.Graph, start: int = 0, stop: int | None = None
+    ) -> list[model.Node]:
         """Return the nodes at positions ``start`` to ``stop`` (exclusive) of a graph: one page
         costs the same anywhere in it.
         """
@@ -212,19 +234,33 @@ class SessionReader:
         return self._links("parent", nodes)
 
     def _links(self, end: str, nodes: Iterable[int]) -> list[model.Link]:
-        return self._decoded(model.Link, self._query_in(f"SELECT * FROM link WHERE {end} IN (?)", nodes))
+        return self._decoded(
+            model.Link, self._query_in(f"SELECT * FROM link WHERE {end} IN (?)", nodes)
+        )
 
     def producers(self, node: int) -> list[int]:
         """Return the ids of the nodes that ``node`` takes as arguments."""
-        return [row[0] for row in self._query("SELECT producer FROM edge WHERE consumer=? ORDER BY producer", (node,))]
+        return [
+            row[0]
+            for row in self._query(
+                "SELECT producer FROM edge WHERE consumer=? ORDER BY producer", (node,)
+            )
+        ]
 
     def users(self, node: int) -> list[int]:
         """Return the ids of the nodes that take ``node`` as an argument."""
-        return [row[0] for row in self._query("SELECT consumer FROM edge WHERE producer=? ORDER BY consumer", (node,))]
+        return [
+            row[0]
+            for row in self._query(
+                "SELECT consumer FROM edge WHERE producer=? ORDER BY consumer", (node,)
+            )
+        ]
 
     def lines_of_nodes(self, nodes: Iterable[int]) -> list[model.LineNode]:
         """Return the lines of artifacts (kernels, IR) that compute these nodes."""
-        return self._decoded(model.LineNode, self._query_in("SELECT * FROM line_node WHERE node IN (?)", nodes))
+        return self._decoded(
+            model.LineNode, self._query_in("SELECT * FROM line_node WHERE node IN (?)", nodes)
+        )
 
     def nodes_of_line(self, artifact: int, line: int) -> list[model.LineNode]:
         """Return the nodes that line ``line`` of an artifact computes; line 0: the artifact as a
@@ -254,7 +290,9 @@ class SessionReader:
         """
         # What other front ends made is found by line, too, where it is asked for.
         condition = " AND node.graph NOT IN (SELECT id FROM graph WHERE stage='front_end')"
-        condition += " AND node.file=stack_line.file AND node.line=stack_line.line" if innermost else ""
+        condition += (
+            " AND node.file=stack_line.file AND node.line=stack_line.line" if innermost else ""
+        )
         found = self._query(
             "SELECT node.id FROM stack_line JOIN node ON node.stack=stack_line.stack"
             f"{condition} WHERE stack_line.file=? AND stack_line.line=? ORDER BY node.id",
@@ -299,9 +337,13 @@ class SessionReader:
         known: type = row_type
         repeated = schema.repeated_columns(known)
         try:
-            found = schema.decoder(row_type)([self._with_texts(row, repeated) for row in rows] if repeated else list(rows))
+            found = schema.decoder(row_type)(
+                [self._with_texts(row, repeated) for row in rows] if repeated else list(rows)
+            )
         except ValueError as error:
-            raise NotASessionError(f"{self.path} is damaged: {schema.TABLES[row_type]}: {reason(error)}") from error
+            raise NotASessionError(
+                f"{self.path} is damaged: {schema.TABLES[row_type]}: {reason(error)}"
+            ) from error
         if row_type is model.Graph:
             self._check_nodes(cast("list[model.Graph]", found))
         return found
@@ -314,7 +356,9 @@ class SessionReader:
         if last > self._last_node:
             self._last_node = int(self._query("SELECT coalesce(max(id), 0) FROM node")[0][0])
         if last > self._last_node:
-            raise NotASessionError(f"{self.path} is damaged: graph: it has nodes up to {last}, and there are {self._last_node}")
+            raise NotASessionError(
+                f"{self.path} is damaged: graph: it has nodes up to {last}, and there are {self._last_node}"
+            )
 
     def _checked(self, read: Callable[[], ValueT]) -> ValueT:
         try:

@@ -173,9 +173,13 @@ def columns(row_type: type) -> tuple[SchemaColumn, ...]:
 def _column(field: dataclasses.Field[object]) -> SchemaColumn:
     declared = str(field.type)
     is_json = declared.startswith(("tuple", "dict"))
-    sql_type = {"int": "INTEGER", "bool": "INTEGER", "float": "REAL", "RepeatedText": "", "RepeatedName": ""}.get(
-        declared, "TEXT"
-    )
+    sql_type = {
+        "int": "INTEGER",
+        "bool": "INTEGER",
+        "float": "REAL",
+        "RepeatedText": "",
+        "RepeatedName": "",
+    }.get(declared, "TEXT")
     default = None if field.default is dataclasses.MISSING else field.default
     return SchemaColumn(field.name, sql_type, is_json, default)
 
@@ -184,7 +188,9 @@ def column_sql(column: SchemaColumn, there: Collection[str]) -> str:
     """Return what a table of an older file has for a column, as SQL: the column itself, under its
     former name too, or else the default.
     """
-    found = next((name for name in (column.name, _FORMER_NAMES.get(column.name)) if name in there), None)
+    found = next(
+        (name for name in (column.name, _FORMER_NAMES.get(column.name)) if name in there), None
+    )
     value = f'"{found}"' if found else _default_sql(column)
     return f'{value} AS "{column.name}"'
 
@@ -223,7 +229,9 @@ def create_sql() -> str:
         names = ", ".join(f'"{c.name}" {c.sql_type}' for c in columns(row_type))
         key = _PRIMARY_KEYS.get(row_type)
         if key:
-            statements.append(f"CREATE TABLE {table} ({names}, PRIMARY KEY ({key})) WITHOUT ROWID;\n")
+            statements.append(
+                f"CREATE TABLE {table} ({names}, PRIMARY KEY ({key})) WITHOUT ROWID;\n"
+            )
         else:
             names = names.replace('"id" INTEGER', '"id" INTEGER PRIMARY KEY', 1)
             statements.append(f"CREATE TABLE {table} ({names});\n")
@@ -249,7 +257,11 @@ def encoder(row_type: type) -> Callable[[Any], list[object]]:
     there = columns(row_type)
     values_of = operator.attrgetter(*(c.name for c in there))  # one call for a whole row
     texts = [i for i, c in enumerate(there) if c.sql_type in ("TEXT", "") and not c.is_json]
-    jsons = [(i, _json_of(field)) for i, field in enumerate(dataclasses.fields(row_type)) if there[i].is_json]
+    jsons = [
+        (i, _json_of(field))
+        for i, field in enumerate(dataclasses.fields(row_type))
+        if there[i].is_json
+    ]
     has_number = there[0].name == "id"
 
     def encode(row: Any) -> list[object]:
@@ -258,7 +270,9 @@ def encoder(row_type: type) -> Callable[[Any], list[object]]:
             value = values[i]
             # Nearly all are short and ASCII. A call for each would double the time.
             if isinstance(value, str) and not (len(value) <= MAX_FIELD and value.isascii()):
-                values[i] = storable(value if len(value) <= MAX_FIELD else shortened(value, MAX_FIELD))
+                values[i] = storable(
+                    value if len(value) <= MAX_FIELD else shortened(value, MAX_FIELD)
+                )
         for i, to_json in jsons:
             if values[i] is not None:
                 values[i] = to_json(values[i])
@@ -280,7 +294,9 @@ def repeated_columns(row_type: type[Any]) -> dict[int, int]:
     there, of a row of ``text``.
     """
     fields = enumerate(dataclasses.fields(row_type))
-    return {i: KEPT_IN_ROW[str(field.type)] for i, field in fields if str(field.type) in KEPT_IN_ROW}
+    return {
+        i: KEPT_IN_ROW[str(field.type)] for i, field in fields if str(field.type) in KEPT_IN_ROW
+    }
 
 
 KEPT_IN_ROW = {"RepeatedText": 40, "RepeatedName": 12}

@@ -26,7 +26,9 @@ class ExplainedWrite:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         # One row that cannot be stored is a fault of ours, and the next one can.
-        is_of_one_row = isinstance(error, (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.InterfaceError))
+        is_of_one_row = isinstance(
+            error, (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.InterfaceError)
+        )
         if isinstance(error, sqlite3.Error) and not is_of_one_row:
             raise SessionWriteError(
                 f"cannot {self._verb} the session file {self._path}: {_why(self._path, error)}. Is there room, and may it be "

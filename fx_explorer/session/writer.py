@@ -22,7 +22,13 @@ from fx_explorer import model
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.session import schema
 from fx_explorer.session.bounds import MAX_TEXT, bounded, shortened
-from fx_explorer.session.descriptors import Descriptor, high_numbers, never_freed, open_numbers, opened_since
+from fx_explorer.session.descriptors import (
+    Descriptor,
+    high_numbers,
+    never_freed,
+    open_numbers,
+    opened_since,
+)
 from fx_explorer.session.elsewhere import BASE, TextPlace
 from fx_explorer.session.packing import AlikeTexts
 from fx_explorer.session.write_errors import ExplainedWrite
@@ -35,7 +41,14 @@ DESCRIPTORS_CLOSED = (
 )
 
 _OF_AN_ATTEMPT = (
-    *(model.Graph, model.Artifact, model.Kernel, model.SavedTensor, model.Symbol, model.SymbolEvent),
+    *(
+        model.Graph,
+        model.Artifact,
+        model.Kernel,
+        model.SavedTensor,
+        model.Symbol,
+        model.SymbolEvent,
+    ),
     *(model.GraphBreak, model.ResumeFunction, model.LocalTensor, model.PartitionChoice),
     model.SupportReport,
     *(model.PublishedStage, model.BackendEntry),
@@ -83,12 +96,19 @@ class SessionWriter:
             before = open_numbers()
             with high_numbers():
                 self._open()
-            self._descriptors = opened_since(before, (Path(f"{self.path}{end}") for end in ("", "-wal", "-shm")))
+            self._descriptors = opened_since(
+                before, (Path(f"{self.path}{end}") for end in ("", "-wal", "-shm"))
+            )
         _WRITERS.add(self)
 
     def _open(self) -> None:
         with self._explained("create"):
-            self._db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None, check_same_thread=False)
+            self._db = sqlite3.connect(
+                self.path,
+                timeout=BUSY_TIMEOUT_MS / 1000,
+                isolation_level=None,
+                check_same_thread=False,
+            )
             if not self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
                 # Not for a session that is complete: that one stays a single file while rows are
                 # added.
@@ -140,7 +160,9 @@ class SessionWriter:
         """
         is_within = self._depth > 0 and getpid() == self._owner
         # RLock._is_owned is what threading.Condition asks.
-        return self._explained("write") if is_within and self._lock._is_owned() else self.transaction()  # type: ignore[attr-defined]
+        return (
+            self._explained("write") if is_within and self._lock._is_owned() else self.transaction()  # type: ignore[attr-defined]
+        )
 
     def _forget_texts(self) -> None:
         """Forget which texts are in the file: those of a transaction that failed are not."""
@@ -156,13 +178,19 @@ class SessionWriter:
 
     def _check_descriptors(self) -> None:
         if not self._is_intact():
-            raise SessionWriteError(f"{DESCRIPTORS_CLOSED} Nothing was written to what the program has opened since.")
+            raise SessionWriteError(
+                f"{DESCRIPTORS_CLOSED} Nothing was written to what the program has opened since."
+            )
 
     def _is_intact(self) -> bool:
         """Return whether SQLite still writes into the session, and not into a file that got the
         number of a closed descriptor.
         """
-        if self._is_abandoned or getpid() != self._owner or not all(one.is_ours for one in self._descriptors):
+        if (
+            self._is_abandoned
+            or getpid() != self._owner
+            or not all(one.is_ours for one in self._descriptors)
+        ):
             self._abandon()
         return not self._is_abandoned
 
@@ -181,7 +209,12 @@ class SessionWriter:
         with self.transaction():
             self._db.execute(
                 "INSERT INTO meta VALUES (?, ?) ON CONFLICT(key) DO UPDATE SET value=excluded.value",
-                (key, schema.storable(json.dumps(_bounded_meta(key, value), ensure_ascii=False, default=str))),
+                (
+                    key,
+                    schema.storable(
+                        json.dumps(_bounded_meta(key, value), ensure_ascii=False, default=str)
+                    ),
+                ),
             )
 
     def add(self, row: schema.SessionRow) -> int:
@@ -197,9 +230,13 @@ class SessionWriter:
         if not batch:
             return
         with self._within_transaction():
-            self._db.executemany(schema.insert_sql(type(batch[0])), map(self._encoder(type(batch[0])), batch))
+            self._db.executemany(
+                schema.insert_sql(type(batch[0])), map(self._encoder(type(batch[0])), batch)
+            )
 
-    def add_values(self, row_type: type[schema.SessionRow], rows: Iterable[Sequence[object]]) -> None:
+    def add_values(
+        self, row_type: type[schema.SessionRow], rows: Iterable[Sequence[object]]
+    ) -> None:
         """Append rows given as all their fields, which are numbers and words of ours. Of pairs there are tens of
         thousands, and to make an object of each and encode it takes as long as to write it.
         """
@@ -218,13 +255,18 @@ class SessionWriter:
             ids = self._next_ids(row_type, len(rows))
             encoded = map(self._encoder(row_type), rows)
             self._db.executemany(
-                schema.insert_sql(row_type), [[row_id, *values[1:]] for row_id, values in zip(ids, encoded, strict=True)]
+                schema.insert_sql(row_type),
+                [[row_id, *values[1:]] for row_id, values in zip(ids, encoded, strict=True)],
             )
         return ids
 
     def _next_ids(self, row_type: type, count: int) -> range:
         """Return the ids that the next rows of a type get from SQLite. Nobody else adds any before the transaction ends."""
-        first = int(self._db.execute(f"SELECT coalesce(max(id), 0) + 1 FROM {schema.TABLES[row_type]}").fetchone()[0])
+        first = int(
+            self._db.execute(
+                f"SELECT coalesce(max(id), 0) + 1 FROM {schema.TABLES[row_type]}"
+            ).fetchone()[0]
+        )
         return range(first, first + count)
 
     def update(self, row: schema.SessionRow) -> None:
@@ -272,16 +314,26 @@ class SessionWriter:
         """Give everything that was captured for compilation ``old`` so far to ``new``."""
         with self.transaction():
             for row_type in _OF_AN_ATTEMPT:
-                self._db.execute(f"UPDATE {schema.TABLES[row_type]} SET compilation=? WHERE compilation=?", (new, old))
+                self._db.execute(
+                    f"UPDATE {schema.TABLES[row_type]} SET compilation=? WHERE compilation=?",
+                    (new, old),
+                )
 
     def remove_guards(self, compilation: int) -> None:
         """Forget its guards, which are told anew."""
         with self.transaction():
             for row_type in (model.Guard, model.GuardCheck):
-                self._db.execute(f"DELETE FROM {schema.TABLES[row_type]} WHERE compilation=?", (compilation,))
+                self._db.execute(
+                    f"DELETE FROM {schema.TABLES[row_type]} WHERE compilation=?", (compilation,)
+                )
             tables = schema.TABLES[model.Artifact], schema.TABLES[model.Metric]
-            self._db.execute(f"DELETE FROM {tables[0]} WHERE compilation=? AND kind='guard_tree'", (compilation,))
-            self._db.execute(f"DELETE FROM {tables[1]} WHERE compilation=? AND name='guard_check_ns'", (compilation,))
+            self._db.execute(
+                f"DELETE FROM {tables[0]} WHERE compilation=? AND kind='guard_tree'", (compilation,)
+            )
+            self._db.execute(
+                f"DELETE FROM {tables[1]} WHERE compilation=? AND name='guard_check_ns'",
+                (compilation,),
+            )
 
     def remove_profiles(self, digest: str) -> None:
         """Forget a profile that was read of a file, which is read anew."""
@@ -289,10 +341,14 @@ class SessionWriter:
         with self.transaction():
             for row_type in (model.ProfileTime, model.ProfileOther, model.ProfileGap):
                 of_file = f"profile IN (SELECT id FROM {profile} WHERE digest=?)"
-                self._db.execute(f"DELETE FROM {schema.TABLES[row_type]} WHERE {of_file}", (digest,))
+                self._db.execute(
+                    f"DELETE FROM {schema.TABLES[row_type]} WHERE {of_file}", (digest,)
+                )
             self._db.execute(f"DELETE FROM {profile} WHERE digest=?", (digest,))
 
-    def add_graph(self, graph: model.Graph, nodes: Sequence[model.Node], edges: Iterable[tuple[int, int]]) -> model.Graph:
+    def add_graph(
+        self, graph: model.Graph, nodes: Sequence[model.Node], edges: Iterable[tuple[int, int]]
+    ) -> model.Graph:
         """Append a graph with its nodes; ``edges`` are (producer, consumer) positions in ``nodes``.
 
         Returns the graph with its ids: node ``i`` got id ``first_node + i``. ``graph``,
@@ -302,15 +358,25 @@ class SessionWriter:
             first = self._next_ids(model.Node, len(nodes)).start
             placed = replace(graph, first_node=first, node_count=len(nodes))
             placed = replace(placed, id=self.add(placed))
-            self._db.executemany(schema.insert_sql(model.Node), self._placed_nodes(nodes, first, placed.id))
-            self.add_values(model.Edge, ((first + producer, first + consumer) for producer, consumer in edges))
+            self._db.executemany(
+                schema.insert_sql(model.Node), self._placed_nodes(nodes, first, placed.id)
+            )
+            self.add_values(
+                model.Edge, ((first + producer, first + consumer) for producer, consumer in edges)
+            )
         return placed
 
-    def _placed_nodes(self, nodes: Sequence[model.Node], first: int, graph: int) -> Iterator[list[object]]:
+    def _placed_nodes(
+        self, nodes: Sequence[model.Node], first: int, graph: int
+    ) -> Iterator[list[object]]:
         """Yield the nodes as they are in the file, with their ids and positions."""
         encode = self._encoder(model.Node)
         names = [column.name for column in schema.columns(model.Node)]
-        id_at, graph_at, position_at = names.index("id"), names.index("graph"), names.index("position")
+        id_at, graph_at, position_at = (
+            names.index("id"),
+            names.index("graph"),
+            names.index("position"),
+        )
         for position, node in enumerate(nodes):
             values = encode(node)
             values[id_at], values[graph_at], values[position_at] = first + position, graph, position
@@ -339,23 +405,31 @@ class SessionWriter:
                 return int(found[0])
             packed = self._alike.packed(raw, like)
             row = (digest, len(raw), packed.body, packed.base)
-            text_id = int(self._db.execute("INSERT INTO text VALUES (NULL, ?, ?, ?, ?)", row).lastrowid or 0)
+            text_id = int(
+                self._db.execute("INSERT INTO text VALUES (NULL, ?, ?, ?, ?)", row).lastrowid or 0
+            )
             self._alike.stored(text_id, raw, like, packed)
             return text_id
 
     def text_elsewhere(self, place: TextPlace) -> int:
         """Store where a text lies, and return its id, as ``text`` does (``elsewhere.py``)."""
         with self._within_transaction():
-            found = self._db.execute("SELECT id FROM text WHERE digest=?", (place.stored_digest,)).fetchone()
+            found = self._db.execute(
+                "SELECT id FROM text WHERE digest=?", (place.stored_digest,)
+            ).fetchone()
             if found:
                 return int(found[0])
             row = (place.stored_digest, place.size, place.body, BASE)
-            return int(self._db.execute("INSERT INTO text VALUES (NULL, ?, ?, ?, ?)", row).lastrowid or 0)
+            return int(
+                self._db.execute("INSERT INTO text VALUES (NULL, ?, ?, ?, ?)", row).lastrowid or 0
+            )
 
     def count(self, row_type: type) -> int:
         """Return how many rows of this type there are."""
         with self.transaction():
-            return int(self._db.execute(f"SELECT count(*) FROM {schema.TABLES[row_type]}").fetchone()[0])
+            return int(
+                self._db.execute(f"SELECT count(*) FROM {schema.TABLES[row_type]}").fetchone()[0]
+            )
 
     def close(self) -> None:
         """Close this writer's connection. The last one to close folds the WAL into the file."""

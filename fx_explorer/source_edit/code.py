@@ -103,7 +103,9 @@ class Code:
 
     def span(self, node: cst.CSTNode) -> tuple[int, int]:
         where = self._ranges[node]
-        return self._offset(where.start.line, where.start.column), self._offset(where.end.line, where.end.column)
+        return self._offset(where.start.line, where.start.column), self._offset(
+            where.end.line, where.end.column
+        )
 
     def line_start(self, line: int) -> int:
         """Return the offset at which a line begins; also for the line behind the last one."""
@@ -133,7 +135,9 @@ class Code:
         """List the innermost statements that have a part on the line: of a compound statement only
         its header counts.
         """
-        return [node for node in self._statements if self._begin(node) <= line <= self._header_end(node)]
+        return [
+            node for node in self._statements if self._begin(node) <= line <= self._header_end(node)
+        ]
 
     @cached_property
     def _statements(self) -> list[Statement]:
@@ -170,7 +174,9 @@ class Code:
         return None
 
     def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
-        return next((above for above in self.ancestors(node) if isinstance(above, cst.FunctionDef)), None)
+        return next(
+            (above for above in self.ancestors(node) if isinstance(above, cst.FunctionDef)), None
+        )
 
     def top_statement(self, node: cst.CSTNode) -> cst.CSTNode:
         """Return the statement of the module that holds the node."""
@@ -191,7 +197,11 @@ class Code:
         if isinstance(statement, cst.BaseCompoundStatement):
             return statement if self.siblings(statement) else None
         line = self.parent(statement)
-        alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 and self.siblings(line)
+        alone = (
+            isinstance(line, cst.SimpleStatementLine)
+            and len(line.body) == 1
+            and self.siblings(line)
+        )
         return line if alone else None
 
     # names
@@ -231,9 +241,13 @@ class Code:
                         else {whole.partition(".")[0]: whole.partition(".")[0]}
                     )
             elif isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
-                module = "." * len(node.relative) + (get_full_name_for_node(node.module) or "" if node.module else "")
+                module = "." * len(node.relative) + (
+                    get_full_name_for_node(node.module) or "" if node.module else ""
+                )
                 names |= {
-                    alias.evaluated_alias or alias.evaluated_name: f"{module}.{alias.evaluated_name}" for alias in node.names
+                    alias.evaluated_alias
+                    or alias.evaluated_name: f"{module}.{alias.evaluated_name}"
+                    for alias in node.names
                 }
         return names
 

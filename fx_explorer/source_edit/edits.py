@@ -28,7 +28,10 @@ def removed(code: Code, statement: Statement) -> Splice:
 def _removed_from_line(code: Code, statement: Statement) -> Splice:
     """Remove a statement from a line that others share: ``a; b`` → ``a``."""
     line = code.parent(statement)
-    if not isinstance(line, cst.SimpleStatementLine | cst.SimpleStatementSuite) or len(line.body) == 1:
+    if (
+        not isinstance(line, cst.SimpleStatementLine | cst.SimpleStatementSuite)
+        or len(line.body) == 1
+    ):
         return replaced(code, statement, "pass")
     position = list(line.body).index(statement)  # type: ignore[arg-type]
     start, stop = code.span(statement)
@@ -43,20 +46,31 @@ def rewritten(code: Code, line: cst.CSTNode, text: str) -> Splice:
     """
     indent = code.indent(line)
     start, stop = _whole_lines(code, line)
-    return Splice(start, stop, "".join(f"{indent}{one}\n" if one else "\n" for one in text.split("\n")))
+    return Splice(
+        start, stop, "".join(f"{indent}{one}\n" if one else "\n" for one in text.split("\n"))
+    )
 
 
 def wrapped(code: Code, header: str, *lines: cst.CSTNode) -> list[Splice]:
     """Put statements that follow each other in a block one level deeper, under ``header``."""
     start = code.line_start(code.first_line(lines[0]))
     above = Splice(start, start, f"{code.indent(lines[0])}{header}{code.newline}")
-    return [above, *(splice for line in lines for splice in shifted(code, line, code.first_line(line), code.lines(line)[1]))]
+    return [
+        above,
+        *(
+            splice
+            for line in lines
+            for splice in shifted(code, line, code.first_line(line), code.lines(line)[1])
+        ),
+    ]
 
 
 def shifted(code: Code, node: cst.CSTNode, first: int, last: int) -> list[Splice]:
     """Move these lines one level deeper, except those that begin in a string."""
     fixed = _lines_in_strings(code, node)
-    lines = [line for line in range(first, last + 1) if line not in fixed and _text(code, line).strip()]
+    lines = [
+        line for line in range(first, last + 1) if line not in fixed and _text(code, line).strip()
+    ]
     return [Splice(code.line_start(line), code.line_start(line), code.unit) for line in lines]
 
 
@@ -73,7 +87,9 @@ def unwrapped(code: Code, compound: Statement, body: cst.BaseSuite) -> str:
     lines = []
     for line in range(first, last + 1):
         text = _text(code, line)
-        lines.append(text if line in fixed or not text.startswith(inner) else outer + text[len(inner) :])
+        lines.append(
+            text if line in fixed or not text.startswith(inner) else outer + text[len(inner) :]
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -105,7 +121,9 @@ def imports(code: Code, *modules: str) -> list[Splice]:
 
 def imported_as(code: Code, module: str, name: str) -> list[Splice]:
     """Add ``import MODULE as NAME`` where that is missing."""
-    return _added_imports(code, [f"import {module} as {name}"] if code.imported_always.get(name) != module else [])
+    return _added_imports(
+        code, [f"import {module} as {name}"] if code.imported_always.get(name) != module else []
+    )
 
 
 def _added_imports(code: Code, lines: list[str]) -> list[Splice]:
@@ -123,7 +141,11 @@ def _import_line(code: Code) -> int:
     line = 0
     for position, statement in enumerate(code.module.body):
         small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
-        is_docstring = position == 0 and isinstance(small, cst.Expr) and isinstance(small.value, cst.BaseString)
+        is_docstring = (
+            position == 0
+            and isinstance(small, cst.Expr)
+            and isinstance(small.value, cst.BaseString)
+        )
         if not is_docstring and not isinstance(small, cst.Import | cst.ImportFrom):
             break
         line = code.lines(statement)[1]
@@ -139,8 +161,12 @@ def _text(code: Code, line: int) -> str:
 
 
 def _lines_in_strings(code: Code, node: cst.CSTNode) -> set[int]:
-    strings = [one for one in _all_in(node) if isinstance(one, cst.SimpleString | cst.FormattedString)]
-    return {line for one in strings for line in range(code.lines(one)[0] + 1, code.lines(one)[1] + 1)}
+    strings = [
+        one for one in _all_in(node) if isinstance(one, cst.SimpleString | cst.FormattedString)
+    ]
+    return {
+        line for one in strings for line in range(code.lines(one)[0] + 1, code.lines(one)[1] + 1)
+    }
 
 
 def _all_in(node: cst.CSTNode) -> list[cst.CSTNode]:

@@ -50,7 +50,11 @@ class MergedEdits:
         """Add an edit. Returns in words why that cannot be done; empty when it is done. ``title``
         says whose it is, for when the next one is in its way.
         """
-        new = [hunk for hunk in _hunks(edit, title) if not any(hunk.is_as(other) for other in self._hunks)]
+        new = [
+            hunk
+            for hunk in _hunks(edit, title)
+            if not any(hunk.is_as(other) for other in self._hunks)
+        ]
         clashes = (other for hunk in new for other in self._hunks if hunk.is_in_the_way_of(other))
         clash = next(clashes, None)
         if clash:

@@ -15,13 +15,38 @@ from fx_explorer.source_edit.code import Code
 
 _CHANGING = frozenset(
     [
-        *("append", "extend", "insert", "pop", "popitem", "remove", "clear", "update", "add", "discard", "setdefault"),
+        *(
+            "append",
+            "extend",
+            "insert",
+            "pop",
+            "popitem",
+            "remove",
+            "clear",
+            "update",
+            "add",
+            "discard",
+            "setdefault",
+        ),
         *("sort", "reverse", "write", "writelines", "backward", "step"),
     ]
 )
 """Methods that change what they are called on."""
 
-_ACTING = frozenset(["print", "open", "input", "exec", "eval", "setattr", "delattr", "next", "globals", "breakpoint"])
+_ACTING = frozenset(
+    [
+        "print",
+        "open",
+        "input",
+        "exec",
+        "eval",
+        "setattr",
+        "delattr",
+        "next",
+        "globals",
+        "breakpoint",
+    ]
+)
 
 
 def is_pure(expression: cst.CSTNode) -> bool:
@@ -38,7 +63,11 @@ def _acts(node: cst.CSTNode) -> bool:
         return False
     name = (get_full_name_for_node(node.func) or "").rpartition(".")[2]
     is_in_place = name.endswith("_") and not name.endswith("__")
-    return is_in_place or name in _ACTING or (isinstance(node.func, cst.Attribute) and name in _CHANGING)
+    return (
+        is_in_place
+        or name in _ACTING
+        or (isinstance(node.func, cst.Attribute) and name in _CHANGING)
+    )
 
 
 def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -61,7 +90,12 @@ def read(node: cst.CSTNode) -> list[str]:
     """Return the names that the expression reads, each once, in order; not attributes, keywords,
     nor what it binds itself.
     """
-    bound = {target for one in walk(node) if isinstance(one, cst.CompFor) for target in bound_by(one.target)}
+    bound = {
+        target
+        for one in walk(node)
+        if isinstance(one, cst.CompFor)
+        for target in bound_by(one.target)
+    }
     for one in walk(node):
         if isinstance(one, cst.Lambda):
             bound |= {param.name.value for param in one.params.params}
@@ -94,7 +128,12 @@ def bound_by(target: cst.CSTNode) -> set[str]:
 def locals_of(function: cst.FunctionDef) -> set[str]:
     """Return the parameters, and every name bound in the function's body."""
     names = set(parameters(function))
-    declared = {item.name.value for one in walk(function.body) if isinstance(one, cst.Global) for item in one.names}
+    declared = {
+        item.name.value
+        for one in walk(function.body)
+        if isinstance(one, cst.Global)
+        for item in one.names
+    }
     for one in walk(function.body):
         names |= bound_by(one.target) if isinstance(one, cst.CompFor) else _bound_here(one)
     return names - declared
@@ -108,7 +147,9 @@ def _bound_here(node: cst.CSTNode) -> set[str]:
     if isinstance(node, cst.AsName):
         return bound_by(node.name)
     if isinstance(node, cst.Import | cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
-        return {alias.evaluated_alias or alias.evaluated_name.partition(".")[0] for alias in node.names}
+        return {
+            alias.evaluated_alias or alias.evaluated_name.partition(".")[0] for alias in node.names
+        }
     return {node.name.value} if isinstance(node, cst.FunctionDef | cst.ClassDef) else set()
 
 
@@ -128,7 +169,11 @@ def read_after(code: Code, statement: cst.CSTNode) -> set[str]:
     around = code.around(statement, cst.For) or code.around(statement, cst.While)
     begin = code.lines(around)[0] if around else last
     names = _names_read(function.body) if function else iter(())
-    return {name.value for name in names if begin <= code.lines(name)[0] and not first <= code.lines(name)[0] <= last}
+    return {
+        name.value
+        for name in names
+        if begin <= code.lines(name)[0] and not first <= code.lines(name)[0] <= last
+    }
 
 
 def locals_read(code: Code, expression: cst.CSTNode) -> list[str]:
@@ -145,7 +190,11 @@ def annotation_of(code: Code, expression: cst.CSTNode, name: str) -> str:
     function = code.function(expression)
     params = function.params.params if function else ()
     for param in params:
-        if param.name.value == name and param.annotation and isinstance(param.annotation.annotation, cst.Name):
+        if (
+            param.name.value == name
+            and param.annotation
+            and isinstance(param.annotation.annotation, cst.Name)
+        ):
             declared = param.annotation.annotation.value
             return declared if declared in ("int", "float", "bool", "str") else ""
     return ""
@@ -156,8 +205,12 @@ def is_declared_plain(code: Code, expression: cst.CSTNode, name: str) -> bool:
     default.
     """
     function = code.function(expression)
-    defaults = {param.name.value: param.default for param in function.params.params} if function else {}
-    return bool(annotation_of(code, expression, name)) or isinstance(defaults.get(name), cst.BaseNumber | cst.BaseString)
+    defaults = (
+        {param.name.value: param.default for param in function.params.params} if function else {}
+    )
+    return bool(annotation_of(code, expression, name)) or isinstance(
+        defaults.get(name), cst.BaseNumber | cst.BaseString
+    )
 
 
 def new_name(code: Code, wanted: str) -> str:
@@ -180,7 +233,12 @@ def bound_before(code: Code, statement: cst.CSTNode) -> set[str]:
     if function is None:
         return set()
     line = code.lines(statement)[0]
-    bound = {name for one in walk(function.body) if _ends_before(code, one, line) for name in _bound_here(one)}
+    bound = {
+        name
+        for one in walk(function.body)
+        if _ends_before(code, one, line)
+        for name in _bound_here(one)
+    }
     return bound | set(parameters(function))
 
 
@@ -190,5 +248,11 @@ def _ends_before(code: Code, node: cst.CSTNode, line: int) -> bool:
 
 def parameters(function: cst.FunctionDef) -> list[str]:
     params = function.params
-    named = [*params.posonly_params, *params.params, *params.kwonly_params, params.star_arg, params.star_kwarg]
+    named = [
+        *params.posonly_params,
+        *params.params,
+        *params.kwonly_params,
+        params.star_arg,
+        params.star_kwarg,
+    ]
     return [param.name.value for param in named if isinstance(param, cst.Param)]

@@ -34,7 +34,9 @@ def read(path: str) -> SourceOnDisk:
     """Read a file. Raises UsageError when it cannot be read or decoded."""
     try:
         if Path(path).exists() and not Path(path).is_file():
-            raise UsageError(f"{path} is no file any more. Copy the diff and apply it where the file is.")
+            raise UsageError(
+                f"{path} is no file any more. Copy the diff and apply it where the file is."
+            )
         content = Path(path).read_bytes()
         encoding = tokenize.detect_encoding(io.BytesIO(content).readline)[0]
         return SourceOnDisk(encoding, tuple(_LINE.findall(content.decode(encoding))))

@@ -11,7 +11,15 @@ import libcst as cst
 from fx_explorer.errors import UsageError
 from fx_explorer.source_edit.code import Code, parsed
 
-_Blocks = cst.BaseSuite | cst.Else | cst.Finally | cst.ExceptHandler | cst.ExceptStarHandler | cst.MatchCase | cst.If
+_Blocks = (
+    cst.BaseSuite
+    | cst.Else
+    | cst.Finally
+    | cst.ExceptHandler
+    | cst.ExceptStarHandler
+    | cst.MatchCase
+    | cst.If
+)
 
 
 def code_of(source: str, path: str) -> Code:
@@ -19,7 +27,9 @@ def code_of(source: str, path: str) -> Code:
     try:
         return parsed(source)
     except (cst.ParserSyntaxError, RecursionError) as error:
-        raise UsageError(f"{path} cannot be parsed ({error.__cause__ or error}): fix it first.") from error
+        raise UsageError(
+            f"{path} cannot be parsed ({error.__cause__ or error}): fix it first."
+        ) from error
 
 
 def whole_statements(source: str, path: str, first: int, last: int) -> tuple[int, int]:
@@ -55,19 +65,31 @@ def statements_on(code: Code, path: str, first: int, last: int) -> Sequence[cst.
 def _function(code: Code, where: str, first: int, last: int) -> cst.FunctionDef:
     """Return the innermost function that holds the lines."""
     functions = [one for one in code.all(cst.FunctionDef) if _overlaps(code, one, first, last)]
-    holding = [one for one in functions if code.first_line(one.body.body[0]) <= first and last <= code.lines(one)[1]]
+    holding = [
+        one
+        for one in functions
+        if code.first_line(one.body.body[0]) <= first and last <= code.lines(one)[1]
+    ]
     if not holding:
         crossed = ", ".join(one.name.value for one in functions)
         reason = f"reach over the edge of {crossed}" if functions else "are in no function"
-        raise UsageError(f"{where} {reason}: a region is made of whole statements within one function. Choose other lines.")
+        raise UsageError(
+            f"{where} {reason}: a region is made of whole statements within one function. Choose other lines."
+        )
     return max(holding, key=lambda one: code.lines(one)[0])
 
 
-def _innermost(code: Code, block: Sequence[cst.CSTNode], first: int, last: int) -> Sequence[cst.CSTNode]:
+def _innermost(
+    code: Code, block: Sequence[cst.CSTNode], first: int, last: int
+) -> Sequence[cst.CSTNode]:
     """Return the statements that the lines touch, in the innermost block that has them all."""
     touched = [one for one in block if _overlaps(code, one, first, last)]
     if len(touched) == 1 and not _holds(first, last, code, touched[0]):
-        inner = [one for one in _blocks(touched[0]) if code.first_line(one[0]) <= last and first <= code.lines(one[-1])[1]]
+        inner = [
+            one
+            for one in _blocks(touched[0])
+            if code.first_line(one[0]) <= last and first <= code.lines(one[-1])[1]
+        ]
         if len(inner) == 1 and code.first_line(inner[0][0]) <= first:
             return _innermost(code, inner[0], first, last)
     return touched

@@ -43,14 +43,20 @@ def _prepared(edit: FileEdit) -> NewContent:
     # A link stays a link: what it leads to is written, and has its backup beside it.
     target = file.resolve()
     if _is_read_only(target):
-        raise UsageError(f"{file} is read-only. Make it writable (chmod u+w {shlex.quote(str(file))}), or copy the diff.")
+        raise UsageError(
+            f"{file} is read-only. Make it writable (chmod u+w {shlex.quote(str(file))}), or copy the diff."
+        )
     if _is_read_only(target.parent):
-        raise UsageError(f"the folder of {file} is read-only, and the backup stands beside the file. Copy the diff instead.")
+        raise UsageError(
+            f"the folder of {file} is read-only, and the backup stands beside the file. Copy the diff instead."
+        )
     try:
         os.close(os.open(target, os.O_RDWR))  # not of an immutable file, whatever its mode says
         before = target.read_bytes()
     except OSError as error:
-        raise UsageError(f"cannot write {file}: {error.strerror or error}. Copy the diff instead.") from error
+        raise UsageError(
+            f"cannot write {file}: {error.strerror or error}. Copy the diff instead."
+        ) from error
     return NewContent(target, before, _encoded(edit, read(str(target)), file))
 
 
@@ -65,7 +71,9 @@ def _encoded(edit: FileEdit, now: SourceOnDisk, file: Path) -> bytes:
     try:
         return "".join(_with_ends(edit, now)).encode(now.encoding)
     except UnicodeEncodeError as error:
-        raise UsageError(f"{file} is {now.encoding}, which cannot hold what the edit adds ({error}).") from error
+        raise UsageError(
+            f"{file} is {now.encoding}, which cannot hold what the edit adds ({error})."
+        ) from error
 
 
 def _with_ends(edit: FileEdit, now: SourceOnDisk) -> list[str]:

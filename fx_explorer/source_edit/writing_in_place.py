@@ -69,14 +69,18 @@ def _write(file: Path, before: bytes, after: bytes) -> None:
     with os.fdopen(os.open(file, os.O_RDWR | os.O_NOFOLLOW), "r+b", buffering=0) as opened:
         mode = stat.S_IMODE(os.fstat(opened.fileno()).st_mode)
         if opened.read() != before:
-            raise UsageError(f"{file} has changed while it was being written: nothing was. Capture again.")
+            raise UsageError(
+                f"{file} has changed while it was being written: nothing was. Capture again."
+            )
         try:
             _fill(opened.fileno(), after)
         except BaseException:
             _fill(opened.fileno(), before)
             raise
         finally:
-            if stat.S_IMODE(os.fstat(opened.fileno()).st_mode) != mode:  # the kernel drops setuid from what is written
+            if (
+                stat.S_IMODE(os.fstat(opened.fileno()).st_mode) != mode
+            ):  # the kernel drops setuid from what is written
                 os.fchmod(opened.fileno(), mode)
 
 
@@ -104,7 +108,9 @@ def _back_up(content: NewContent) -> Path:
     try:
         _fill(descriptor, content.before)
         shutil.copystat(content.file, backup)
-        os.fchmod(descriptor, os.fstat(descriptor).st_mode & 0o777)  # a copy belongs to us: not setuid as the other's file was
+        os.fchmod(
+            descriptor, os.fstat(descriptor).st_mode & 0o777
+        )  # a copy belongs to us: not setuid as the other's file was
     except BaseException:
         backup.unlink()
         raise

@@ -112,8 +112,14 @@ class Stages:
         session: str | Path | None = None,
     ) -> None:
         """N"""
-        name = type(model).__name__ if isinstance(model, torch.nn.Module) else getattr(model, "__name__", repr(model))
-        self._target = Target(name, model, Arguments(tuple(inputs), dict(kwargs or {}), "the arguments of Stages"))
+        name = (
+            type(model).__name__
+            if isinstance(model, torch.nn.Module)
+            else getattr(model, "__name__", repr(model))
+        )
+        self._target = Target(
+            name, model, Arguments(tuple(inputs), dict(kwargs or {}), "the arguments of Stages")
+        )
         path = Path(session) if session is not None else _temporary_session(self)
         self.request = CaptureRequest(
             name,
@@ -269,7 +275,9 @@ class Stages:
         """Tell what happened, in plain words: the first screen of the app."""
         return overview_text(self._reader)
 
-    def graph_module(self, stage: Gate, direction: Direction = "", variant: str = "") -> torch.fx.GraphModule:
+    def graph_module(
+        self, stage: Gate, direction: Direction = "", variant: str = ""
+    ) -> torch.fx.GraphModule:
         """The live graph of a stage, a copy: after ``dynamo``, ``pre_grad``, ``joint``,
         ``partition`` or ``post_grad``.
 
@@ -281,7 +289,12 @@ class Stages:
         chosen = kept.variant(variant) or kept.variants[0]
         found = kept.dynamo if stage == "dynamo" else _graph_at(chosen, (stage, direction))
         if found is None:
-            raise UsageError(f"[{chosen.row.name}] has no {direction} graph of {GATE_WORDS[stage]}".replace("  ", " ") + ".")
+            raise UsageError(
+                f"[{chosen.row.name}] has no {direction} graph of {GATE_WORDS[stage]}".replace(
+                    "  ", " "
+                )
+                + "."
+            )
         return snapshot(found)
 
     def close(self) -> None:
@@ -311,7 +324,9 @@ class Stages:
 
     def _still_open(self) -> None:
         if self._is_closed:
-            raise UsageError("These Stages are closed: what there is can be read, and nothing compiled. Make new ones.")
+            raise UsageError(
+                "These Stages are closed: what there is can be read, and nothing compiled. Make new ones."
+            )
 
     def _compile(self, stage: StageName, until: Gate | None) -> None:
         self._still_open()
@@ -328,12 +343,18 @@ class Stages:
         self.dynamo()
         assert self._done is not None
         last = _LAST_GATE[self._done]
-        is_past = last is None or (self._done != "dynamo" and GATES.index(gate) <= GATES.index(last))
+        is_past = last is None or (
+            self._done != "dynamo" and GATES.index(gate) <= GATES.index(last)
+        )
         if is_past:
-            raise UsageError(f'The graphs are past {GATE_WORDS[gate]}: use again("{gate}", …) to {what} in another variant.')
+            raise UsageError(
+                f'The graphs are past {GATE_WORDS[gate]}: use again("{gate}", …) to {what} in another variant.'
+            )
 
     def _view(self, stage: StageName, *variants: Compilation) -> StageView:
-        return StageView(self._reader, stage, variants or tuple(self._reader.rows(Compilation, variant_of="")))
+        return StageView(
+            self._reader, stage, variants or tuple(self._reader.rows(Compilation, variant_of=""))
+        )
 
     def _row(self, name: str) -> Compilation:
         found = self._reader.rows(Compilation, name=name)
@@ -344,7 +365,9 @@ class Stages:
 
     def _checked(self, view: StageView) -> StageView:
         current = [self._row(variant.name) for variant in view.variants]
-        problems = [f"[{row.name}] failed: {row.error}" for row in current if row.status == "failed"]
+        problems = [
+            f"[{row.name}] failed: {row.error}" for row in current if row.status == "failed"
+        ]
         view = StageView(self._reader, view.stage, tuple(current))
         if problems:
             raise StageError("\n".join(problems), view)
@@ -372,7 +395,13 @@ class Stages:
 
     def describe(self, target: Target, train: bool) -> None:
         parameters = sum(p.numel() for p in target.parameters())
-        told = {"name": target.name, "kind": target.kind, "file": "", "object": target.name, "train": train}
+        told = {
+            "name": target.name,
+            "kind": target.kind,
+            "file": "",
+            "object": target.name,
+            "train": train,
+        }
         self._writer.set_meta("target", {**told, "parameters": parameters})
 
 

@@ -11,7 +11,11 @@ from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.documents import Document, lines_of, rows_of
 from fx_explorer.analysis.guards.kinds import guards_of
 from fx_explorer.analysis.nodes import node_words
-from fx_explorer.analysis.variants.lineage import documents_of_variant, kernels_of_variant, saving_variant
+from fx_explorer.analysis.variants.lineage import (
+    documents_of_variant,
+    kernels_of_variant,
+    saving_variant,
+)
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 
@@ -103,11 +107,19 @@ class StageView:
     def saved_tensors(self) -> list[model.SavedTensor]:
         """What the forward keeps for the backward."""
         saving = [saving_variant(self.reader, variant).id for variant in self.variants]
-        return [row for variant in saving for row in self.reader.rows(model.SavedTensor, compilation=variant)]
+        return [
+            row
+            for variant in saving
+            for row in self.reader.rows(model.SavedTensor, compilation=variant)
+        ]
 
     @property
     def kernels(self) -> list[model.Kernel]:
-        return [kernel for variant in self.variants for kernel in kernels_of_variant(self.reader, variant)]
+        return [
+            kernel
+            for variant in self.variants
+            for kernel in kernels_of_variant(self.reader, variant)
+        ]
 
     @property
     def missing(self) -> dict[str, str]:
@@ -122,7 +134,9 @@ class StageView:
     def _why_missing(self, variant: model.Compilation) -> str:
         reasons = variant.missing_stages or {}
         stages = reversed(_SHOWN[self.stage]) if self.stage != "dynamo" else iter(reasons)
-        return variant.error or next((reasons[stage] for stage in stages if stage in reasons), "it made none")
+        return variant.error or next(
+            (reasons[stage] for stage in stages if stage in reasons), "it made none"
+        )
 
     def __str__(self) -> str:
         lines = [f"[{one.variant}] {one.title:<32} {_size(one.document)}" for one in self.shown]

@@ -46,11 +46,15 @@ def read_wrapper(wrapper: str, kernels: str = "") -> list[PrintedKernel]:
         call = PrintedCall(number, handle)
         handle = ""
         if found["library"]:
-            called[f"{found['library']} {number}"] = PrintedKernel(found["library"], "extern", number, calls=[call])
+            called[f"{found['library']} {number}"] = PrintedKernel(
+                found["library"], "extern", number, calls=[call]
+            )
             continue
         name = found["triton"] or found["cpp"]
         if name not in called:
-            called[name] = sources.get(name) or PrintedKernel(name, "triton" if found["triton"] else "cpp", 0)
+            called[name] = sources.get(name) or PrintedKernel(
+                name, "triton" if found["triton"] else "cpp", 0
+            )
         called[name].calls.append(call)
     return list(called.values())
 
@@ -61,7 +65,10 @@ def _triton_kernels(wrapper: str) -> Iterator[PrintedKernel]:
         begins = _TRITON.match(line)
         if begins:
             indent = line[: len(line) - len(line.lstrip())]
-            ends = next((i for i in range(at + 1, len(lines)) if lines[i].startswith(f"{indent}'''")), len(lines))
+            ends = next(
+                (i for i in range(at + 1, len(lines)) if lines[i].startswith(f"{indent}'''")),
+                len(lines),
+            )
             source = "\n".join(one.removeprefix(indent) for one in lines[at + 1 : ends])
             yield PrintedKernel(begins["name"], "triton", at + 2, source + "\n")
 
@@ -72,5 +79,7 @@ def _cpp_kernels(kernels: str) -> Iterator[PrintedKernel]:
     for at, line in enumerate(lines):
         begins = _CPP.match(line)
         if begins:
-            ends = next((i for i in range(at + 1, len(lines)) if lines[i].startswith("}")), len(lines) - 1)
+            ends = next(
+                (i for i in range(at + 1, len(lines)) if lines[i].startswith("}")), len(lines) - 1
+            )
             yield PrintedKernel(begins["name"], "cpp", 0, "\n".join(lines[at : ends + 1]) + "\n")

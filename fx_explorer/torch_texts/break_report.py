@@ -13,18 +13,29 @@ from dataclasses import dataclass
 from fx_explorer.model import Frame
 from fx_explorer.torch_texts.stacks import parse_stack
 
-_PLACE = re.compile(r"^Graph break(?: \([^)\n]*\))? in user code at (?P<file>.+):(?P<line>\d+)$", re.M)
+_PLACE = re.compile(
+    r"^Graph break(?: \([^)\n]*\))? in user code at (?P<file>.+):(?P<line>\d+)$", re.M
+)
 """In brackets TORCH_LOGS says that it printed the user's stack before, for the same break."""
 
-_BACKEND = re.compile(r"^WON'T CONVERT (?P<function>\S+) (?P<file>.+) line (?P<line>\d+)\n=+ TorchDynamo Stack Trace =+\n")
+_BACKEND = re.compile(
+    r"^WON'T CONVERT (?P<function>\S+) (?P<file>.+) line (?P<line>\d+)\n=+ TorchDynamo Stack Trace =+\n"
+)
 """The record of a backend's exception that becomes a graph break (exc.py,
 ``unimplemented_with_warning``).
 """
 _BACKEND_ID = "GB0219"
 _REGISTRY_ID = re.compile(r"/gb/gb(\d+)")
-_REASON = re.compile(r"^Graph Break Reason: (?P<reason>.*?)(?=^\s*Explanation:|^User code traceback:|\Z)", re.M | re.S)
-_EXPLANATION = re.compile(r"^\s*Explanation: (?P<text>.*?)(?=^\s*Hint:|^\s*Developer debug context:|\n\n)", re.M | re.S)
-_HINT = re.compile(r"^\s*Hint: (?P<text>.*?)(?=^\s*Hint:|^\s*Developer debug context:|\n\n)", re.M | re.S)
+_REASON = re.compile(
+    r"^Graph Break Reason: (?P<reason>.*?)(?=^\s*Explanation:|^User code traceback:|\Z)",
+    re.M | re.S,
+)
+_EXPLANATION = re.compile(
+    r"^\s*Explanation: (?P<text>.*?)(?=^\s*Hint:|^\s*Developer debug context:|\n\n)", re.M | re.S
+)
+_HINT = re.compile(
+    r"^\s*Hint: (?P<text>.*?)(?=^\s*Hint:|^\s*Developer debug context:|\n\n)", re.M | re.S
+)
 _USER_STACK = re.compile(
     r"^(?:User code traceback|The graph break occurred in the following user code):\n(?P<stack>.*?)(?=^Traceback|\Z)",
     re.M | re.S,
@@ -90,9 +101,20 @@ def _backend_report(report: str, found: re.Match[str]) -> BreakReport:
     user's stack where torch has one; the graph is the whole function.
     """
     trace, _, below = report[found.end() :].partition("\n==========")
-    error = next((line for line in reversed(trace.splitlines()) if line.strip()), "unknown reason").strip()
+    error = next(
+        (line for line in reversed(trace.splitlines()) if line.strip()), "unknown reason"
+    ).strip()
     explanation = f"The backend raised {error}"
-    return BreakReport(_BACKEND_ID, error, explanation, (), parse_stack(below), found["file"], int(found["line"]), False)
+    return BreakReport(
+        _BACKEND_ID,
+        error,
+        explanation,
+        (),
+        parse_stack(below),
+        found["file"],
+        int(found["line"]),
+        False,
+    )
 
 
 def _reason(report: str) -> str:

@@ -54,7 +54,11 @@ def read_checks(text: str) -> Iterator[PrintedCheck]:
     """Yield the checks of a printed tree, in its order; what one check asks in several lines is one."""
     waiting: PrintedCheck | None = None
     for check in _lines(text):
-        if waiting and check.kind in _OF_SEVERAL_LINES and (check.kind, check.source) == (waiting.kind, waiting.source):
+        if (
+            waiting
+            and check.kind in _OF_SEVERAL_LINES
+            and (check.kind, check.source) == (waiting.kind, waiting.source)
+        ):
             waiting = replace(waiting, code=f"{waiting.code} and {check.code}")
             continue
         if waiting:
@@ -75,7 +79,13 @@ def _lines(text: str) -> Iterator[PrintedCheck]:
             reached.pop()
         source, value_type = _SOURCE.search(rest), _TYPE.search(rest)
         if "Manager" in kind:
-            reached.append((depth, source["source"] if source else "", value_type["type"] if value_type else ""))
+            reached.append(
+                (
+                    depth,
+                    source["source"] if source else "",
+                    value_type["type"] if value_type else "",
+                )
+            )
             continue
         if not rest:  # a check on several values is told at the first, and named at the others
             continue
@@ -86,7 +96,9 @@ def _lines(text: str) -> Iterator[PrintedCheck]:
             kind,
             looked_at if is_of_value else "",
             of_type if is_of_value else "",
-            _CHECK_TYPE.sub("", code).strip() if kind.endswith("_MATCH") and kind != "TENSOR_MATCH" else code.strip(),
+            _CHECK_TYPE.sub("", code).strip()
+            if kind.endswith("_MATCH") and kind != "TENSOR_MATCH"
+            else code.strip(),
             note.strip(),
             is_of_sizes=kind == "SYMBOLIC_SHAPE_GUARD" or depth == 0,
         )

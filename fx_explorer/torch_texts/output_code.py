@@ -47,14 +47,21 @@ _BEGINS = re.compile(
     r"\(.*?r?(?P<quotes>'''|\"\"\")$"
 )
 
-_LANGUAGES: dict[str, KernelLanguage] = {"triton": "triton", "cpp_pybinding": "cpp", "cpp": "cpp", "cuda": "cpp"}
+_LANGUAGES: dict[str, KernelLanguage] = {
+    "triton": "triton",
+    "cpp_pybinding": "cpp",
+    "cpp": "cpp",
+    "cuda": "cpp",
+}
 
 _AOT_ID = re.compile(r"^# AOT ID: \['\d+_(?P<direction>forward|backward|inference)'\]$", re.M)
 
 HANDLES = re.compile(r"^\s*(?:#|//) \[Provenance debug handles\] (?P<handles>.+)$")
 """The comment above a call, in Python or in C++."""
 
-_SOURCES = re.compile(r"^\s*(?:#|//) (?:Topologically Sorted )?Source Nodes: \[(?P<names>[^\]]*)\], Original ATen: ")
+_SOURCES = re.compile(
+    r"^\s*(?:#|//) (?:Topologically Sorted )?Source Nodes: \[(?P<names>[^\]]*)\], Original ATen: "
+)
 """The comment above a call, or above a kernel's code."""
 
 _FRAGMENT = re.compile(r"^\s*(?:#|//)   %(?P<name>\w+) .*= call_function\[")
@@ -70,7 +77,11 @@ _LIBRARY = re.compile(
 def direction_of(code: str) -> Direction:
     """Return which graph the module computes, as its first line says; empty where it does not."""
     found = _AOT_ID.search(code)
-    directions: dict[str, Direction] = {"forward": "forward", "backward": "backward", "inference": "inference"}
+    directions: dict[str, Direction] = {
+        "forward": "forward",
+        "backward": "backward",
+        "inference": "inference",
+    }
     return directions[found["direction"]] if found else ""
 
 
@@ -123,7 +134,11 @@ def _generated(lines: list[str]) -> Iterator[PrintedKernel]:
             at += 1
         source = "\n".join(lines[first:at]).lstrip("\n")
         yield PrintedKernel(
-            begins["name"], _LANGUAGES.get(begins["how"], "python"), first + 1, source + "\n", fragment=tuple(fragment)
+            begins["name"],
+            _LANGUAGES.get(begins["how"], "python"),
+            first + 1,
+            source + "\n",
+            fragment=tuple(fragment),
         )
         fragment.clear()
 

@@ -65,18 +65,31 @@ def read_provenance(text: str) -> Provenance:
 
 
 def _of_information(found: Mapping[str, Any]) -> Provenance:
-    whole = {name: value for name, value in found.items() if isinstance(value, dict) and "post_grad_nodes" in value}
+    whole = {
+        name: value
+        for name, value in found.items()
+        if isinstance(value, dict) and "post_grad_nodes" in value
+    }
     kernels = []
     for handle, value in whole.items():
         stacks = tuple(parse_stack(f"  {one}\n") for one in _names(value.get("stack_traces")))
-        kernels.append(_origin(handle, _names(value["post_grad_nodes"]), _names(value.get("pre_grad_nodes")), stacks))
+        kernels.append(
+            _origin(
+                handle,
+                _names(value["post_grad_nodes"]),
+                _names(value.get("pre_grad_nodes")),
+                stacks,
+            )
+        )
     if found and not kernels:
         raise ValueError("it is no table of kernels")
     return Provenance(tuple(kernels), left_out=len(found) - len(whole))
 
 
 def _of_mappings(found: Mapping[str, Any]) -> Provenance:
-    computed, made_of, given = (_table(found.get(key)) for key in ("cppCodeToPost", "postToPre", "preToPost"))
+    computed, made_of, given = (
+        _table(found.get(key)) for key in ("cppCodeToPost", "postToPre", "preToPost")
+    )
     kernels = []
     for handle, nodes in computed.items():
         before = dict.fromkeys(one for node in nodes for one in made_of.get(node, ()))
@@ -87,12 +100,21 @@ def _of_mappings(found: Mapping[str, Any]) -> Provenance:
 
 
 def _origin(
-    handle: str, computes: tuple[str, ...], made_of: tuple[str, ...], stacks: tuple[tuple[Frame, ...], ...]
+    handle: str,
+    computes: tuple[str, ...],
+    made_of: tuple[str, ...],
+    stacks: tuple[tuple[Frame, ...], ...],
 ) -> KernelOrigin:
     name, _, call = handle.rpartition(":")
     is_numbered = bool(name) and call.isdecimal() and len(call) < 10
     distinct = tuple(dict.fromkeys(stack for stack in stacks if stack))
-    return KernelOrigin(name if is_numbered else handle, int(call) if is_numbered else 0, computes, made_of, distinct)
+    return KernelOrigin(
+        name if is_numbered else handle,
+        int(call) if is_numbered else 0,
+        computes,
+        made_of,
+        distinct,
+    )
 
 
 def _table(value: Any) -> dict[str, tuple[str, ...]]:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from fx_explorer.model import Frame
 from fx_explorer.torch_texts.stacks import parse_stack
 
-_USER_LINE = re.compile(r"#\s(?P<code>.*?)\s+#\s(?P<file>[^#\n]+?):(?P<line>\d+) in (?P<function>\S+)\s*(?:\(.*\))?$")
+_USER_LINE = re.compile(
+    r"#\s(?P<code>.*?)\s+#\s(?P<file>[^#\n]+?):(?P<line>\d+) in (?P<function>\S+)\s*(?:\(.*\))?$"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +35,14 @@ def parse_reason(text: str) -> RecompileReason:
     where = _USER_LINE.search(first)
     if where is None:
         return RecompileReason(of, first.strip(), frames=parse_stack(below))
-    return RecompileReason(of, first[: where.start()].strip(), where["file"], int(where["line"]), parse_stack(below))
+    return RecompileReason(
+        of, first[: where.start()].strip(), where["file"], int(where["line"]), parse_stack(below)
+    )
 
 
-_ABOUT = re.compile(r"^(?:[!\d/]+: )?(?:\d+ <=? )?(?P<about>.*?)(?: (?:==|is|<=|<|!=) |, \d{6,}|\. |\s+#|\n|$)")
+_ABOUT = re.compile(
+    r"^(?:[!\d/]+: )?(?:\d+ <=? )?(?P<about>.*?)(?: (?:==|is|<=|<|!=) |, \d{6,}|\. |\s+#|\n|$)"
+)
 
 
 def what_failed(reason: str) -> str:

@@ -11,7 +11,15 @@ from pathlib import Path
 from fx_explorer.errors import UsageError
 from fx_explorer.model import BreakTime, CallTime, CaptureRequest, GraphBreak
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.trials.recapture import HERE, Told, TrialWorker, recapture, say_nothing, straight_through, to_its_end
+from fx_explorer.trials.recapture import (
+    HERE,
+    Told,
+    TrialWorker,
+    recapture,
+    say_nothing,
+    straight_through,
+    to_its_end,
+)
 
 TIMEOUT_S = 600.0
 
@@ -34,7 +42,9 @@ def why_not_measured(request: CaptureRequest | None) -> str:
     return "Nothing can be run on a GPU that is not there." if request.gpu else ""
 
 
-async def measure_breaks(request: CaptureRequest, tell: Told = say_nothing, worker: TrialWorker = HERE) -> BreakTimes:
+async def measure_breaks(
+    request: CaptureRequest, tell: Told = say_nothing, worker: TrialWorker = HERE
+) -> BreakTimes:
     """Measure how long the program spends at its breaks. ``request`` is what the session of the
     breaks was captured with. Raises UsageError when there is nothing to measure, or the program
     does not come through.
@@ -43,16 +53,26 @@ async def measure_breaks(request: CaptureRequest, tell: Told = say_nothing, work
     if problem:
         raise UsageError(problem)
     measured = straight_through(request, verify=False, build=True, measure_breaks=True)
-    again = await recapture(measured, worker, _found, attend=partial(to_its_end, tell=tell), limit_s=TIMEOUT_S)
+    again = await recapture(
+        measured, worker, _found, attend=partial(to_its_end, tell=tell), limit_s=TIMEOUT_S
+    )
     if again.found is None or not again.is_whole:
-        raise UsageError(f"Its breaks could not be measured: {again.outcome.message or 'nothing was compiled'}")
+        raise UsageError(
+            f"Its breaks could not be measured: {again.outcome.message or 'nothing was compiled'}"
+        )
     return again.found
 
 
 def _found(reader: SessionReader) -> BreakTimes | None:
     calls = reader.rows(CallTime)
     causes = {hit.id: hit.cause for hit in reader.rows(GraphBreak)}
-    return BreakTimes(calls[-1], tuple((causes[row.graph_break], row) for row in reader.rows(BreakTime))) if calls else None
+    return (
+        BreakTimes(
+            calls[-1], tuple((causes[row.graph_break], row) for row in reader.rows(BreakTime))
+        )
+        if calls
+        else None
+    )
 
 
 def add_break_times(session: Path, times: BreakTimes) -> int:

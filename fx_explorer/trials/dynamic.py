@@ -80,10 +80,19 @@ async def try_dynamic(
 
 def _request(request: CaptureRequest, way: Way, others: str) -> CaptureRequest:
     marked = (others or TWICE_THE_BATCH) if way == "mark_dynamic" else ""
-    return straight_through(request, dynamic=_DYNAMIC.get(way), mark_against=marked, stay=True, build=False, verify=False)
+    return straight_through(
+        request,
+        dynamic=_DYNAMIC.get(way),
+        mark_against=marked,
+        stay=True,
+        build=False,
+        verify=False,
+    )
 
 
-async def _try(request: CaptureRequest, way: Way, others: str, tell: Told, worker: TrialWorker) -> DynamicTrial:
+async def _try(
+    request: CaptureRequest, way: Way, others: str, tell: Told, worker: TrialWorker
+) -> DynamicTrial:
     """Capture the program in one way, ask its guards about the other inputs, and return what came
     of it.
     """
@@ -127,11 +136,15 @@ def _is_script(session: Path) -> bool:
         return reader.is_of_a_script()
 
 
-def _found(reader: SessionReader) -> tuple[SessionFigures, list[model.GuardAnswer], tuple[tuple[str, int], ...]]:
+def _found(
+    reader: SessionReader,
+) -> tuple[SessionFigures, list[model.GuardAnswer], tuple[tuple[str, int], ...]]:
     """Return (figures, what guards say of the other inputs, sizes of inputs that are free)."""
     free = [row for row in reader.rows(model.Symbol) if row.final_range and not row.became]
     owners = {row.id: row for row in reader.rows(model.Compilation)}
-    sizes = tuple(dict.fromkeys(size for row in free for size in _sizes(row, owners.get(row.compilation))))
+    sizes = tuple(
+        dict.fromkeys(size for row in free for size in _sizes(row, owners.get(row.compilation)))
+    )
     return session_figures(reader), reader.rows(model.GuardAnswer), sizes
 
 

@@ -11,7 +11,17 @@ from collections.abc import Sequence
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.trials.dynamic import WAYS, DynamicTrial
 
-HEADER = ("way", "compiled", "graphs", "guards", "free sizes", "fixed sizes", "kernels", "compile s", "other inputs")
+HEADER = (
+    "way",
+    "compiled",
+    "graphs",
+    "guards",
+    "free sizes",
+    "fixed sizes",
+    "kernels",
+    "compile s",
+    "other inputs",
+)
 
 ALWAYS = "torch.compile(…, dynamic=True)"
 
@@ -23,7 +33,9 @@ def cells(trial: DynamicTrial) -> tuple[str, ...]:
     if not trial.is_whole:
         return (trial.way, *[""] * (len(HEADER) - 2), told(trial))
     found = trial.figures
-    compiled = f"{found.compiled} ({found.recompiles} again)" if found.recompiles else str(found.compiled)
+    compiled = (
+        f"{found.compiled} ({found.recompiles} again)" if found.recompiles else str(found.compiled)
+    )
     numbers = (found.graphs, found.guards, found.free_sizes, found.fixed_sizes, found.kernels)
     return (trial.way, compiled, *map(str, numbers), f"{found.compile_s:.1f}", told(trial))
 
@@ -44,14 +56,20 @@ def advice(trials: Sequence[DynamicTrial]) -> str:
         return ""
     marked = found.get("mark_dynamic")
     if marked and _fits(marked) and marked.free_sizes:
-        return "\n".join(f"torch._dynamo.mark_dynamic({name}, {size})" for name, size in marked.free_sizes)
+        return "\n".join(
+            f"torch._dynamo.mark_dynamic({name}, {size})" for name, size in marked.free_sizes
+        )
     return ALWAYS if _fits(found.get("dynamic=True")) else ""
 
 
 def verdict(trials: Sequence[DynamicTrial]) -> str:
     """Say in a few sentences what the trials showed that were made so far."""
     parts = [_best(trials)] if trials else []
-    parts += [f"{trial.way} did not come to its end: {told(trial)}." for trial in trials if not trial.is_whole]
+    parts += [
+        f"{trial.way} did not come to its end: {told(trial)}."
+        for trial in trials
+        if not trial.is_whole
+    ]
     if len(trials) < len(WAYS):
         parts.append(f"{len(trials)} of {len(WAYS)} ways were tried.")
     return " ".join(part for part in parts if part)
@@ -59,18 +77,31 @@ def verdict(trials: Sequence[DynamicTrial]) -> str:
 
 def _best(trials: Sequence[DynamicTrial]) -> str:
     found = {trial.way: trial for trial in trials}
-    default, marked, always = (found.get(way) for way in ("dynamic=None", "mark_dynamic", "dynamic=True"))
+    default, marked, always = (
+        found.get(way) for way in ("dynamic=None", "mark_dynamic", "dynamic=True")
+    )
     if _fits(default):
         return "The compiled code takes the other inputs as it is: nothing has to be marked."
     if marked and _fits(marked) and marked.free_sizes:
         return f"mark_dynamic makes one compilation serve both{_rather_than(marked, always)}. {_default(default)}".rstrip()
     if _fits(always):
         return f"dynamic=True makes one compilation serve both{_but_not(marked)}. {_default(default)}".rstrip()
-    refused = next((trial for trial in (marked, always, default) if trial and trial.others == "compiled again"), None)
+    refused = next(
+        (
+            trial
+            for trial in (marked, always, default)
+            if trial and trial.others == "compiled again"
+        ),
+        None,
+    )
     if refused:
         return f"No way makes one compilation serve both: {first_line(refused.reason)}."
     reason = next((trial.reason for trial in trials if trial.is_whole and trial.reason), "")
-    return f"Whether the other inputs are compiled again is not known: {first_line(reason).rstrip('.')}." if reason else ""
+    return (
+        f"Whether the other inputs are compiled again is not known: {first_line(reason).rstrip('.')}."
+        if reason
+        else ""
+    )
 
 
 def _fits(trial: DynamicTrial | None) -> bool:

@@ -7,10 +7,26 @@ from functools import partial
 from pathlib import Path
 
 from fx_explorer.errors import UsageError
-from fx_explorer.model import CaptureRequest, CardCeiling, FilterAnswer, LedgerCall, LedgerGap, LedgerOperator, LedgerStep
+from fx_explorer.model import (
+    CaptureRequest,
+    CardCeiling,
+    FilterAnswer,
+    LedgerCall,
+    LedgerGap,
+    LedgerOperator,
+    LedgerStep,
+)
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.trials.break_times import why_not_measured
-from fx_explorer.trials.recapture import HERE, Told, TrialWorker, recapture, say_nothing, straight_through, to_its_end
+from fx_explorer.trials.recapture import (
+    HERE,
+    Told,
+    TrialWorker,
+    recapture,
+    say_nothing,
+    straight_through,
+    to_its_end,
+)
 
 TIMEOUT_S = 1200.0
 
@@ -30,7 +46,9 @@ class Ledger:
     gaps: tuple[LedgerGap, ...] = ()
 
 
-async def account_for_call(request: CaptureRequest, tell: Told = say_nothing, worker: TrialWorker = HERE) -> Ledger:
+async def account_for_call(
+    request: CaptureRequest, tell: Told = say_nothing, worker: TrialWorker = HERE
+) -> Ledger:
     """Account for a call. ``request`` is what the session was captured with. Raises UsageError when
     there is nothing to call, or the program does not come through.
     """
@@ -38,9 +56,13 @@ async def account_for_call(request: CaptureRequest, tell: Told = say_nothing, wo
     if problem:
         raise UsageError(problem)
     measured = straight_through(request, verify=False, build=True, ledger=True)
-    again = await recapture(measured, worker, ledger_in, attend=partial(to_its_end, tell=tell), limit_s=TIMEOUT_S)
+    again = await recapture(
+        measured, worker, ledger_in, attend=partial(to_its_end, tell=tell), limit_s=TIMEOUT_S
+    )
     if again.found is None or not again.is_whole:
-        raise UsageError(f"A call could not be accounted for: {again.outcome.message or 'nothing was compiled'}")
+        raise UsageError(
+            f"A call could not be accounted for: {again.outcome.message or 'nothing was compiled'}"
+        )
     return again.found
 
 
@@ -50,7 +72,10 @@ def ledger_in(reader: SessionReader) -> Ledger | None:
     if not calls:
         return None
     number = calls[-1].id
-    steps, operators = reader.rows(LedgerStep, call=number), reader.rows(LedgerOperator, call=number)
+    steps, operators = (
+        reader.rows(LedgerStep, call=number),
+        reader.rows(LedgerOperator, call=number),
+    )
     ceilings, filters = tuple(reader.rows(CardCeiling)), tuple(reader.rows(FilterAnswer))
     gaps = tuple(reader.rows(LedgerGap, call=number))
     return Ledger(calls[-1], tuple(steps), tuple(operators), ceilings, filters, gaps)

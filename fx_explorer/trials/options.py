@@ -27,7 +27,10 @@ class OptionTrial:
 
 
 async def try_options(
-    request: CaptureRequest, settings: Mapping[str, object], before: SessionFigures | None, worker: TrialWorker = HERE
+    request: CaptureRequest,
+    settings: Mapping[str, object],
+    before: SessionFigures | None,
+    worker: TrialWorker = HERE,
 ) -> OptionTrial:
     """Capture the program with other options. ``request`` is what was captured with, ``before``
     what came of it; None: the program is captured as it was, too. Raises SessionWriteError when
@@ -69,13 +72,17 @@ _WORDS = {
     "kernels": "kernels",
 }
 
-_WANTED: dict[str, Wanted] = dict.fromkeys(("graph_breaks", "graph_break_hits", "left_to_python", "recompiles"), "less")
+_WANTED: dict[str, Wanted] = dict.fromkeys(
+    ("graph_breaks", "graph_break_hits", "left_to_python", "recompiles"), "less"
+)
 """Figures of which fewer are better, whatever the program is."""
 
 
 def compared(before: SessionFigures, after: SessionFigures) -> list[Figure]:
     rows = [
-        count_figure(words, getattr(before, name), getattr(after, name), wanted=_WANTED.get(name, ""))
+        count_figure(
+            words, getattr(before, name), getattr(after, name), wanted=_WANTED.get(name, "")
+        )
         for name, words in _WORDS.items()
     ]
     return [*rows, seconds_figure("compiling took", before.compile_s, after.compile_s)]
@@ -95,7 +102,11 @@ def ended_in_words(after: Outcome, before: Outcome | None) -> str:
     """Say how the program ended: ``raised: ValueError: no (as before)``. ``before`` is how it had
     ended, None when that is not known.
     """
-    again = " (as before)" if before and (before.kind, before.message) == (after.kind, after.message) else ""
+    again = (
+        " (as before)"
+        if before and (before.kind, before.message) == (after.kind, after.message)
+        else ""
+    )
     return f"{after.kind.replace('_', ' ')}: {after.message}".removesuffix(": ") + again
 
 

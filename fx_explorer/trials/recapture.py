@@ -107,7 +107,9 @@ async def recapture(
     program does. Whoever is cancelled while waiting ends the worker.
     """
     began = time.monotonic()
-    async with temporary_capture(request, worker.python, worker.timeout_s or limit_s, environment) as capture:
+    async with temporary_capture(
+        request, worker.python, worker.timeout_s or limit_s, environment
+    ) as capture:
         outcome = await attend(capture)
         found = await asyncio.to_thread(_looked_at, capture.session_path, look)
     return Recapture(outcome, found, time.monotonic() - began)

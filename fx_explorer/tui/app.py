@@ -40,7 +40,12 @@ from fx_explorer.tui.looks.corner_message import CornerMessage
 from fx_explorer.tui.looks.theme import THEMES, default_theme
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.screens.explorer import Explorer
-from fx_explorer.tui.screens.main.asked_of_app import BelowWanted, CopyWanted, DifferenceWanted, ViewShown
+from fx_explorer.tui.screens.main.asked_of_app import (
+    BelowWanted,
+    CopyWanted,
+    DifferenceWanted,
+    ViewShown,
+)
 from fx_explorer.tui.screens.menu import MenuScreen
 from fx_explorer.tui.terminal.background.answers import Answers
 from fx_explorer.tui.terminal.background.driver import AskedDriver, BackgroundHeard
@@ -105,7 +110,9 @@ class ExplorerApp(TellsUnreadable, App[int]):
         self.config = config or Config()
         # Before Textual begins: to change the theme of an app that runs is to parse and apply all
         # its styles once more.
-        self.set_reactive(App.theme, f"fx-{self.config.theme}" if self.config.theme else default_theme())
+        self.set_reactive(
+            App.theme, f"fx-{self.config.theme}" if self.config.theme else default_theme()
+        )
         super().__init__(driver_class=AskedDriver)
         self.terminal_answers: Answers | None = None
         """What the terminal says of itself; None where it was not asked."""
@@ -116,19 +123,31 @@ class ExplorerApp(TellsUnreadable, App[int]):
         self.explorer.linked.kernel_marks.is_on = self.config.mark_kernels
         consents = Consents(self, trusts_sessions=trusts_sessions)
         self.services = Services(
-            self, self.captures, self.explorer, consents, self.look, trial_worker or TrialWorker(), self._write_past_screen
+            self,
+            self.captures,
+            self.explorer,
+            consents,
+            self.look,
+            trial_worker or TrialWorker(),
+            self._write_past_screen,
         )
         named = target or (session.name if session else "")
-        self.controllers = Controllers(self.services, runners or TrialRunners(), named, tour, self.config.after_fix)
+        self.controllers = Controllers(
+            self.services, runners or TrialRunners(), named, tour, self.config.after_fix
+        )
         self.controllers.capturing.make_without_weights = make_without_weights
         self.controllers.capturing.watched = tuple(watched)
         self.controllers.capturing.asks_to_load = asks_to_load
         self._session = session
         self._keys = KeysUnderWay()
-        self._key_table = KeyTable([one for one in COMMANDS if tour or one.group != "Tour"], self.config.keys)
+        self._key_table = KeyTable(
+            [one for one in COMMANDS if tour or one.group != "Tour"], self.config.keys
+        )
         self.later_imports = LaterImports()
         self._told_unreadable: set[str] = set()
-        self._moved_keys = MovedKeys(self.config.keys, lambda words, lasts_s: self.notify(words, timeout=lasts_s))
+        self._moved_keys = MovedKeys(
+            self.config.keys, lambda words, lasts_s: self.notify(words, timeout=lasts_s)
+        )
 
     # start
 
@@ -144,7 +163,9 @@ class ExplorerApp(TellsUnreadable, App[int]):
 
     async def on_mount(self) -> None:
         self.set_keymap(textual_keymap(self.config.keys))
-        with self.batch_update():  # one frame with everything: an empty one before it costs as much again
+        with (
+            self.batch_update()
+        ):  # one frame with everything: an empty one before it costs as much again
             await self.push_screen(self.explorer)
             self._begin()
 
@@ -170,7 +191,9 @@ class ExplorerApp(TellsUnreadable, App[int]):
         # Another thread (a find, a copy) gives way to a key at once.
         sys.setswitchinterval(0.001)
 
-    @work(name="leftovers", group="leftovers", description="look for captures that were interrupted")
+    @work(
+        name="leftovers", group="leftovers", description="look for captures that were interrupted"
+    )
     async def _tell_leftovers(self) -> None:
         for line in await asyncio.to_thread(leftovers.news):
             self.notify(line, title="interrupted capture", severity="warning", timeout=12)
@@ -179,8 +202,13 @@ class ExplorerApp(TellsUnreadable, App[int]):
         self.later_imports.stop()
 
     def _clash_messages(self) -> list[str]:
-        found = clashes([command for command in COMMANDS if command.scope not in ON_TOP], self.config.keys)
-        return [f"the key {key} is given to {' and '.join(c.id for c in commands)}" for key, commands in found.items()]
+        found = clashes(
+            [command for command in COMMANDS if command.scope not in ON_TOP], self.config.keys
+        )
+        return [
+            f"the key {key} is given to {' and '.join(c.id for c in commands)}"
+            for key, commands in found.items()
+        ]
 
     def tell_unreadable(self, error: BaseException) -> bool:
         """Return whether ``error`` is the session's: it is told then, and what can be read stays on
@@ -205,7 +233,10 @@ class ExplorerApp(TellsUnreadable, App[int]):
         if unreadable is None:
             super()._handle_exception(error)
         else:
-            self.exit(return_code=unreadable.exit_code, message=f"fx-explorer: {printable(str(unreadable))}")
+            self.exit(
+                return_code=unreadable.exit_code,
+                message=f"fx-explorer: {printable(str(unreadable))}",
+            )
 
     # the capture
 
@@ -311,7 +342,9 @@ class ExplorerApp(TellsUnreadable, App[int]):
         outside.
         """
         lasts_s = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
-        self.post_message(Notify(CornerMessage(printable_text(message), title, severity, lasts_s, markup=False)))
+        self.post_message(
+            Notify(CornerMessage(printable_text(message), title, severity, lasts_s, markup=False))
+        )
 
     def _write_past_screen(self, text: str) -> None:
         """Write sequences that make the terminal do something."""

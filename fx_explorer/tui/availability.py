@@ -40,9 +40,19 @@ KERNELS_LOOKED_AT = 2_000
 NEEDS_PAUSE = ("step.next", "step.go", "step.run_to", "step.skip", "step.pass")
 NEEDS_COMPILER = ("step.again", "step.what_if", "step.mark")
 NEEDS_PROGRAM = ("capture.again", "capture.watch", "capture.without_weights")
-NEEDS_NO_SESSION = ("capture.again", "capture.watch", "app.theme", "app.palette", "app.help", "app.quit", "capture.cancel")
+NEEDS_NO_SESSION = (
+    "capture.again",
+    "capture.watch",
+    "app.theme",
+    "app.palette",
+    "app.help",
+    "app.quit",
+    "capture.cancel",
+)
 
-NO_COMPILER = "There is no compiler to step through: this is a saved session, or the worker has ended."
+NO_COMPILER = (
+    "There is no compiler to step through: this is a saved session, or the worker has ended."
+)
 WORKS = "The compiler is working: it listens at its next pause."
 RESTS = "Everything is compiled, and nothing waits."
 
@@ -58,7 +68,11 @@ def why_not(command_id: str, now: Situation) -> str:
     if command_id == "capture.without_weights" and not now.has_gpu:
         return "Only for a program that is captured with --gpu."
     if now.reader is None:
-        return "" if command_id in NEEDS_NO_SESSION or command_id.startswith("view.") else "Nothing is captured yet."
+        return (
+            ""
+            if command_id in NEEDS_NO_SESSION or command_id.startswith("view.")
+            else "Nothing is captured yet."
+        )
     if needs_the_rest(command_id, now):
         return ""
     check = _OF_SESSION.get(command_id)
@@ -88,7 +102,12 @@ def needs_the_rest(command_id: str, now: Situation) -> bool:
     whether to go on to the end, and is carried out then.
     """
     lacks = LACKS.get(command_id)
-    return lacks is not None and now.compiler == "pauses" and now.reader is not None and lacks(now.reader)
+    return (
+        lacks is not None
+        and now.compiler == "pauses"
+        and now.reader is not None
+        and lacks(now.reader)
+    )
 
 
 def _lacks_kernels(reader: SessionReader) -> bool:
@@ -145,11 +164,19 @@ def _no_kernel(reader: SessionReader) -> str:
 
 def _no_triton(reader: SessionReader) -> str:
     """Look at no more than the first kernels: a menu asks this before its first frame."""
-    return "" if may_have_language(reader, "triton", KERNELS_LOOKED_AT) else "There is no Triton kernel in this session."
+    return (
+        ""
+        if may_have_language(reader, "triton", KERNELS_LOOKED_AT)
+        else "There is no Triton kernel in this session."
+    )
 
 
 def _no_backward(reader: SessionReader) -> str:
-    return "" if reader.has(model.Graph, stage="backward") else "There is no backward: no gradient was asked for."
+    return (
+        ""
+        if reader.has(model.Graph, stage="backward")
+        else "There is no backward: no gradient was asked for."
+    )
 
 
 def _no_graph(reader: SessionReader) -> str:
@@ -158,11 +185,19 @@ def _no_graph(reader: SessionReader) -> str:
 
 def _no_break(reader: SessionReader) -> str:
     few = reader.count(model.Compilation) < 2
-    return "There is no graph break, and nothing was compiled again." if few and not reader.has(model.GraphBreak) else ""
+    return (
+        "There is no graph break, and nothing was compiled again."
+        if few and not reader.has(model.GraphBreak)
+        else ""
+    )
 
 
 def _no_other(reader: SessionReader) -> str:
-    return "There is only one compilation: nothing to compare it with." if reader.count(model.Compilation) < 2 else ""
+    return (
+        "There is only one compilation: nothing to compare it with."
+        if reader.count(model.Compilation) < 2
+        else ""
+    )
 
 
 _OF_SESSION: dict[str, Callable[[SessionReader], str]] = {

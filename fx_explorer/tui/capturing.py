@@ -26,7 +26,9 @@ class Captures:
     session.
     """
 
-    def __init__(self, make_capture: MakeCapture | None, read_log: MakeCapture | None = None) -> None:
+    def __init__(
+        self, make_capture: MakeCapture | None, read_log: MakeCapture | None = None
+    ) -> None:
         """With ``make_capture`` None there is nothing to run, and the app shows a saved session, or what ``read_log``
         makes of a log.
         """
@@ -121,7 +123,11 @@ class Captures:
     def _found_nothing(self, live: LiveCapture) -> bool:
         """Return whether the user stopped it before anything was compiled."""
         outcome = live.capture.outcome
-        return outcome is not None and outcome.kind == "cancelled" and not _compilations(live.session_path)
+        return (
+            outcome is not None
+            and outcome.kind == "cancelled"
+            and not _compilations(live.session_path)
+        )
 
     async def linger(self, show: Show) -> None:
         """Follow a worker that stayed when its program had ended, to its end."""

@@ -52,7 +52,9 @@ class Config:
 
 def config_path(environ: Mapping[str, str] | None = None) -> Path:
     environ = os.environ if environ is None else environ
-    base = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME", "~")).expanduser() / ".config")
+    base = environ.get("XDG_CONFIG_HOME") or str(
+        Path(environ.get("HOME", "~")).expanduser() / ".config"
+    )
     return Path(base) / "fx-explorer" / "config.toml"
 
 
@@ -70,7 +72,9 @@ def load_config(path: Path) -> Config:
     try:
         entries = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        return Config(problems=(f"{path} is not valid TOML ({error}); the default keys are in use",))
+        return Config(
+            problems=(f"{path} is not valid TOML ({error}); the default keys are in use",)
+        )
     return parse_config(entries, str(path))
 
 
@@ -82,7 +86,9 @@ def parse_config(entries: Mapping[str, object], where: str) -> Config:
         theme = ""
     after_fix = entries.get("after_fix", "ask")
     if not isinstance(after_fix, str) or after_fix not in AFTER_FIX:
-        problems.append(f'{where}: after_fix = {after_fix!r} is not known; write "ask", "capture" or "nothing"')
+        problems.append(
+            f'{where}: after_fix = {after_fix!r} is not known; write "ask", "capture" or "nothing"'
+        )
         after_fix = "ask"
     mark_kernels = entries.get("mark_kernels", True)
     if not isinstance(mark_kernels, bool):
@@ -91,7 +97,9 @@ def parse_config(entries: Mapping[str, object], where: str) -> Config:
     problems += [f"{where}: {name!r} is not a setting" for name in entries if name not in SETTINGS]
     keys, key_problems = _parse_keys(entries.get("keys", {}), where)
     told = (*problems, *key_problems)
-    return Config("" if theme == "auto" else str(theme), keys, AFTER_FIX[after_fix], mark_kernels, told)
+    return Config(
+        "" if theme == "auto" else str(theme), keys, AFTER_FIX[after_fix], mark_kernels, told
+    )
 
 
 def _parse_keys(table: object, where: str) -> tuple[dict[str, tuple[str, ...]], list[str]]:
@@ -103,9 +111,17 @@ def _parse_keys(table: object, where: str) -> tuple[dict[str, tuple[str, ...]], 
     for command_id, wanted in table.items():
         names = [wanted] if isinstance(wanted, str) else wanted
         if command_id not in known:
-            problems.append(f"{where}: there is no command {command_id!r}; `fx-explorer keys` lists them")
-        elif not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
-            problems.append(f"{where}: the keys of {command_id!r} must be a key or a list of keys, not {wanted!r}")
+            problems.append(
+                f"{where}: there is no command {command_id!r}; `fx-explorer keys` lists them"
+            )
+        elif (
+            not isinstance(names, list)
+            or not names
+            or not all(isinstance(name, str) and name for name in names)
+        ):
+            problems.append(
+                f"{where}: the keys of {command_id!r} must be a key or a list of keys, not {wanted!r}"
+            )
         else:
             keys[command_id] = tuple(names)
     return keys, problems

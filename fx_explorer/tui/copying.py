@@ -24,15 +24,22 @@ def kernel_text(reader: SessionReader, kernel: model.Kernel) -> str:
 
 def node_text(reader: SessionReader, place: Place, time: PlaceTime | None) -> str:
     """Return everything that is known about a place, a fact a line. ``time`` is that of its node in a profile."""
-    return "\n".join(f"{entry.label}: {entry.text}".strip(": ") for entry in inspect.entries(reader, place, time))
+    return "\n".join(
+        f"{entry.label}: {entry.text}".strip(": ") for entry in inspect.entries(reader, place, time)
+    )
 
 
 def facts_markdown(facts: Sequence[Fact]) -> str:
     """Return the overview as a list."""
-    return "\n".join(f"- **{fact.topic}**: {fact.text}" + (f"  \n  {fact.detail}" if fact.detail else "") for fact in facts)
+    return "\n".join(
+        f"- **{fact.topic}**: {fact.text}" + (f"  \n  {fact.detail}" if fact.detail else "")
+        for fact in facts
+    )
 
 
-def table_markdown(title: str, table: Table, rows: Iterable[TableRow], detail: Detail | None) -> str:
+def table_markdown(
+    title: str, table: Table, rows: Iterable[TableRow], detail: Detail | None
+) -> str:
     """Return a view as a heading, its words, these of its rows, and the detail of the row under the
     cursor.
     """

@@ -141,7 +141,10 @@ _TEXTS: dict[str, tuple[str, Group]] = {
     ),
     "console": ("Terminal escapes that your program printed are shown, not sent.", "Moving"),
     "time": ("Stages add up to the whole; below them, torch's own phases, which nest.", "Moving"),
-    "outline": ("Everything in the session. Enter shows it in a linked pane; ← folds, → unfolds.", "Moving"),
+    "outline": (
+        "Everything in the session. Enter shows it in a linked pane; ← folds, → unfolds.",
+        "Moving",
+    ),
 }
 
 

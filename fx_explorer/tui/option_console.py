@@ -39,13 +39,17 @@ def options_dialog(
         read_settings(reader),
         options=explained_options(reader),
         follows=follows,
-        try_options=trying(request, figures_to_compare_with(reader), worker, ask_first) if request else None,
+        try_options=trying(request, figures_to_compare_with(reader), worker, ask_first)
+        if request
+        else None,
         trials=trials,
         keymap=keymap,
     )
 
 
-def trying(request: CaptureRequest, before: SessionFigures | None, worker: TrialWorker, ask_first: AskFirst) -> TryOptions:
+def trying(
+    request: CaptureRequest, before: SessionFigures | None, worker: TrialWorker, ask_first: AskFirst
+) -> TryOptions:
     """Return what tries options. When ``before`` is None, the program is captured as it was, too,
     the first time.
     """

@@ -15,7 +15,11 @@ from fx_explorer.output_file import OutputFile, never_ours
 
 def suggested_name(target: str) -> str:
     """Suggest a file's name: ``dir/mymodel.py:MLP`` → ``mymodel.fxs``."""
-    name = PurePath(target.partition(":")[0] or "session").name.removesuffix(".fxs").removesuffix(".py")
+    name = (
+        PurePath(target.partition(":")[0] or "session")
+        .name.removesuffix(".fxs")
+        .removesuffix(".py")
+    )
     return f"{name.rpartition('.')[2] or 'session'}.fxs"
 
 

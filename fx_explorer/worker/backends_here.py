@@ -20,7 +20,12 @@ def main(wanted: list[str]) -> None:
     import torch
 
     answers.write(
-        json.dumps({"torch": torch.__version__, "backends": [_row(name) for name in _names() if not wanted or name in wanted]})
+        json.dumps(
+            {
+                "torch": torch.__version__,
+                "backends": [_row(name) for name in _names() if not wanted or name in wanted],
+            }
+        )
         + "\n"
     )
     answers.flush()
@@ -37,7 +42,13 @@ def _row(name: str) -> dict[str, Any]:
     """Return what is known of a backend: ``missing`` says what keeps it from being used here, and is
     empty where nothing is known to.
     """
-    row: dict[str, Any] = {"name": name, "tags": [], "package": "torch", "document": "", "missing": ""}
+    row: dict[str, Any] = {
+        "name": name,
+        "tags": [],
+        "package": "torch",
+        "document": "",
+        "missing": "",
+    }
     try:
         from torch._dynamo.backends import registry
 
@@ -46,7 +57,10 @@ def _row(name: str) -> dict[str, Any]:
             row["package"] = _package(entry)
         function = registry.lookup_backend(name)
     except Exception as error:  # noqa: BLE001 - told in the list: packages raise anything when they are loaded
-        return {**row, "missing": f"it cannot be loaded: {type(error).__name__}: {error}".partition("\n")[0]}
+        return {
+            **row,
+            "missing": f"it cannot be loaded: {type(error).__name__}: {error}".partition("\n")[0],
+        }
     row["tags"] = list(getattr(function, "_tags", ()))
     if callable(function) and not isinstance(function, type) and hasattr(function, "__code__"):
         row["document"] = (function.__doc__ or "").strip().partition("\n\n")[0]
@@ -68,8 +82,16 @@ def _tried(name: str) -> str:
     except Exception as error:  # noqa: BLE001 - told in the list
         inner = getattr(error, "inner_exception", error)
         first = next((line.strip() for line in str(inner).splitlines() if line.strip()), "")
-        return f"it fails on a product of matrices and a relu: {type(inner).__name__}: {first}".rstrip(".: ")
-    return "" if torch.allclose(result, small(x), rtol=1e-4) else "its results are wrong for a product of matrices and a relu"
+        return (
+            f"it fails on a product of matrices and a relu: {type(inner).__name__}: {first}".rstrip(
+                ".: "
+            )
+        )
+    return (
+        ""
+        if torch.allclose(result, small(x), rtol=1e-4)
+        else "its results are wrong for a product of matrices and a relu"
+    )
 
 
 def _package(entry: EntryPoint) -> str:

@@ -69,9 +69,13 @@ class Channel:
         """Send the outcome through the pipe, or leave it in a file beside the session when the
         program has closed the pipe.
         """
-        told = json.dumps(replace(outcome, message=shortened(outcome.message, MAX_MESSAGE)).to_json())
+        told = json.dumps(
+            replace(outcome, message=shortened(outcome.message, MAX_MESSAGE)).to_json()
+        )
         if not self._is_sent(Notice("outcome", text=told)) and self._last_words:
-            with contextlib.suppress(OSError):  # no room, or the directory is gone: the client tells it from our status
+            with contextlib.suppress(
+                OSError
+            ):  # no room, or the directory is gone: the client tells it from our status
                 self._last_words.write_text(told)
 
     def read_request(self) -> CaptureRequest:
@@ -109,7 +113,12 @@ class Channel:
             elif command.kind == "quit":
                 end_group()
             else:
-                self.send(Notice("refused", text="The worker is at no pause now: it compiles, or runs the program."))
+                self.send(
+                    Notice(
+                        "refused",
+                        text="The worker is at no pause now: it compiles, or runs the program.",
+                    )
+                )
         if self._commands:
             end_group()  # the client is gone: nobody is left to stop us later
 
@@ -117,7 +126,11 @@ class Channel:
         """Return the next line; empty at the end of the pipe."""
         while b"\n" not in self._unread:
             try:
-                chunk = _read(self._commands.number, 65536) if self._commands and self._commands.is_ours else None
+                chunk = (
+                    _read(self._commands.number, 65536)
+                    if self._commands and self._commands.is_ours
+                    else None
+                )
             except OSError:
                 chunk = None
             if chunk is None:

@@ -37,7 +37,9 @@ def main(gpu_json: str) -> None:
     os.dup2(2, 1)  # what torch and compilers print is no answer
 
     def say(name: str, passed: bool, found: str, advice: str = "") -> None:
-        answers.write(json.dumps({"name": name, "passed": passed, "found": found, "advice": advice}) + "\n")
+        answers.write(
+            json.dumps({"name": name, "passed": passed, "found": found, "advice": advice}) + "\n"
+        )
         answers.flush()
 
     from fx_explorer.model import Gpu
@@ -135,8 +137,15 @@ def _attention() -> str:
     import torch
 
     heads = [torch.randn(1, 4, 128, 64, dtype=torch.bfloat16) for _ in range(3)]
-    (code,) = _generated(lambda q, k, v: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True), *heads)
-    fused = [name for name in ("cudnn", "flash", "efficient") if f"_scaled_dot_product_{name}_attention" in code]
+    (code,) = _generated(
+        lambda q, k, v: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True),
+        *heads,
+    )
+    fused = [
+        name
+        for name in ("cudnn", "flash", "efficient")
+        if f"_scaled_dot_product_{name}_attention" in code
+    ]
     if not fused:
         raise Failed("attention is decomposed instead of fused")
     return f"fused ({fused[0]})"
@@ -160,7 +169,11 @@ def _generated(function: Callable[..., Any], *inputs: Any) -> list[str]:
 
         return codegen
 
-    with torch._inductor.config.patch(fx_graph_cache=False), inspecting(), patched(GraphLowering, "codegen", make):
+    with (
+        torch._inductor.config.patch(fx_graph_cache=False),
+        inspecting(),
+        patched(GraphLowering, "codegen", make),
+    ):
         torch._dynamo.reset()
         torch.compile(function)(*inputs)
     return codes
@@ -179,7 +192,10 @@ def _machine_code(name: str, source: str) -> str:
     import torch._inductor.config
     from torch._inductor.codecache import _load_triton_kernel_from_source
 
-    with torch._inductor.config.patch(use_static_triton_launcher=False), contextlib.redirect_stdout(io.StringIO()):
+    with (
+        torch._inductor.config.patch(use_static_triton_launcher=False),
+        contextlib.redirect_stdout(io.StringIO()),
+    ):
         kernel = _load_triton_kernel_from_source(name, source)
         made = kernel._precompile_config(kernel.configs[0]).kernel.asm
     levels = [level for level in ("ptx", "cubin", "amdgcn", "hsaco") if level in made]

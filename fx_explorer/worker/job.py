@@ -95,7 +95,9 @@ class Job:
             return Outcome("cancelled", f"cancelled while {self._progress.activity}")
         except (UsageError, WorkerError) as error:
             return Outcome("not_started", str(error), error.exit_code)
-        except SessionWriteError as error:  # nobody's fault; ``checked`` says why the session is not complete
+        except (
+            SessionWriteError
+        ) as error:  # nobody's fault; ``checked`` says why the session is not complete
             return self._outcomes.program or Outcome("not_started", str(error), error.exit_code)
         except BaseException as error:  # noqa: BLE001 - ours, since what the program raises is an outcome already
             return self._outcomes.of_fault(error)
@@ -154,5 +156,7 @@ class Job:
         return TargetProgram(self._progress, recorded)
 
     def _can_go_on(self, outcome: Outcome) -> bool:
-        is_over = outcome.kind in ("finished", "raised", "cancelled") and not self._outcomes.is_cancelled
+        is_over = (
+            outcome.kind in ("finished", "raised", "cancelled") and not self._outcomes.is_cancelled
+        )
         return is_over and not self._progress.is_in_fork

@@ -60,7 +60,11 @@ class Outcomes:
     def of_fault(self, error: BaseException) -> Outcome:
         """Return the outcome for a fault of our own outside the user's program."""
         told = self._told_fault(error)
-        return replace(self.program, kind="incomplete", message=told) if self.program else Outcome("not_started", told, 4)
+        return (
+            replace(self.program, kind="incomplete", message=told)
+            if self.program
+            else Outcome("not_started", told, 4)
+        )
 
     @property
     def problem(self) -> str:
@@ -73,7 +77,11 @@ class Outcomes:
         if not self.problem:
             return outcome
         told = f"{self.problem} The program went on: {outcome.kind}"
-        return Outcome("incomplete", f"{told} ({outcome.message})" if outcome.message else told, outcome.exit_code)
+        return Outcome(
+            "incomplete",
+            f"{told} ({outcome.message})" if outcome.message else told,
+            outcome.exit_code,
+        )
 
     def _of_program(self, program: Callable[[], None]) -> Outcome:
         try:
@@ -91,7 +99,10 @@ class Outcomes:
             self.is_cancelled = True
             return Outcome("cancelled", f"cancelled while {self._progress.activity}")
         except LeftAtGate:
-            return Outcome("cancelled", f"aborted at a pause while {self._progress.activity}; what was captured is kept")
+            return Outcome(
+                "cancelled",
+                f"aborted at a pause while {self._progress.activity}; what was captured is kept",
+            )
         except SystemExit as leaving:
             return self._left(leaving)
         except TargetError as error:
@@ -116,7 +127,9 @@ class Outcomes:
 
     def _raised(self, error: BaseException) -> Outcome:
         plain = next(filter(None, (words(error) for words in self.plain_words)), "")
-        message = self._report("program", error.with_traceback(without_our_frames(error.__traceback__)))
+        message = self._report(
+            "program", error.with_traceback(without_our_frames(error.__traceback__))
+        )
         message = plain or message
         if ran_out_of_memory(error):
             message += ". Out of memory: the program asked for more than its limit or the machine allows. It happened"

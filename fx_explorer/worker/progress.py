@@ -52,7 +52,9 @@ class RequestProgress:
     def describe(self, target: Target, train: bool) -> None:
         """Record what is compiled; ``train`` says whether backward is run."""
         name = f"{Path(self.place.shown).name}:{target.name}"
-        self._describe(name, target.kind, train, target.name, sum(p.numel() for p in target.parameters()))
+        self._describe(
+            name, target.kind, train, target.name, sum(p.numel() for p in target.parameters())
+        )
 
     def describe_script(self, name: str) -> None:
         self._describe(name, "script", train=False)
@@ -69,9 +71,18 @@ class RequestProgress:
         request = request_of_children(self.request).to_json()
         self.writer.children = children.watch(Path(self.request.session), request)
 
-    def _describe(self, name: str, kind: str, train: bool, object_name: str = "", parameters: int = 0) -> None:
+    def _describe(
+        self, name: str, kind: str, train: bool, object_name: str = "", parameters: int = 0
+    ) -> None:
         file = str(self.place.file or "")
         self.writer.set_meta(
             "target",
-            {"name": name, "kind": kind, "file": file, "object": object_name, "train": train, "parameters": parameters},
+            {
+                "name": name,
+                "kind": kind,
+                "file": file,
+                "object": object_name,
+                "train": train,
+                "parameters": parameters,
+            },
         )

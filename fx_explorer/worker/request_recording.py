@@ -14,7 +14,11 @@ from fx_explorer.model import CONSOLE, FRONT_END_CALLS, Outcome
 from fx_explorer.worker.child_processes import children
 from fx_explorer.worker.progress import RequestProgress
 from fx_explorer.worker.target.place import nothing_compiled
-from fx_explorer.worker.users.usable_torch import importing_the_compiler, locale_in_words, place_of_torch
+from fx_explorer.worker.users.usable_torch import (
+    importing_the_compiler,
+    locale_in_words,
+    place_of_torch,
+)
 
 if TYPE_CHECKING:
     from fx_explorer.capture.recording.state import Recording
@@ -30,7 +34,9 @@ class RequestRecording:
     ``finish``.
     """
 
-    def __init__(self, progress: RequestProgress, gpu: VirtualGpu | None, until: contextlib.ExitStack) -> None:
+    def __init__(
+        self, progress: RequestProgress, gpu: VirtualGpu | None, until: contextlib.ExitStack
+    ) -> None:
         """``gpu`` is the virtual GPU that code is made for. ``until`` is closed when nothing more
         is to be recorded.
         """
@@ -49,7 +55,11 @@ class RequestRecording:
         """Record whatever is compiled from now on. torch has been imported, and nothing was
         compiled yet.
         """
-        request, writer, channel = self._progress.request, self._progress.writer, self._progress.channel
+        request, writer, channel = (
+            self._progress.request,
+            self._progress.writer,
+            self._progress.channel,
+        )
         if self._gpu:
             self._gpu.install()
         self._progress.say("importing the compiler")
@@ -118,14 +128,20 @@ class RequestRecording:
         if directory and any(directory.glob("*.fxs")):
             return f"{place.shown} compiled nothing in its own process; what its child processes compiled is counted"
         if not self.recording:
-            return nothing_compiled(place, ended, self._why_not_recorded() if place.is_script else "")
+            return nothing_compiled(
+                place, ended, self._why_not_recorded() if place.is_script else ""
+            )
         from fx_explorer.worker.target.stances import compiled_functions, why_nothing_compiled
 
         why = why_nothing_compiled(self.recording.options_in_force)
         if why:
             return f"{place.shown} ran and compiled nothing: {why}"
         made = compiled_functions(self.recording.options_in_force)
-        called = f"it gave {', '.join(made)} to torch.compile, and nothing of it was compiled when it ran" if made else ""
+        called = (
+            f"it gave {', '.join(made)} to torch.compile, and nothing of it was compiled when it ran"
+            if made
+            else ""
+        )
         return nothing_compiled(place, ended, called)
 
     def _why_not_recorded(self) -> str:

@@ -30,7 +30,11 @@ class ScriptProgram:
     """Runs the script and records it."""
 
     def __init__(
-        self, progress: RequestProgress, recorded: RequestRecording, outcomes: Outcomes, until: contextlib.ExitStack
+        self,
+        progress: RequestProgress,
+        recorded: RequestRecording,
+        outcomes: Outcomes,
+        until: contextlib.ExitStack,
     ) -> None:
         """``until`` is closed when nothing more is to be watched."""
         self._progress = progress
@@ -66,7 +70,9 @@ class ScriptProgram:
         if self._recorded.recording:
             from fx_explorer.worker.target.other_calls.other_inputs import Script
 
-            self._recorded.recording.live_guards.program = Script(self._progress.place, self._request)
+            self._recorded.recording.live_guards.program = Script(
+                self._progress.place, self._request
+            )
 
     def leave(self) -> None:
         """Join threads and run exit handlers."""
@@ -96,7 +102,10 @@ class ScriptProgram:
             self._begin_recording()
         except BrokenTorch as error:  # the script goes on, and its own error may say it better
             self._outcomes.note_problem(str(error))
-        except (UsageError, WorkerError) as error:  # the script must not run with other options than were asked for
+        except (
+            UsageError,
+            WorkerError,
+        ) as error:  # the script must not run with other options than were asked for
             raise TargetError(str(error)) from error
         except Exception as error:  # noqa: BLE001 - ours; the script goes on unrecorded, and the outcome says so
             self._outcomes.note_fault(error)

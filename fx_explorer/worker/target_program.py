@@ -69,7 +69,10 @@ class TargetProgram:
         from fx_explorer.worker.target.calling import call_target
         from fx_explorer.worker.target.other_calls.other_inputs import CalledTarget
 
-        called, recording = CalledTarget(target, self._progress.place, self._request), self._recorded.recording
+        called, recording = (
+            CalledTarget(target, self._progress.place, self._request),
+            self._recorded.recording,
+        )
         if recording:
             recording.live_guards.program = called
         if self._request.measure_breaks and recording:
@@ -84,12 +87,16 @@ class TargetProgram:
             return
         if not self._others:
             ended = recording.forward_ended if recording else lambda: None
-            call_target(target, self._progress, lambda ready: self._before_call(called, ready), ended)
+            call_target(
+                target, self._progress, lambda ready: self._before_call(called, ready), ended
+            )
             return
         from fx_explorer.worker.verify.verifying import call_and_verify
 
         with self._others as others:
-            self._progress.writer.add(call_and_verify(target, self._progress, others, self._recorded.stop))
+            self._progress.writer.add(
+                call_and_verify(target, self._progress, others, self._recorded.stop)
+            )
 
     def _before_call(self, called: CalledTarget, ready: Target) -> None:
         """Mark inputs as requested, and make it possible to call the target again. ``ready`` is the

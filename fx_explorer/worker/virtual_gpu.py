@@ -46,7 +46,11 @@ class VirtualGpu:
 
     def _choose(self, emulation: Emulation) -> None:
         file, request = self._progress.place.file, self._progress.request
-        everything = "without weights, as asked for (--no-weights)" if request.no_weights else needs_fake(file, request.train)
+        everything = (
+            "without weights, as asked for (--no-weights)"
+            if request.no_weights
+            else needs_fake(file, request.train)
+        )
         if everything:
             from fx_explorer.capture.virtual_gpu.emulation.fake_cuda_tensors import without_weights
 
@@ -81,7 +85,9 @@ class VirtualGpu:
         return missing_value(error)
 
     def _record(self, emulation: Emulation) -> None:
-        self._progress.writer.set_meta("virtual_gpu", {**emulation.to_json(), "warning": self._warning})
+        self._progress.writer.set_meta(
+            "virtual_gpu", {**emulation.to_json(), "warning": self._warning}
+        )
         told = IN_WORDS[emulation.mode] + (f": {emulation.reason}" if emulation.reason else "")
         if told != self._told:
             self._told = told

@@ -47,14 +47,19 @@ def refuse(notices: int, message: str) -> None:
 def start() -> None:
     notices, commands = int(sys.argv[1]), int(sys.argv[2])
     for descriptor in (notices, commands):
-        os.set_inheritable(descriptor, False)  # or a process the user's program starts would hold our pipes open
+        os.set_inheritable(
+            descriptor, False
+        )  # or a process the user's program starts would hold our pipes open
     here = os.path.dirname(os.path.abspath(__file__))
     if sys.path and os.path.abspath(sys.path[0]) == here:
-        del sys.path[0]  # Python puts a script's directory first; ours holds names like "target" and "kernels"
+        del sys.path[
+            0
+        ]  # Python puts a script's directory first; ours holds names like "target" and "kernels"
     if sys.version_info < MINIMUM:
         found = "{}.{}".format(*sys.version_info)
         refuse(
-            notices, f"{sys.executable} is Python {found}; fx-explorer needs 3.10 or newer. Choose another one with --python."
+            notices,
+            f"{sys.executable} is Python {found}; fx-explorer needs 3.10 or newer. Choose another one with --python.",
         )
     load_package()
     job = sys.argv[3] if len(sys.argv) > 3 else "job"

@@ -43,27 +43,38 @@ def run(path: Path, runs: int) -> None:
         begin = time.perf_counter()
         results = segment(*inputs)
         times.append(time.perf_counter() - begin)
-    print(f"median of {runs} runs: {statistics.median(times) * 1e6:.1f} µs, least {min(times) * 1e6:.1f} µs")
+    print(
+        f"median of {runs} runs: {statistics.median(times) * 1e6:.1f} µs, least {min(times) * 1e6:.1f} µs"
+    )
     for k, result in enumerate(results if isinstance(results, tuple) else (results,)):
         print(f"result {k}: {tuple(result.shape)}, sum {result.double().sum().item():.6g}")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="small_backend", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="small_backend",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("command", choices=["show", "run"])
     parser.add_argument("artefact", type=Path)
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--standalone", action="store_true", help="run it by a C++ program that knows no Python")
+    parser.add_argument(
+        "--standalone", action="store_true", help="run it by a C++ program that knows no Python"
+    )
     arguments = parser.parse_args()
     torch.set_num_threads(max(1, arguments.threads))
     try:
         if arguments.command == "show":
             show(arguments.artefact)
         elif arguments.standalone:
-            command = [str(standalone()), str(arguments.artefact), str(arguments.runs), str(arguments.threads)]
+            command = [
+                str(standalone()),
+                str(arguments.artefact),
+                str(arguments.runs),
+                str(arguments.threads),
+            ]
             return subprocess.run(command, check=False).returncode
         else:
             run(arguments.artefact, max(1, arguments.runs))

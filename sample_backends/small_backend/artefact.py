@@ -51,7 +51,9 @@ _KINDS: tuple[Kind, ...] = ("input", "output", "arena", "constant")
 def machine() -> str:
     """Return what the runtime calls this kind of processor."""
     name = platform.machine().lower()
-    return {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name if name in ("x86_64", "aarch64") else "other")
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(
+        name, name if name in ("x86_64", "aarch64") else "other"
+    )
 
 
 def packed(program: Program, kernels: str) -> bytes:
@@ -59,7 +61,10 @@ def packed(program: Program, kernels: str) -> bytes:
     sections = {
         "inputs": _lengths(program.inputs),
         "outputs": _lengths(program.outputs),
-        "buffers": b"".join(_BUFFER.pack(_KINDS.index(each.kind), each.start, each.length) for each in program.buffers),
+        "buffers": b"".join(
+            _BUFFER.pack(_KINDS.index(each.kind), each.start, each.length)
+            for each in program.buffers
+        ),
         "code": b"".join(map(_packed_instruction, program.instructions)),
         "consts": program.constants,
         "about": json.dumps(_about(program)).encode(),
@@ -85,18 +90,31 @@ def unpacked(content: bytes) -> Program:
             inputs=tuple(map(_layout, about["inputs"])),
             outputs=tuple(map(_layout, about["outputs"])),
             results=tuple(
-                Result(each["base"], each["number"], each["offset"], _layout(each["layout"])) for each in about["results"]
+                Result(each["base"], each["number"], each["offset"], _layout(each["layout"]))
+                for each in about["results"]
             ),
-            buffers=tuple(Buffer(_KINDS[kind], start, length) for kind, start, length in _BUFFER.iter_unpack(parts["buffers"])),
+            buffers=tuple(
+                Buffer(_KINDS[kind], start, length)
+                for kind, start, length in _BUFFER.iter_unpack(parts["buffers"])
+            ),
             constants=parts["consts"],
-            instructions=tuple(_instruction(code, node) for code, node in zip(codes, about["nodes"], strict=True)),
+            instructions=tuple(
+                _instruction(code, node) for code, node in zip(codes, about["nodes"], strict=True)
+            ),
         )
-        is_told = _lengths(program.inputs) == parts["inputs"] and _lengths(program.outputs) == parts["outputs"]
+        is_told = (
+            _lengths(program.inputs) == parts["inputs"]
+            and _lengths(program.outputs) == parts["outputs"]
+        )
         fits = is_told and all(_lies_within(program, result) for result in program.results)
     except (ValueError, KeyError, IndexError, TypeError, struct.error) as error:
-        raise ArtefactRefused(f"the artefact is not well-formed: {type(error).__name__}: {error}") from error
+        raise ArtefactRefused(
+            f"the artefact is not well-formed: {type(error).__name__}: {error}"
+        ) from error
     if not fits:
-        raise ArtefactRefused("the artefact is not well-formed: the layouts of its tensors are not those of its code")
+        raise ArtefactRefused(
+            "the artefact is not well-formed: the layouts of its tensors are not those of its code"
+        )
     return program
 
 
@@ -125,7 +143,9 @@ def _checked_header(content: bytes) -> int:
     if magic != MAGIC:
         raise ArtefactRefused("this is no artefact of small_backend: it does not begin as one")
     if version != VERSION:
-        raise ArtefactRefused(f"the artefact has format version {version}, and this runtime reads version {VERSION}")
+        raise ArtefactRefused(
+            f"the artefact has format version {version}, and this runtime reads version {VERSION}"
+        )
     if size > len(content):
         raise ArtefactRefused(f"the artefact is truncated: it has {len(content)} of {size} bytes")
     if size < len(content):
@@ -134,7 +154,9 @@ def _checked_header(content: bytes) -> int:
         raise ArtefactRefused("the artefact was altered: its checksum is not that of its content")
     other = made_for.rstrip(b"\0").decode(errors="replace")
     if other != machine():
-        raise ArtefactRefused(f"the artefact was made for another machine: {other}, and this is {machine()}")
+        raise ArtefactRefused(
+            f"the artefact was made for another machine: {other}, and this is {machine()}"
+        )
     return int(count)
 
 
@@ -149,7 +171,10 @@ def _lies_within(program: Program, result: Result) -> bool:
 
 
 def _about(program: Program) -> dict[str, Any]:
-    tensors = {name: [asdict(each) for each in getattr(program, name)] for name in ("inputs", "outputs", "results")}
+    tensors = {
+        name: [asdict(each) for each in getattr(program, name)]
+        for name in ("inputs", "outputs", "results")
+    }
     return {**tensors, "nodes": [instruction.node for instruction in program.instructions]}
 
 
@@ -159,10 +184,16 @@ def _layout(about: dict[str, Any]) -> Layout:
 
 def _packed_instruction(instruction: Instruction) -> bytes:
     operands = [*instruction.operands, *[ABSENT] * (MAX_OPERANDS - len(instruction.operands))]
-    numbers = [number for each in operands for number in (each.buffer, each.offset, *_padded(each.strides, 0))]
+    numbers = [
+        number
+        for each in operands
+        for number in (each.buffer, each.offset, *_padded(each.strides, 0))
+    ]
     counts = (len(instruction.sizes), instruction.inner, len(instruction.operands), 0)
     kernel = instruction.kernel.encode()
-    return _INSTRUCTION.pack(kernel, *counts, *_padded(instruction.sizes, 1), *instruction.scalars, *numbers)
+    return _INSTRUCTION.pack(
+        kernel, *counts, *_padded(instruction.sizes, 1), *instruction.scalars, *numbers
+    )
 
 
 def _padded(numbers: tuple[int, ...], filler: int) -> tuple[int, ...]:
@@ -171,8 +202,15 @@ def _padded(numbers: tuple[int, ...], filler: int) -> tuple[int, ...]:
 
 def _instruction(record: tuple[Any, ...], node: str) -> Instruction:
     kernel, rank, inner, count, _ = record[:5]
-    sizes, scalars, numbers = record[5 : 5 + MAX_RANK], record[5 + MAX_RANK : 7 + MAX_RANK], record[7 + MAX_RANK :]
+    sizes, scalars, numbers = (
+        record[5 : 5 + MAX_RANK],
+        record[5 + MAX_RANK : 7 + MAX_RANK],
+        record[7 + MAX_RANK :],
+    )
     width = 2 + MAX_RANK
     operands = [numbers[k * width : (k + 1) * width] for k in range(count)]
-    walked = tuple(ABSENT if each[0] < 0 else Operand(each[0], each[1], each[2 : 2 + rank]) for each in operands)
+    walked = tuple(
+        ABSENT if each[0] < 0 else Operand(each[0], each[1], each[2 : 2 + rank])
+        for each in operands
+    )
     return Instruction(kernel.rstrip(b"\0").decode(), node, sizes[:rank], inner, walked, scalars)

@@ -38,16 +38,23 @@ def small(graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[
 small.operator_support = SmallSupport()  # type: ignore[attr-defined]  # fx-explorer's support report asks it
 
 
-def compiled(graph_module: GraphModule, example_inputs: Sequence[Any], direction: str) -> Callable[..., Any]:
+def compiled(
+    graph_module: GraphModule, example_inputs: Sequence[Any], direction: str
+) -> Callable[..., Any]:
     """Return a function that computes the graph: its segments by our programs, the rest by PyTorch."""
     shown, support = Stages(graph_module, direction), SmallSupport()
     shown.support(support)
     cut = partitioned(graph_module, support)
     shown.segments(cut)
     segments = segments_of(cut)
-    with _disable_current_modes():  # torch compiles with tensors that have no content, and constants have one
+    with (
+        _disable_current_modes()
+    ):  # torch compiles with tensors that have no content, and constants have one
         found = {name: made(segment) for name, segment in segments.items()}
-    shown.programs({name: each for name, (each, _) in found.items()}, {name: origin for name, (_, origin) in found.items()})
+    shown.programs(
+        {name: each for name, (each, _) in found.items()},
+        {name: origin for name, (_, origin) in found.items()},
+    )
     for name, segment in segments.items():
         setattr(cut, name, Segment(found[name][0], by_pytorch=segment))
     return make_boxed_func(lambda *inputs: shown.run(cut, inputs))

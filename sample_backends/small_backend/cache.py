@@ -93,7 +93,9 @@ def key(segment: GraphModule) -> str:
     """Return the name of the segment's artefact."""
     digest = hashlib.sha256(f"{artefact.VERSION} {kernels()} {_own_sources()}\n".encode())
     for node in segment.graph.nodes:
-        digest.update(f"{node.op} {node.name} {node.target} {node.args} {node.kwargs} {_described(node)}\n".encode())
+        digest.update(
+            f"{node.op} {node.name} {node.target} {node.args} {node.kwargs} {_described(node)}\n".encode()
+        )
         if node.op == "get_attr":
             digest.update(content_of(getattr(segment, str(node.target))))
     return digest.hexdigest()[:32]
@@ -102,7 +104,9 @@ def key(segment: GraphModule) -> str:
 def _described(node: Node) -> str:
     values = node.meta.get("val")
     tensors = values if isinstance(values, (tuple, list)) else [values]
-    return " ".join(f"{tuple(each.shape)}{each.stride()}" for each in tensors if isinstance(each, torch.Tensor))
+    return " ".join(
+        f"{tuple(each.shape)}{each.stride()}" for each in tensors if isinstance(each, torch.Tensor)
+    )
 
 
 @functools.cache

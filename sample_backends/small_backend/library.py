@@ -36,10 +36,17 @@ class Library:
         except (OSError, AttributeError) as error:
             raise NoRuntime(f"{path} is not the runtime of small_backend: {error}") from error
         if version != ABI_VERSION:
-            raise NoRuntime(f"the runtime {path} has ABI version {version}, and small_backend calls version {ABI_VERSION}")
+            raise NoRuntime(
+                f"the runtime {path} has ABI version {version}, and small_backend calls version {ABI_VERSION}"
+            )
         self._functions.small_kernels.restype = ctypes.c_char_p
         self._functions.small_load.restype = ctypes.c_void_p
-        self._functions.small_load.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t]
+        self._functions.small_load.argtypes = [
+            ctypes.c_char_p,
+            ctypes.c_size_t,
+            ctypes.c_char_p,
+            ctypes.c_size_t,
+        ]
         self._functions.small_free.argtypes = [ctypes.c_void_p]
         self._functions.small_run.argtypes = [*[ctypes.c_void_p] * 3, ctypes.c_int, ctypes.c_void_p]
         if self.kernels() != kernels():
@@ -66,9 +73,18 @@ class Loaded:
     def __init__(self, functions: ctypes.CDLL, program: int) -> None:
         self._functions, self._program = functions, program
 
-    def run(self, inputs: Sequence[int], outputs: Sequence[int], threads: int, seconds: Seconds | None = None) -> None:
+    def run(
+        self,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        threads: int,
+        seconds: Seconds | None = None,
+    ) -> None:
         """Run on addresses of tensors that are as the program says. ``seconds`` gets the time of each instruction."""
-        addresses_in, addresses_out = (ctypes.c_void_p * len(inputs))(*inputs), (ctypes.c_void_p * len(outputs))(*outputs)
+        addresses_in, addresses_out = (
+            (ctypes.c_void_p * len(inputs))(*inputs),
+            (ctypes.c_void_p * len(outputs))(*outputs),
+        )
         if self._functions.small_run(self._program, addresses_in, addresses_out, threads, seconds):
             raise SmallBackendError("there is not enough memory to run the program")
 
@@ -79,7 +95,9 @@ class Loaded:
 @functools.cache
 def kernels() -> str:
     """Return the name of the kernels' sources, as ``small_kernels`` of the library tells it."""
-    return _digest(*(path.read_bytes() for path in sorted(_RUNTIME.iterdir()) if path.suffix in (".h", ".cpp")))[:16]
+    return _digest(
+        *(path.read_bytes() for path in sorted(_RUNTIME.iterdir()) if path.suffix in (".h", ".cpp"))
+    )[:16]
 
 
 @functools.cache
@@ -100,13 +118,20 @@ def standalone() -> Path:
 def built(name: str, sources: Sequence[str], flags: Sequence[str]) -> Path:
     """Return what the compiler makes of the sources, kept under a name that stands for sources, flags and processor."""
     compiler = find_compiler()
-    target = cache_folder() / f"{_digest(_processor(*compiler), name.encode(), kernels().encode())[:16]}-{name}"
+    target = (
+        cache_folder()
+        / f"{_digest(_processor(*compiler), name.encode(), kernels().encode())[:16]}-{name}"
+    )
     if not target.exists():
         files = [str(_RUNTIME / f"{source}.cpp") for source in sources]
         command = [*compiler, *_FLAGS, f'-DSMALL_KERNELS="{kernels()}"', *files, *flags]
         with written_whole(target, 0o755) as place:
             with_threads = _ended([*command, "-fopenmp", "-o", str(place)])
-            ended = with_threads if with_threads.returncode == 0 else _ended([*command, "-o", str(place)])
+            ended = (
+                with_threads
+                if with_threads.returncode == 0
+                else _ended([*command, "-o", str(place)])
+            )
             if ended.returncode:
                 raise NoRuntime(
                     f"the runtime of small_backend cannot be built: {' '.join(compiler)} says: {_first_error(ended.stderr)}"
@@ -121,7 +146,9 @@ def find_compiler() -> list[str]:
         if shutil.which(command[0]):
             return command
     names = asked_for[0] if asked_for else "g++, clang++ and c++"
-    raise NoRuntime(f"small_backend needs a C++ compiler, and {names} cannot be found: install one, or name it in $CXX")
+    raise NoRuntime(
+        f"small_backend needs a C++ compiler, and {names} cannot be found: install one, or name it in $CXX"
+    )
 
 
 @functools.cache
@@ -136,7 +163,11 @@ def _ended(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def _first_error(printed: str) -> str:
-    lines = [line for line in printed.splitlines() if "error" in line] or printed.splitlines() or ["nothing"]
+    lines = (
+        [line for line in printed.splitlines() if "error" in line]
+        or printed.splitlines()
+        or ["nothing"]
+    )
     return lines[0]
 
 

@@ -44,7 +44,9 @@ def argument(node: Node, name: str) -> Any:
         if declared.name == name:
             if place < len(node.args) and not declared.kwarg_only:
                 return node.args[place]
-            return node.kwargs.get(name, declared.default_value if declared.has_default_value() else None)
+            return node.kwargs.get(
+                name, declared.default_value if declared.has_default_value() else None
+            )
     raise LookupError(f"{node.target} has no argument {name}")
 
 
@@ -63,12 +65,16 @@ def _register(*targets: Any, refuses: Callable[[Node], str] = _never) -> Callabl
 # --- each element by itself ---------------------------------------------------------------------
 
 
-def _elementwise(kernel: str, inputs: tuple[str, ...], *targets: Any, scalar: str = "", **checks: Any) -> None:
+def _elementwise(
+    kernel: str, inputs: tuple[str, ...], *targets: Any, scalar: str = "", **checks: Any
+) -> None:
     """Register a kernel of one or two tensors; ``scalar`` is the argument that becomes its number."""
 
     def lower(lowering: Lowering, node: Node) -> None:
         number = float(argument(node, scalar)) if scalar else 0.0
-        nests.elementwise(lowering, kernel, node, [argument(node, name) for name in inputs], (number, 0.0))
+        nests.elementwise(
+            lowering, kernel, node, [argument(node, name) for name in inputs], (number, 0.0)
+        )
 
     _register(*targets, **checks)(lower)
 
@@ -82,7 +88,12 @@ def _lower_gelu(lowering: Lowering, node: Node) -> None:
 
 _elementwise("relu", ("self",), aten.relu.default)
 _elementwise("copy", ("self",), aten.clone.default, aten.lift_fresh_copy.default)
-_elementwise("threshold_backward", ("grad_output", "self"), aten.threshold_backward.default, scalar="threshold")
+_elementwise(
+    "threshold_backward",
+    ("grad_output", "self"),
+    aten.threshold_backward.default,
+    scalar="threshold",
+)
 _register(aten.gelu.default, aten.gelu_backward.default)(_lower_gelu)
 
 
@@ -104,7 +115,13 @@ def _arithmetic(kernel: str, sign: float, *targets: Any) -> None:
         alpha = sign * float(argument(node, "alpha")) if node.target in _WITH_ALPHA else 1.0
         first, second = argument(node, "self"), argument(node, "other")
         number = 0.0 if isinstance(second, Node) else float(second)
-        nests.elementwise(lowering, kernel, node, [first, second if isinstance(second, Node) else None], (alpha, number))
+        nests.elementwise(
+            lowering,
+            kernel,
+            node,
+            [first, second if isinstance(second, Node) else None],
+            (alpha, number),
+        )
 
     _register(*targets, refuses=_refuse_arithmetic)(lower)
 
@@ -122,7 +139,11 @@ def _refuse_product(node: Node) -> str:
     if node.target in (aten.mm.default, aten.bmm.default):
         return ""
     alpha, beta = argument(node, "alpha"), argument(node, "beta")
-    return "" if is_number(alpha) and is_number(beta) and alpha != 0 else f"alpha is {alpha}, beta is {beta}"
+    return (
+        ""
+        if is_number(alpha) and is_number(beta) and alpha != 0
+        else f"alpha is {alpha}, beta is {beta}"
+    )
 
 
 @_register(aten.mm.default, aten.bmm.default, refuses=_refuse_product)
@@ -134,7 +155,9 @@ def _lower_product(lowering: Lowering, node: Node) -> None:
 def _lower_product_with_bias(lowering: Lowering, node: Node) -> None:
     bias, a, b = node.args[:3]
     alpha, beta = float(argument(node, "alpha")), float(argument(node, "beta"))
-    nests.matmul(lowering, node, a, b, bias if beta != 0 else None, (alpha, beta))  # beta 0 ignores even a NaN
+    nests.matmul(
+        lowering, node, a, b, bias if beta != 0 else None, (alpha, beta)
+    )  # beta 0 ignores even a NaN
 
 
 # --- whole rows ---------------------------------------------------------------------------------
@@ -186,11 +209,36 @@ def _lower_sum(lowering: Lowering, node: Node) -> None:
 # --- views --------------------------------------------------------------------------------------
 
 VIEWS = (
-    *(aten.view.default, aten._unsafe_view.default, aten.t.default, aten.transpose.int, aten.permute.default),
-    *(aten.expand.default, aten.unsqueeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.squeeze.default),
-    *(aten.slice.Tensor, aten.select.int, aten.unbind.int, aten.split.Tensor, aten.split_with_sizes.default),
+    *(
+        aten.view.default,
+        aten._unsafe_view.default,
+        aten.t.default,
+        aten.transpose.int,
+        aten.permute.default,
+    ),
+    *(
+        aten.expand.default,
+        aten.unsqueeze.default,
+        aten.squeeze.dim,
+        aten.squeeze.dims,
+        aten.squeeze.default,
+    ),
+    *(
+        aten.slice.Tensor,
+        aten.select.int,
+        aten.unbind.int,
+        aten.split.Tensor,
+        aten.split_with_sizes.default,
+    ),
     *(aten.detach.default, aten.alias.default),
 )
 
-OPERATORS.update({target: Operator(lambda lowering, node: lowering.view(node), _never, is_view=True) for target in VIEWS})
-OPERATORS[python_operator.getitem] = Operator(lambda lowering, node: lowering.item(node), _never, is_view=True)
+OPERATORS.update(
+    {
+        target: Operator(lambda lowering, node: lowering.view(node), _never, is_view=True)
+        for target in VIEWS
+    }
+)
+OPERATORS[python_operator.getitem] = Operator(
+    lambda lowering, node: lowering.item(node), _never, is_view=True
+)

@@ -24,11 +24,17 @@ def partitioned(graph_module: GraphModule, support: SmallSupport) -> GraphModule
     copy = _copy(graph_module)
     ages = _ages(copy.graph)
     partitioner = CapabilityBasedPartitioner(copy, support, allows_single_node_partition=True)
-    found = [part for proposed in partitioner.propose_partitions() for part in _by_age(proposed.nodes, ages)]
+    found = [
+        part
+        for proposed in partitioner.propose_partitions()
+        for part in _by_age(proposed.nodes, ages)
+    ]
     parts = [part for part in map(_tied_to_work, found) if part]
     places = {node: place for place, node in enumerate(copy.graph.nodes)}
     parts.sort(key=lambda part: min(places[node] for node in part))
-    return partitioner.fuse_partitions([Partition(number, part) for number, part in enumerate(parts)], prefix=PREFIX)
+    return partitioner.fuse_partitions(
+        [Partition(number, part) for number, part in enumerate(parts)], prefix=PREFIX
+    )
 
 
 def _copy(graph_module: GraphModule) -> GraphModule:
@@ -57,7 +63,10 @@ def has_order(node: Node) -> bool:
     if node.op != "call_function" or node.target is operator.getitem:
         return node.op == "call_module"
     if not isinstance(node.target, torch._ops.OpOverload):
-        return getattr(node.target, "__module__", None) not in ("_operator", "math")  # arithmetic on sizes is harmless
+        return getattr(node.target, "__module__", None) not in (
+            "_operator",
+            "math",
+        )  # arithmetic on sizes is harmless
     return torch.Tag.nondeterministic_seeded in node.target.tags or node.target._schema.is_mutable
 
 
@@ -71,7 +80,9 @@ def _by_age(nodes: Iterable[Node], ages: dict[Node, int]) -> list[list[Node]]:
 def _tied_to_work(nodes: list[Node]) -> list[Node]:
     """Leave out views that nothing computed here needs or makes: they would only hold up what they look at."""
     members, tied = set(nodes), set[Node]()
-    ahead = [node for node in nodes if node.op == "call_function" and not OPERATORS[node.target].is_view]
+    ahead = [
+        node for node in nodes if node.op == "call_function" and not OPERATORS[node.target].is_view
+    ]
     while ahead:
         node = ahead.pop()
         if node in members and node not in tied:

@@ -33,13 +33,19 @@ class Layout:
     @property
     def length(self) -> int:
         """Elements from the first to the last, gaps included."""
-        return 1 + sum((size - 1) * stride for size, stride in zip(self.sizes, self.strides, strict=True))
+        return 1 + sum(
+            (size - 1) * stride for size, stride in zip(self.sizes, self.strides, strict=True)
+        )
 
     @property
     def is_dense(self) -> bool:
         """Whether each element has a place of its own, without gaps between them."""
         expected = 1
-        for stride, size in sorted((stride, size) for size, stride in zip(self.sizes, self.strides, strict=True) if size != 1):
+        for stride, size in sorted(
+            (stride, size)
+            for size, stride in zip(self.sizes, self.strides, strict=True)
+            if size != 1
+        ):
             if stride != expected:
                 return False
             expected *= size
@@ -104,7 +110,10 @@ class Program:
     @property
     def arena_length(self) -> int:
         """Elements of the arena, in which everything lies that is dead when the program ends."""
-        return max((buffer.start + buffer.length for buffer in self.buffers if buffer.kind == "arena"), default=0)
+        return max(
+            (buffer.start + buffer.length for buffer in self.buffers if buffer.kind == "arena"),
+            default=0,
+        )
 
     @property
     def unplanned_length(self) -> int:

@@ -16,7 +16,14 @@ from torch.fx import GraphModule, Interpreter, Node
 from sample_backends.small_backend.cache import Made
 from sample_backends.small_backend.segment import Segment
 from sample_backends.small_backend.support import SmallSupport
-from sample_backends.small_backend.texts import Line, artefact_lines, links_of, program_lines, support_lines, text_of
+from sample_backends.small_backend.texts import (
+    Line,
+    artefact_lines,
+    links_of,
+    program_lines,
+    support_lines,
+    text_of,
+)
 
 fx_explorer: Any
 try:
@@ -40,9 +47,14 @@ class Stages:
 
     def programs(self, made: dict[str, Made], origins: dict[str, str]) -> None:
         """Publish the programs of all segments as one text, so that a line has one number, and their artefacts as another."""
-        self._publish_text("program", lambda: program_lines({name: each.program for name, each in made.items()}))
         self._publish_text(
-            "artefact", lambda: [line for name, each in made.items() for line in _listing(each, name, origins[name])]
+            "program", lambda: program_lines({name: each.program for name, each in made.items()})
+        )
+        self._publish_text(
+            "artefact",
+            lambda: [
+                line for name, each in made.items() for line in _listing(each, name, origins[name])
+            ],
         )
 
     def run(self, cut: GraphModule, inputs: Sequence[Any]) -> Any:
@@ -91,7 +103,13 @@ class _Timed(Interpreter):
             seconds = time.perf_counter() - begin
             shapes = [tuple(each.shape) for each in _tensors(result)]
             self.instructions.append(
-                {"name": str(n.target), "shapes": shapes, "seconds": seconds, "fell_back": True, "node": n.name}
+                {
+                    "name": str(n.target),
+                    "shapes": shapes,
+                    "seconds": seconds,
+                    "fell_back": True,
+                    "node": n.name,
+                }
             )
         return result
 
@@ -116,4 +134,8 @@ class _Timed(Interpreter):
 
 
 def _tensors(result: object) -> list[torch.Tensor]:
-    return [each for each in (result if isinstance(result, (tuple, list)) else [result]) if isinstance(each, torch.Tensor)]
+    return [
+        each
+        for each in (result if isinstance(result, (tuple, list)) else [result])
+        if isinstance(each, torch.Tensor)
+    ]

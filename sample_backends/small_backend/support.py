@@ -27,14 +27,21 @@ class SmallSupport(OperatorSupportBase):
         if node.op != "call_function":
             return "it is no operator"
         if node.target is operator.getitem:
-            is_ours = isinstance(node.args[0], Node) and self.is_node_supported(submodules, node.args[0])
+            is_ours = isinstance(node.args[0], Node) and self.is_node_supported(
+                submodules, node.args[0]
+            )
             return "" if is_ours else "it takes an item of what PyTorch computes"
         if node.target not in OPERATORS:
             return "it is not in the registry"
-        for value in [*_values_of(node), *(value for given in node.all_input_nodes for value in _values_of(given))]:
+        for value in [
+            *_values_of(node),
+            *(value for given in node.all_input_nodes for value in _values_of(given)),
+        ]:
             if why := _reason_for_value(value):
                 return why
-        if not OPERATORS[node.target].is_view and not all(Layout.of(value).is_dense for value in _values_of(node)):
+        if not OPERATORS[node.target].is_view and not all(
+            Layout.of(value).is_dense for value in _values_of(node)
+        ):
             return "its result has gaps in memory"
         return OPERATORS[node.target].refuses(node)
 
@@ -59,7 +66,10 @@ def _reason_for_value(value: Any) -> str:
         return f"a tensor is {str(value.layout).removeprefix('torch.')}"
     if value.dim() > MAX_RANK:
         return f"a tensor has {value.dim()} dimensions, more than {MAX_RANK}"
-    if any(not isinstance(number, int) for number in (*value.shape, *value.stride(), value.storage_offset())):
+    if any(
+        not isinstance(number, int)
+        for number in (*value.shape, *value.stride(), value.storage_offset())
+    ):
         return "a size is not known before the call"
     if value.numel() == 0:
         return "a tensor has no elements"

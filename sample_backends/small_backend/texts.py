@@ -49,8 +49,14 @@ def program_lines(programs: Mapping[str, Program]) -> list[Line]:
     for name, program in programs.items():
         used, without = 4 * program.arena_length, 4 * program.unplanned_length
         heading = f"{name}: {len(program.inputs)} inputs, {len(program.outputs)} outputs, {len(program.results)} results; "
-        lines.append(Line(f"{heading}{used} bytes for what is in between ({without} if no place were used twice)"))
-        lines += [Line(f"  {_instruction(program, each)}", (each.node,)) for each in program.instructions]
+        lines.append(
+            Line(
+                f"{heading}{used} bytes for what is in between ({without} if no place were used twice)"
+            )
+        )
+        lines += [
+            Line(f"  {_instruction(program, each)}", (each.node,)) for each in program.instructions
+        ]
     return lines
 
 
@@ -59,7 +65,11 @@ def _instruction(program: Program, instruction: Instruction) -> str:
     written = [_operand(program, each) for each in instruction.operands[:count] if each != ABSENT]
     read = [_operand(program, each) for each in instruction.operands[count:] if each != ABSENT]
     loops = " × ".join(map(str, instruction.sizes)) or "1"
-    numbers = f"   with {instruction.scalars[0]:g}, {instruction.scalars[1]:g}" if any(instruction.scalars) else ""
+    numbers = (
+        f"   with {instruction.scalars[0]:g}, {instruction.scalars[1]:g}"
+        if any(instruction.scalars)
+        else ""
+    )
     walk = f"{', '.join(written)} ← {', '.join(read)}{numbers}"
     return f"{instruction.node:28} {instruction.kernel:20} {loops:20} {walk}"
 
@@ -80,4 +90,7 @@ def artefact_lines(name: str, content: bytes, origin: str) -> list[Line]:
     """The file's sections, and whether it was made just now."""
     parts = artefact.sections(content)
     heading = f"{name}: {len(content)} bytes, format version {artefact.VERSION}, for {artefact.machine()}; {origin}"
-    return [Line(heading), *(Line(f"  {section:10} {len(part):10} bytes") for section, part in parts.items())]
+    return [
+        Line(heading),
+        *(Line(f"  {section:10} {len(part):10} bytes") for section, part in parts.items()),
+    ]

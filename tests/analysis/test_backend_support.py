@@ -17,7 +17,12 @@ from fx_explorer import model
 from fx_explorer.analysis.backends.amounts import summaries
 from fx_explorer.analysis.backends.parts import Part, neighbours, parts_of
 from fx_explorer.analysis.backends.segment_regions import KEY
-from fx_explorer.analysis.backends.support import GraphSupport, amount_of, backend_support, operator_rows
+from fx_explorer.analysis.backends.support import (
+    GraphSupport,
+    amount_of,
+    backend_support,
+    operator_rows,
+)
 from fx_explorer.analysis.backends.table import operator_table, part_table
 from fx_explorer.analysis.backends.verdict import NO_BACKEND, split_words, verdict, why_unknown
 from fx_explorer.analysis.documents import Place
@@ -45,7 +50,11 @@ def test_what_falls_back_stands_between_the_segments_that_need_it() -> None:
 
 def test_what_falls_back_before_and_after_a_segment_is_two_parts() -> None:
     # 1 falls back, segment 1 needs it, and 3 needs both.
-    assert parts_of({1: 0, 2: 1, 3: 0}, [(1, 2), (1, 3), (2, 3)])[0] == [Part(0, (1,)), Part(1, (2,)), Part(0, (3,))]
+    assert parts_of({1: 0, 2: 1, 3: 0}, [(1, 2), (1, 3), (2, 3)])[0] == [
+        Part(0, (1,)),
+        Part(1, (2,)),
+        Part(0, (3,)),
+    ]
 
 
 def test_a_segment_whose_nodes_stand_apart_in_the_graph_is_one_part() -> None:
@@ -64,7 +73,12 @@ def test_an_operator_splits_the_segments_that_it_leads_from_and_to() -> None:
     segments = {1: 1, 2: 0, 3: 0, 4: 2, 5: 0, 6: 0}
     needs, needed_by = neighbours(segments, [(1, 2), (2, 3), (3, 4), (5, 4), (1, 6)])
     assert {node: set(found) for node, found in needs.items()} == {2: {1}, 3: {1}, 5: set(), 6: {1}}
-    assert {node: set(found) for node, found in needed_by.items()} == {2: {2}, 3: {2}, 5: {2}, 6: set()}
+    assert {node: set(found) for node, found in needed_by.items()} == {
+        2: {2},
+        3: {2},
+        5: {2},
+        6: set(),
+    }
 
 
 # the backend of 30 lines, by hand
@@ -81,7 +95,9 @@ def graph(session: Path, reader: OpenedReader) -> GraphSupport:
     return found
 
 
-X, WEIGHT_1, BIAS_1, HIDDEN, WEIGHT_2, BIAS_2, OUT = (4 * n for n in (3 * 16, 32 * 16, 32, 3 * 32, 4 * 32, 4, 3 * 4))
+X, WEIGHT_1, BIAS_1, HIDDEN, WEIGHT_2, BIAS_2, OUT = (
+    4 * n for n in (3 * 16, 32 * 16, 32, 3 * 32, 4 * 32, 4, 3 * 4)
+)
 """Bytes of what is computed with."""
 
 MOVED = {
@@ -93,7 +109,9 @@ MOVED = {
 }
 
 
-def test_the_operators_have_the_calls_and_the_work_that_a_count_by_hand_finds(graph: GraphSupport) -> None:
+def test_the_operators_have_the_calls_and_the_work_that_a_count_by_hand_finds(
+    graph: GraphSupport,
+) -> None:
     rows = {row.operator: row for row in operator_rows([graph])}
     assert {name: row.amount.count for name, row in rows.items()} == {
         **dict.fromkeys(("aten.relu", "aten.i0", "aten._softmax"), 1),
@@ -103,7 +121,11 @@ def test_the_operators_have_the_calls_and_the_work_that_a_count_by_hand_finds(gr
     assert {name: row.amount.flops for name, row in rows.items() if row.amount.flops} == {
         "aten.addmm": 2 * 3 * 16 * 32 + 2 * 3 * 32 * 4
     }
-    assert {name for name, row in rows.items() if row.supported} == {"aten.addmm", "aten.t", "aten.relu"}
+    assert {name for name, row in rows.items() if row.supported} == {
+        "aten.addmm",
+        "aten.t",
+        "aten.relu",
+    }
     why = ("only linear layers and ReLU are taken",)
     refused = {name: row.reasons for name, row in rows.items() if row.falls_back}
     assert refused == {"aten.i0": why, "aten._softmax": why}
@@ -147,15 +169,21 @@ def test_it_is_said_in_words_how_much_is_supported_who_says_so_and_what_splits(
     ]
 
 
-def test_the_session_adds_up_to_what_the_nodes_add_up_to(session: Path, graph: GraphSupport, reader: OpenedReader) -> None:
+def test_the_session_adds_up_to_what_the_nodes_add_up_to(
+    session: Path, graph: GraphSupport, reader: OpenedReader
+) -> None:
     (summary,) = summaries(reader(session))
     assert summary.whole == amount_of(graph.nodes)
-    assert summary.supported == amount_of(one for one in graph.nodes if one.row.support == "supported")
+    assert summary.supported == amount_of(
+        one for one in graph.nodes if one.row.support == "supported"
+    )
     assert summary.in_segments == amount_of(one for one in graph.nodes if one.row.segment)
     assert (summary.graphs, summary.segments, summary.unknown.count) == (1, len(graph.segments), 0)
 
 
-def test_aot_eager_does_not_say_and_its_operators_are_counted(captured: Captured, reader: OpenedReader) -> None:
+def test_aot_eager_does_not_say_and_its_operators_are_counted(
+    captured: Captured, reader: OpenedReader
+) -> None:
     opened = reader(captured(FILE, backend="aot_eager", train=False))
     (graph,) = backend_support(opened)
     assert verdict(summaries(opened), [graph])[0] == (
@@ -171,20 +199,30 @@ def test_the_overview_says_it(session: Path, reader: OpenedReader) -> None:
     assert "supports 5 of 7 operators" in facts[0].text
 
 
-def test_segments_and_what_falls_back_are_regions(session: Path, graph: GraphSupport, reader: OpenedReader) -> None:
+def test_segments_and_what_falls_back_are_regions(
+    session: Path, graph: GraphSupport, reader: OpenedReader
+) -> None:
     opened = reader(session)
     rows = {one.node.name: one.node.position for one in graph.nodes}
     assert regions_at(opened, Place(graph.document, rows["addmm"])) == [(KEY, "segment 1")]
     assert regions_at(opened, Place(graph.document, rows["i0"])) == [(KEY, "falls back")]
-    assert positions_in(opened, graph.document, (KEY, "falls back")) == [rows["i0"], rows["_softmax"]]
-    assert positions_in(opened, graph.document, (KEY, "segment 2")) == [rows["t_1"], rows["addmm_1"]]
+    assert positions_in(opened, graph.document, (KEY, "falls back")) == [
+        rows["i0"],
+        rows["_softmax"],
+    ]
+    assert positions_in(opened, graph.document, (KEY, "segment 2")) == [
+        rows["t_1"],
+        rows["addmm_1"],
+    ]
     assert first_place(opened, (KEY, "segment 2")) == Place(graph.document, rows["t_1"])
 
 
 # the command and the reports
 
 
-def test_every_format_tells_the_same(session: Path, graph: GraphSupport, reader: OpenedReader) -> None:
+def test_every_format_tells_the_same(
+    session: Path, graph: GraphSupport, reader: OpenedReader
+) -> None:
     opened = reader(session)
     said = verdict(summaries(opened), [graph])
     told = {name: write(str(FILE), summaries(opened), [graph]) for name, write in FORMATS.items()}
@@ -193,7 +231,12 @@ def test_every_format_tells_the_same(session: Path, graph: GraphSupport, reader:
     assert [part["segment"] for part in parsed["graphs"][0]["parts"]] == [1, None, 2, None]
     lines = list(csv.DictReader(io.StringIO(told["csv"])))
     assert [(line["node"], line["support"], line["segment"]) for line in lines] == [
-        *(("t", "supported", "1"), ("addmm", "supported", "1"), ("relu", "supported", "1"), ("i0", "falls_back", "")),
+        *(
+            ("t", "supported", "1"),
+            ("addmm", "supported", "1"),
+            ("relu", "supported", "1"),
+            ("i0", "falls_back", ""),
+        ),
         *(("t_1", "supported", "2"), ("addmm_1", "supported", "2"), ("_softmax", "falls_back", "")),
     ]
     for row in part_table(graph):
@@ -201,7 +244,9 @@ def test_every_format_tells_the_same(session: Path, graph: GraphSupport, reader:
     assert all(sentence in told["text"] for sentence in (*said, *split_words(graph)))
 
 
-def test_the_report_has_it_as_its_schema_says(session: Path, captured: Captured, reader: OpenedReader) -> None:
+def test_the_report_has_it_as_its_schema_says(
+    session: Path, captured: Captured, reader: OpenedReader
+) -> None:
     schema = json.loads((ROOT / "docs" / "report-schema.json").read_text())
     opened = reader(session)
     made = json_report(opened)
@@ -245,8 +290,16 @@ def test_values_of_a_damaged_session_are_refused(session: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("backend", "kind", "said"),
     [
-        ("mine.py:mine", "exited", "It is not known what mine.py:mine supports: the capture ended before it was through"),
-        ("mine.py:mine", "killed", "It is not known what mine.py:mine supports: the capture ended before it was through"),
+        (
+            "mine.py:mine",
+            "exited",
+            "It is not known what mine.py:mine supports: the capture ended before it was through",
+        ),
+        (
+            "mine.py:mine",
+            "killed",
+            "It is not known what mine.py:mine supports: the capture ended before it was through",
+        ),
         ("inductor", "killed", NO_BACKEND),
         ("inductor", "finished", NO_BACKEND),
     ],

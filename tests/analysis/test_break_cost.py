@@ -55,7 +55,9 @@ def cost(session: SessionReader) -> Callable[[str], BreakCost]:
     return of
 
 
-def test_a_cut_costs_a_graph_and_the_tensors_that_cross_it(cost: Callable[[str], BreakCost]) -> None:
+def test_a_cut_costs_a_graph_and_the_tensors_that_cross_it(
+    cost: Callable[[str], BreakCost],
+) -> None:
     """h and k are used behind the next cut: their product needs both for its backward. One kernel makes them (and the sum of
     ``shown``, which only Python sees), another one reads them. ``shown.sum()`` is one float."""
     found = cost("first")
@@ -71,7 +73,9 @@ def test_a_cut_without_a_graph_before_it_adds_none(cost: Callable[[str], BreakCo
     assert cost("second") == NO_COST
 
 
-def test_a_cut_in_a_function_that_is_called_cuts_its_callers_too(cost: Callable[[str], BreakCost]) -> None:
+def test_a_cut_in_a_function_that_is_called_cuts_its_callers_too(
+    cost: Callable[[str], BreakCost],
+) -> None:
     """``program`` is cut where it calls the helper: before it, the helper, and the rest. The helper is cut in two. Of the
     tensors, h * k is passed to the helper, and x * 3 is used by the helper's rest, which needs nothing for a backward."""
     found = cost("in the helper")
@@ -101,28 +105,50 @@ def test_the_tree_says_who_called_whom_and_what_became_a_graph(session: SessionR
     assert session.meta("counters")["stats"]["unique_graphs"] == 5
 
 
-def rows(*compilations: tuple[str, str, int, int]) -> tuple[list[model.Compilation], dict[int, tuple[model.Frame, ...]]]:
+def rows(
+    *compilations: tuple[str, str, int, int],
+) -> tuple[list[model.Compilation], dict[int, tuple[model.Frame, ...]]]:
     """(name, function, first line, line of ``f`` it was called at) of each; ``f`` begins in line 1."""
     made = [
         model.Compilation(i, name, 0, 0, function, "/p.py", line, stack=i if at else 0)
         for i, (name, function, line, at) in enumerate(compilations, 1)
     ]
-    return made, {row.id: (model.Frame("/p.py", at, "f"),) for row, (_, _, _, at) in zip(made, compilations, strict=True)}
+    return made, {
+        row.id: (model.Frame("/p.py", at, "f"),)
+        for row, (_, _, _, at) in zip(made, compilations, strict=True)
+    }
 
 
 def test_compilations_for_other_inputs_are_one_function() -> None:
-    made, stacks = rows(("0/0", "f", 1, 0), ("1/0", "g", 9, 3), ("1/1", "g", 9, 3), ("0/1", "f", 1, 0))
+    made, stacks = rows(
+        ("0/0", "f", 1, 0), ("1/0", "g", 9, 3), ("1/1", "g", 9, 3), ("0/1", "f", 1, 0)
+    )
     (root,) = trees(made, stacks, [], [])
     assert [row.name for row in root.compilations] == ["0/0", "0/1"]
-    assert [(one.function, one.called_at, len(one.compilations)) for one in root.calls] == [("g", 3, 2)]
+    assert [(one.function, one.called_at, len(one.compilations)) for one in root.calls] == [
+        ("g", 3, 2)
+    ]
 
 
 def test_a_restart_is_told_unless_a_break_made_it() -> None:
-    row = model.Compilation(1, "0/0", 0, 0, "f", "/p.py", 1, attempts=3, restart_reasons=("why", "a number became a tensor"))
+    row = model.Compilation(
+        1,
+        "0/0",
+        0,
+        0,
+        "f",
+        "/p.py",
+        1,
+        attempts=3,
+        restart_reasons=("why", "a number became a tensor"),
+    )
     hit = model.GraphBreak(1, 1, "GB0025", "why", "", (), "/p.py", 3, "x")
     (root,) = trees([row], {}, [], [hit])
     assert root.restart_reasons == ("a number became a tensor",)
-    assert [line.strip() for line in tree_lines(root)][1:] == ["↻ Dynamo began anew: a number became a tensor", "✗ p.py:3  x"]
+    assert [line.strip() for line in tree_lines(root)][1:] == [
+        "↻ Dynamo began anew: a number became a tensor",
+        "✗ p.py:3  x",
+    ]
 
 
 def test_after_a_reset_numbers_are_given_again() -> None:

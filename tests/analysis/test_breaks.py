@@ -16,8 +16,12 @@ from tests.sessions import Written
 SAMPLE = Path(__file__).parents[2] / "sample_models" / "graph_breaks.py"
 
 
-def a_break(line: int, registry_id: str = "GB0059", reason: str = "why", compilation: int = 1) -> model.GraphBreak:
-    return model.GraphBreak(0, compilation, registry_id, reason, "", ("do this",), "/p/m.py", line, "  print(x)  ")
+def a_break(
+    line: int, registry_id: str = "GB0059", reason: str = "why", compilation: int = 1
+) -> model.GraphBreak:
+    return model.GraphBreak(
+        0, compilation, registry_id, reason, "", ("do this",), "/p/m.py", line, "  print(x)  "
+    )
 
 
 def write_breaks(*breaks: model.GraphBreak) -> Callable[[SessionWriter], None]:
@@ -36,7 +40,11 @@ def test_hits_of_one_cause_on_one_line_are_one_break(written: Written) -> None:
 
 
 def test_other_lines_and_other_causes_are_other_breaks(written: Written) -> None:
-    reader = written(write_breaks(a_break(3), a_break(4), a_break(3, "GB0124"), a_break(3, "", "a"), a_break(3, "", "b")))
+    reader = written(
+        write_breaks(
+            a_break(3), a_break(4), a_break(3, "GB0124"), a_break(3, "", "a"), a_break(3, "", "b")
+        )
+    )
     assert [(b.line, b.registry_id or b.reason) for b in distinct_breaks(reader)] == [
         (3, "GB0059"),
         (4, "GB0059"),
@@ -47,13 +55,17 @@ def test_other_lines_and_other_causes_are_other_breaks(written: Written) -> None
 
 
 def test_totals_count_the_same_breaks(written: Written) -> None:
-    reader = written(write_breaks(a_break(3), a_break(3), a_break(4), a_break(3, "", "a"), a_break(3, "", "b")))
+    reader = written(
+        write_breaks(a_break(3), a_break(3), a_break(4), a_break(3, "", "a"), a_break(3, "", "b"))
+    )
     counted = totals(reader)
     assert (counted.graph_breaks, counted.graph_break_hits) == (len(distinct_breaks(reader)), 5)
 
 
 def test_an_unknown_reason_is_told_in_torchs_words(written: Written) -> None:
-    (found,) = distinct_breaks(written(write_breaks(a_break(3, "GB9999", "Something new\nwith details"))))
+    (found,) = distinct_breaks(
+        written(write_breaks(a_break(3, "GB9999", "Something new\nwith details")))
+    )
     assert found.in_words == "Something new"
 
 
@@ -62,16 +74,22 @@ def broken(captured: Callable[..., Path]) -> Path:
     return captured("graph_breaks")
 
 
-def test_every_break_torch_counted_is_there_and_no_other(broken: Path, reader: Callable[[Path], SessionReader]) -> None:
+def test_every_break_torch_counted_is_there_and_no_other(
+    broken: Path, reader: Callable[[Path], SessionReader]
+) -> None:
     session = reader(broken)
     counters = session.meta("counters")
     # A branch on a tensor's value is counted under "unimplemented" only; see torch/_dynamo/symbolic_convert.py.
     counted = {**counters["graph_break"], **counters.get("unimplemented", {})}
-    assert sorted(b.reason for b in distinct_breaks(session)) == sorted(text.partition("\n")[0] for text in counted)
+    assert sorted(b.reason for b in distinct_breaks(session)) == sorted(
+        text.partition("\n")[0] for text in counted
+    )
     assert totals(session).graph_break_hits == sum(counted.values())
 
 
-def test_a_break_is_at_the_line_that_causes_it(broken: Path, reader: Callable[[Path], SessionReader]) -> None:
+def test_a_break_is_at_the_line_that_causes_it(
+    broken: Path, reader: Callable[[Path], SessionReader]
+) -> None:
     """Every line of the sample that breaks says so in a comment of its own; the code torch quotes is that line."""
     source = SAMPLE.read_text().splitlines()
     found = distinct_breaks(reader(broken))

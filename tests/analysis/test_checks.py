@@ -7,11 +7,21 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.overview.checks import CONDITIONS, Check, CheckFinding, checks, relative_to
+from fx_explorer.analysis.overview.checks import (
+    CONDITIONS,
+    Check,
+    CheckFinding,
+    checks,
+    relative_to,
+)
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import Written
 
-FUNCTIONS = (("0/0", 0, 0, "forward", "broke"), ("0/1", 0, 1, "forward", "ok"), ("1/0", 1, 0, "helper", "skipped"))
+FUNCTIONS = (
+    ("0/0", 0, 0, "forward", "broke"),
+    ("0/1", 0, 1, "forward", "ok"),
+    ("1/0", 1, 0, "helper", "skipped"),
+)
 BREAK_LINES = (12, 12, 12, 15)
 GUARDS = {"0/0": 3, "0/1": 2}
 
@@ -21,14 +31,29 @@ def write_troubled(writer: SessionWriter) -> None:
     ids = {}
     for name, frame, recompile, function, status in FUNCTIONS:
         error = "a generator" if status == "skipped" else ""
-        row = model.Compilation(0, name, frame, recompile, function, "/p/m.py", 10 * frame + 1, status=status, error=error)  # type: ignore[arg-type]
+        row = model.Compilation(
+            0,
+            name,
+            frame,
+            recompile,
+            function,
+            "/p/m.py",
+            10 * frame + 1,
+            status=status,
+            error=error,
+        )  # type: ignore[arg-type]
         ids[name] = writer.add(row)
     for name in GUARDS:
         writer.add_graph(model.Graph(0, ids[name], "dynamo", ""), [], [])
     for line in BREAK_LINES:
-        writer.add(model.GraphBreak(0, ids["0/0"], "GB0059", "print", "", (), "/p/m.py", line, "print(x)"))
+        writer.add(
+            model.GraphBreak(0, ids["0/0"], "GB0059", "print", "", (), "/p/m.py", line, "print(x)")
+        )
     for name, number in GUARDS.items():
-        writer.add_all(model.Guard(0, ids[name], i, "TENSOR_MATCH", f"L['x{i}']", "", "") for i in range(number))
+        writer.add_all(
+            model.Guard(0, ids[name], i, "TENSOR_MATCH", f"L['x{i}']", "", "")
+            for i in range(number)
+        )
     writer.add(model.Recompile(0, ids["0/1"], "0/0", "0/0: k == 2", "k == 2", "/p/m.py", 3))
     writer.set_meta("outcome", model.Outcome("finished").to_json())
 
@@ -59,10 +84,14 @@ def test_a_limit_is_met_up_to_the_number_there_is(
     met, missed = judge(troubled, condition, number), judge(troubled, condition, number - 1)
     assert (met.is_met, met.findings) == (True, ())
     assert not missed.is_met
-    assert [(found.file, found.line) for found in missed.findings] == [("/p/m.py", line) for line in lines]
+    assert [(found.file, found.line) for found in missed.findings] == [
+        ("/p/m.py", line) for line in lines
+    ]
 
 
-def test_guards_are_limited_by_compilation_and_each_that_has_more_is_named(troubled: SessionReader) -> None:
+def test_guards_are_limited_by_compilation_and_each_that_has_more_is_named(
+    troubled: SessionReader,
+) -> None:
     named = [found.text for found in judge(troubled, "max-guards", 1).findings]
     assert named == ["forward [0/0] has 3 guards", "forward [0/1] has 2 guards"]
 
@@ -87,28 +116,42 @@ def test_a_failure_is_one_line_with_the_first_place_and_the_others(troubled: Ses
 
 def test_a_condition_that_takes_no_number_is_written_without_one(troubled: SessionReader) -> None:
     told = judge(troubled, "no-skipped-frames", 0).in_words
-    assert told.startswith("/p/m.py:11: 1 function left to Python, 0 allowed (--no-skipped-frames): helper [1/0]")
+    assert told.startswith(
+        "/p/m.py:11: 1 function left to Python, 0 allowed (--no-skipped-frames): helper [1/0]"
+    )
 
 
-def test_a_function_without_tensors_may_be_left_to_python_and_one_that_is_recorded_twice_counts_once(written: Written) -> None:
+def test_a_function_without_tensors_may_be_left_to_python_and_one_that_is_recorded_twice_counts_once(
+    written: Written,
+) -> None:
     def write(writer: SessionWriter) -> None:
         write_troubled(writer)
-        reasons = {11: "a generator", 20: "no tensor-related objects found in frame", 30: "it is skipped"}
+        reasons = {
+            11: "a generator",
+            20: "no tensor-related objects found in frame",
+            30: "it is skipped",
+        }
         for line, reason in reasons.items():
-            writer.add(model.Fallback(0, 0, "skipped", f"f{line}", "/p/m.py", line, "", reason, "", (), 0))
+            writer.add(
+                model.Fallback(0, 0, "skipped", f"f{line}", "/p/m.py", line, "", reason, "", (), 0)
+            )
 
     left = judge(written(write), "no-skipped-frames", 0)
     assert [found.line for found in left.findings] == [11, 30]
     assert left.measured == "2 functions left to Python, 0 allowed"
 
 
-def test_conditions_are_judged_in_one_order_and_only_those_asked_for(troubled: SessionReader) -> None:
+def test_conditions_are_judged_in_one_order_and_only_those_asked_for(
+    troubled: SessionReader,
+) -> None:
     judged = checks(troubled, dict.fromkeys(reversed([*CONDITIONS]), 9))
     assert [check.condition for check in judged] == [*CONDITIONS]
     assert checks(troubled, {}) == []
 
 
-def test_a_failure_without_a_line_of_its_own_leads_to_what_was_compiled_or_else_to_the_target(written: Written) -> None:
+def test_a_failure_without_a_line_of_its_own_leads_to_what_was_compiled_or_else_to_the_target(
+    written: Written,
+) -> None:
     def nothing(writer: SessionWriter) -> None:
         writer.set_meta("target", {"name": "m.py", "file": "/p/m.py"})
 
@@ -118,14 +161,30 @@ def test_a_failure_without_a_line_of_its_own_leads_to_what_was_compiled_or_else_
         writer.add(model.GraphBreak(0, compilation, "", "no stack", "", (), "", 0, ""))
 
     assert [f.where for f in judge(written(nothing), "expect-graphs", 1).findings] == ["/p/m.py:1"]
-    assert [f.where for f in judge(written(one_graph), "max-graph-breaks", 0).findings] == ["/p/f.py:7"]
-    assert judge(written(lambda _: None), "expect-graphs", 1).in_words == "0 graphs, 1 expected (--expect-graphs 1)"
+    assert [f.where for f in judge(written(one_graph), "max-graph-breaks", 0).findings] == [
+        "/p/f.py:7"
+    ]
+    assert (
+        judge(written(lambda _: None), "expect-graphs", 1).in_words
+        == "0 graphs, 1 expected (--expect-graphs 1)"
+    )
 
 
 def test_another_variant_tried_from_a_gate_is_no_compilation_more(written: Written) -> None:
     def two_variants(writer: SessionWriter) -> None:
         write_troubled(writer)
-        variant = model.Compilation(0, "0/0~1", 0, 0, "forward", "/p/m.py", 1, status="failed", variant_of="0/0", in_use=False)
+        variant = model.Compilation(
+            0,
+            "0/0~1",
+            0,
+            0,
+            "forward",
+            "/p/m.py",
+            1,
+            status="failed",
+            variant_of="0/0",
+            in_use=False,
+        )
         writer.add(variant)
 
     assert judge(written(two_variants), "no-skipped-frames", 1).is_met
@@ -133,15 +192,29 @@ def test_another_variant_tried_from_a_gate_is_no_compilation_more(written: Writt
 
 @pytest.mark.parametrize(
     ("file", "shown"),
-    [("a/b.py", "a/b.py"), ("", ""), ("<stdin>", "<stdin>"), ("{folder}/b.py", "b.py"), ("/q/b.py", "/q/b.py")],
+    [
+        ("a/b.py", "a/b.py"),
+        ("", ""),
+        ("<stdin>", "<stdin>"),
+        ("{folder}/b.py", "b.py"),
+        ("/q/b.py", "/q/b.py"),
+    ],
 )
 def test_files_below_a_folder_are_named_from_there(tmp_path: Path, file: str, shown: str) -> None:
-    check = Check("expect-graphs", 1, "", (CheckFinding(file.format(folder=tmp_path), 3, ""),), is_met=False)
+    check = Check(
+        "expect-graphs", 1, "", (CheckFinding(file.format(folder=tmp_path), 3, ""),), is_met=False
+    )
     assert relative_to(check, tmp_path).findings[0].file == shown
 
 
 def test_a_folder_reached_through_a_link_is_the_same_folder(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    check = Check("expect-graphs", 1, "", (CheckFinding(str(tmp_path / "real" / "m.py"), 3, ""),), is_met=False)
+    check = Check(
+        "expect-graphs",
+        1,
+        "",
+        (CheckFinding(str(tmp_path / "real" / "m.py"), 3, ""),),
+        is_met=False,
+    )
     assert relative_to(check, tmp_path / "link").findings[0].file == "m.py"

@@ -50,6 +50,10 @@ def failed(compile_: Compile) -> None:
 
 
 @pytest.mark.parametrize("program", [refused, failed])
-def test_it_is_not_said_where_a_call_ran_uncompiled_or_failed(tmp_path: Path, program: object) -> None:
+def test_it_is_not_said_where_a_call_ran_uncompiled_or_failed(
+    tmp_path: Path, program: object
+) -> None:
     said = texts(tmp_path / "s.fxs", program)
-    assert not any(text.startswith("Everything became") or "never had to step in" in text for text in said)
+    assert not any(
+        text.startswith("Everything became") or "never had to step in" in text for text in said
+    )

@@ -27,7 +27,12 @@ BEFORE = [X, node("gelu", "aten.gelu", "x"), node("add", "aten.add", "gelu, 1"),
 
 
 def test_graphs_that_differ_in_names_only_are_the_same() -> None:
-    renamed = [X, node("g", "aten.gelu", "x"), node("a", "aten.add", "g, 1"), replace(OUT, arguments="a")]
+    renamed = [
+        X,
+        node("g", "aten.gelu", "x"),
+        node("a", "aten.add", "g, 1"),
+        replace(OUT, arguments="a"),
+    ]
     rows = graph_diff(BEFORE, renamed)
     assert {row.sign for row in rows} == {" "}
     assert difference_in_words(rows) == "no difference"
@@ -36,7 +41,9 @@ def test_graphs_that_differ_in_names_only_are_the_same() -> None:
 def test_an_operation_taken_for_another_and_what_depends_on_it_are_shown() -> None:
     after = [X, node("relu", "aten.relu", "x"), node("add", "aten.add", "relu, 1"), OUT]
     rows = graph_diff(BEFORE, after)
-    signs = [(row.sign, row.before and row.before.name, row.after and row.after.name) for row in rows]
+    signs = [
+        (row.sign, row.before and row.before.name, row.after and row.after.name) for row in rows
+    ]
     assert signs[:3] == [(" ", "x", "x"), ("-", "gelu", None), ("+", None, "relu")]
     assert ("~", "add", "add") in signs
 
@@ -57,29 +64,47 @@ def branched(tmp_path: Path) -> SessionReader:
     with SessionWriter(path) as writer:
         first = SessionReader(path).rows(model.Compilation)[0]
         writer.update(replace(first, in_use=False))
-        changes = model.Changes({"inductor.max_fusion_size": 1}, passes=(model.PassFile("post_grad", "/p/fold.py"),))
+        changes = model.Changes(
+            {"inductor.max_fusion_size": 1}, passes=(model.PassFile("post_grad", "/p/fold.py"),)
+        )
         row = replace(
             first, id=0, name="0/0~1", variant_of="0/0", variant_from="partition", changes=changes.to_json(), duration_s=0.5,
             saved_s=1.25,
         )  # fmt: skip
         variant = writer.add(row)
         nodes = [node("mm", "aten.mm.default"), node("gelu_backward", "aten.gelu_backward.default")]
-        graph = writer.add_graph(model.Graph(0, variant, "post_grad", "backward", call_count=2), nodes, [])
+        graph = writer.add_graph(
+            model.Graph(0, variant, "post_grad", "backward", call_count=2), nodes, []
+        )
         text = writer.text("call()\n")
-        code = writer.add(model.Artifact(0, variant, "output_code", "output_code", "backward", "", "python", text, 1))
+        code = writer.add(
+            model.Artifact(
+                0, variant, "output_code", "output_code", "backward", "", "python", text, 1
+            )
+        )
         for i in range(2):
             writer.add(model.Kernel(0, variant, "backward", i, f"small_{i}", "cpp", 0, code))
-        writer.add(model.Intervention(0, variant, "post_grad", "backward", "pass", "pass_ of fold.py", after=graph.id))
+        writer.add(
+            model.Intervention(
+                0, variant, "post_grad", "backward", "pass", "pass_ of fold.py", after=graph.id
+            )
+        )
     return SessionReader(path)
 
 
-def test_a_variant_shares_what_was_there_at_its_gate_and_the_direction_it_left(branched: SessionReader) -> None:
+def test_a_variant_shares_what_was_there_at_its_gate_and_the_direction_it_left(
+    branched: SessionReader,
+) -> None:
     first, variant = branched.rows(model.Compilation)
     theirs = {(d.kind, d.id) for d in documents_of_variant(branched, first)}
     shown = documents_of_variant(branched, variant)
     own = [(d.stage, d.direction) for d in shown if (d.kind, d.id) not in theirs]
     assert own == [("post_grad", "backward"), ("output_code", "backward")]
-    replaced = [d for d in documents_of_variant(branched, first) if (d.kind, d.id) not in {(s.kind, s.id) for s in shown}]
+    replaced = [
+        d
+        for d in documents_of_variant(branched, first)
+        if (d.kind, d.id) not in {(s.kind, s.id) for s in shown}
+    ]
     assert [(d.stage, d.direction) for d in replaced] == [("post_grad", "backward")]
     assert [k.name for k in kernels_of_variant(branched, variant)] == [
         "extern_kernels.addmm",
@@ -90,11 +115,20 @@ def test_a_variant_shares_what_was_there_at_its_gate_and_the_direction_it_left(b
     ]
 
 
-def test_a_compilation_counts_once_with_the_kernels_of_the_variant_in_use(branched: SessionReader) -> None:
+def test_a_compilation_counts_once_with_the_kernels_of_the_variant_in_use(
+    branched: SessionReader,
+) -> None:
     counted = totals(branched)
-    assert (counted.compilations, counted.graphs, counted.kernels, counted.compile_s) == (1, 1, 5, 2.0)
+    assert (counted.compilations, counted.graphs, counted.kernels, counted.compile_s) == (
+        1,
+        1,
+        5,
+        2.0,
+    )
     assert len(kernel_uses(branched)) == 5
-    assert [(d.direction, d.generated, d.library_calls) for d in kernels_by_direction(branched)] == [
+    assert [
+        (d.direction, d.generated, d.library_calls) for d in kernels_by_direction(branched)
+    ] == [
         ("forward", 1, 2),
         ("backward", 2, 0),
     ]
@@ -102,7 +136,10 @@ def test_a_compilation_counts_once_with_the_kernels_of_the_variant_in_use(branch
 
 def test_a_branch_says_what_made_it_differ_and_what_it_saved(branched: SessionReader) -> None:
     (other,) = other_variants(branched)
-    assert other.changes == ("inductor.max_fusion_size = 1", "pass_ of fold.py after the post-grad passes")
+    assert other.changes == (
+        "inductor.max_fusion_size = 1",
+        "pass_ of fold.py after the post-grad passes",
+    )
     assert (other.first, other.gate_in_words, other.seconds) == ("0/0", "the partition", 0.5)
     assert other.graphs == ("Backward · post-grad",)
     told = [fact.text for fact in overview(branched) if fact.topic == "graphs"]
@@ -127,7 +164,9 @@ def test_the_report_has_branches_apart_from_compilations(branched: SessionReader
 
 def test_two_variants_are_compared_in_figures_and_documents(branched: SessionReader) -> None:
     first, variant = branched.rows(model.Compilation)
-    told = {figure.what: (figure.left, figure.right) for figure in figures(branched, first, variant)}
+    told = {
+        figure.what: (figure.left, figure.right) for figure in figures(branched, first, variant)
+    }
     assert told["kernels"] == ("3", "5")
     assert told["  C++"] == ("1", "3")
     assert told["kernels only here"] == ("none", "small_0 and small_1")
@@ -136,7 +175,11 @@ def test_two_variants_are_compared_in_figures_and_documents(branched: SessionRea
     pairs = {(pair.title, pair.is_shared) for pair in document_pairs(branched, first, variant)}
     assert ("Dynamo graph", True) in pairs
     assert ("Backward · post-grad", False) in pairs
-    (pair,) = [pair for pair in document_pairs(branched, first, variant) if pair.title == "Output code · backward"]
+    (pair,) = [
+        pair
+        for pair in document_pairs(branched, first, variant)
+        if pair.title == "Output code · backward"
+    ]
     assert pair.left is None
     assert [(row.sign, row.after) for row in pair_diff(branched, pair)] == [("+", "call()")]
 
@@ -148,12 +191,17 @@ def test_what_an_eager_variant_runs_is_counted_as_dynamo_traced_it(tmp_path: Pat
         (first,) = reader.rows(model.Compilation)
         writer.add(replace(first, id=0, name="0/0~1", variant_of="0/0", variant_from="dynamo"))
     with SessionReader(path) as reader:
-        told = {figure.what: (figure.left, figure.right) for figure in figures(reader, *reader.rows(model.Compilation))}
+        told = {
+            figure.what: (figure.left, figure.right)
+            for figure in figures(reader, *reader.rows(model.Compilation))
+        }
     assert told["operations run eagerly"] == ("0", "3")  # fc1, gelu, fc2
     assert told["kernels"] == ("3", "0")
 
 
-def test_time_that_a_variant_did_not_spend_is_spared_before_its_gate_and_none_after_it(branched: SessionReader) -> None:
+def test_time_that_a_variant_did_not_spend_is_spared_before_its_gate_and_none_after_it(
+    branched: SessionReader,
+) -> None:
     with SessionWriter(branched.path) as writer:
         writer.add(model.Span(0, 1, "joint", "joint", 10.0, 1.0, 0))
         writer.add(model.Span(0, 1, "post_grad", "post_grad", 11.0, 1.0, 0))

@@ -11,7 +11,13 @@ from tests.sessions import Written
 
 def test_the_coverage_of_a_training_step(step: SessionReader) -> None:
     forward, backward = link_coverage(step)
-    assert (forward.direction, forward.nodes, forward.compute_nodes, forward.to_source, forward.to_kernel) == (
+    assert (
+        forward.direction,
+        forward.nodes,
+        forward.compute_nodes,
+        forward.to_source,
+        forward.to_kernel,
+    ) == (
         "forward",
         3,
         3,
@@ -19,7 +25,9 @@ def test_the_coverage_of_a_training_step(step: SessionReader) -> None:
         3,
     )
     assert (forward.kernel_lines, forward.kernel_lines_linked) == (2, 1)
-    assert (backward.direction, backward.nodes, backward.to_kernel) == ("backward", 2, 0), "no backward kernel was written"
+    assert (backward.direction, backward.nodes, backward.to_kernel) == ("backward", 2, 0), (
+        "no backward kernel was written"
+    )
 
 
 def test_views_are_not_expected_to_have_a_kernel(written: Written) -> None:
@@ -50,9 +58,15 @@ def test_a_line_known_through_an_ancestor_counts(written: Written) -> None:
 def test_an_ir_line_is_no_kernel(written: Written) -> None:
     def write(writer: SessionWriter) -> None:
         graph = writer.add_graph(
-            model.Graph(0, 0, "post_grad", "inference"), [model.Node(0, 0, 0, "n", "call_function", "t", "")], []
+            model.Graph(0, 0, "post_grad", "inference"),
+            [model.Node(0, 0, 0, "n", "call_function", "t", "")],
+            [],
         )
-        ir = writer.add(model.Artifact(0, 0, "ir_post_fusion", "schedule", "inference", "", "ir", writer.text("op0\n"), 1))
+        ir = writer.add(
+            model.Artifact(
+                0, 0, "ir_post_fusion", "schedule", "inference", "", "ir", writer.text("op0\n"), 1
+            )
+        )
         writer.add(model.LineNode(ir, 1, graph.first_node, "origins"))
 
     (found,) = link_coverage(written(write))

@@ -44,13 +44,17 @@ def test_a_document_is_the_same_however_it_was_asked_for(step: SessionReader) ->
 
 def test_the_lines_of_a_text_are_those_of_the_file(step: SessionReader, hand: Hand) -> None:
     assert lines_of(step, document_of(step, "source", hand.source)) == SOURCE.splitlines()
-    assert lines_of(step, document_of(step, "artifact", hand.output_code)) == OUTPUT_CODE.splitlines()
+    assert (
+        lines_of(step, document_of(step, "artifact", hand.output_code)) == OUTPUT_CODE.splitlines()
+    )
 
 
 def test_lines_are_split_at_line_feeds_only(written: Written) -> None:
     """A form feed or a Unicode line separator inside a string does not start a line for Python or a C++ compiler."""
     text = "a\x0cb\r\nc\u2028d\n"
-    reader = written(lambda writer: writer.add(model.SourceFile(0, "/p/m.py", writer.text(text), 2)))
+    reader = written(
+        lambda writer: writer.add(model.SourceFile(0, "/p/m.py", writer.text(text), 2))
+    )
     assert lines_of(reader, document_of(reader, "source", 1)) == ["a\x0cb", "c\u2028d"]
 
 
@@ -69,10 +73,15 @@ def test_there_is_no_node_in_a_text_or_below_a_graph(step: SessionReader, hand: 
     assert node_at(step, Place(document_of(step, "graph", hand.graphs["forward"].id), 99)) is None
 
 
-def test_places_of_nodes_keep_the_order_and_leave_out_what_is_gone(step: SessionReader, hand: Hand) -> None:
+def test_places_of_nodes_keep_the_order_and_leave_out_what_is_gone(
+    step: SessionReader, hand: Hand
+) -> None:
     wanted = [hand.node("backward", 1), 99_999, hand.node("dynamo", 1)]
     found = places_of_nodes(step, wanted)
-    assert [(p.document.title, p.line) for p in found] == [("Backward graph", 1), ("Dynamo graph", 1)]
+    assert [(p.document.title, p.line) for p in found] == [
+        ("Backward graph", 1),
+        ("Dynamo graph", 1),
+    ]
 
 
 def test_a_kernel_is_at_its_code_and_a_library_call_at_the_call(step: SessionReader) -> None:
@@ -80,7 +89,10 @@ def test_a_kernel_is_at_its_code_and_a_library_call_at_the_call(step: SessionRea
     assert places[1] is not None
     assert lines_of(step, places[1].document) == KERNEL.splitlines()
     assert places[2] is not None
-    assert lines_of(step, places[2].document)[places[2].line] == "    extern_kernels.addmm(bias2, buf0, w2)"
+    assert (
+        lines_of(step, places[2].document)[places[2].line]
+        == "    extern_kernels.addmm(bias2, buf0, w2)"
+    )
 
 
 def test_a_source_whose_text_was_not_kept_has_no_place(written: Written) -> None:
@@ -100,5 +112,11 @@ def test_titles_say_direction_and_subgraph() -> None:
     from fx_explorer.analysis.documents import artifact_title, graph_title
 
     assert graph_title(model.Graph(1, 1, "forward", "inference")) == "Inference graph"
-    assert graph_title(model.Graph(1, 1, "post_grad", "inference", "cond_true_0")) == "Inference · post-grad · cond_true_0"
-    assert artifact_title(model.Artifact(1, 1, "listing", "dynamo", "", "what I was", "text", 0)) == "what I was"
+    assert (
+        graph_title(model.Graph(1, 1, "post_grad", "inference", "cond_true_0"))
+        == "Inference · post-grad · cond_true_0"
+    )
+    assert (
+        artifact_title(model.Artifact(1, 1, "listing", "dynamo", "", "what I was", "text", 0))
+        == "what I was"
+    )

@@ -10,7 +10,9 @@ from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import Hand, Written
 
 
-def test_a_node_tells_where_it_came_from_what_it_became_and_its_line(step: SessionReader, hand: Hand) -> None:
+def test_a_node_tells_where_it_came_from_what_it_became_and_its_line(
+    step: SessionReader, hand: Hand
+) -> None:
     found = explain(step, Place(document_of(step, "graph", hand.graphs["forward"].id), 2))
     assert [(e.relation, e.name, e.how, e.place.document.title) for e in found] == [
         ("from", "gelu", "identity", "Joint graph"),
@@ -38,7 +40,11 @@ def test_a_kernel_line_tells_its_node(step: SessionReader, hand: Hand) -> None:
 
 def test_a_source_line_tells_its_nodes(step: SessionReader, hand: Hand) -> None:
     found = explain(step, Place(document_of(step, "source", hand.source), 7))
-    assert {(e.relation, e.name) for e in found} == {("became", "fc2"), ("became", "addmm_1"), ("became", "mm")}
+    assert {(e.relation, e.name) for e in found} == {
+        ("became", "fc2"),
+        ("became", "addmm_1"),
+        ("became", "mm"),
+    }
 
 
 def test_a_link_by_sequence_number_is_not_certain(written: Written) -> None:

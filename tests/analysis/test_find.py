@@ -22,7 +22,9 @@ def test_every_kind_of_thing_is_found(step: SessionReader) -> None:
     ]
 
 
-def test_the_very_name_comes_before_names_that_begin_so_and_these_before_the_rest(step: SessionReader) -> None:
+def test_the_very_name_comes_before_names_that_begin_so_and_these_before_the_rest(
+    step: SessionReader,
+) -> None:
     found = [match.text for match in find(step, "gelu") if match.kind == "node"]
     assert found == ["gelu"] * 4 + ["gelu_backward"] * 3
     ranks = [match.rank for match in find(step, "addmm")]
@@ -71,11 +73,23 @@ def write_two_files(writer: SessionWriter) -> None:
 
 @pytest.mark.parametrize(
     ("typed", "text", "line"),
-    [("m.py:3", "y = m(x)", 2), (" M.py:2 ", "m.py:2", 1), ("m.py", "import torch", 0), ("m.py:", "import torch", 0)],
+    [
+        ("m.py:3", "y = m(x)", 2),
+        (" M.py:2 ", "m.py:2", 1),
+        ("m.py", "import torch", 0),
+        ("m.py:", "import torch", 0),
+    ],
 )
-def test_a_line_is_found_by_the_place_that_the_screen_writes(written: Written, typed: str, text: str, line: int) -> None:
+def test_a_line_is_found_by_the_place_that_the_screen_writes(
+    written: Written, typed: str, text: str, line: int
+) -> None:
     match = find(written(write_two_files), typed)[0]
-    assert (match.kind, match.text, match.place.document.title, match.place.line) == ("line", text, "m.py", line)
+    assert (match.kind, match.text, match.place.document.title, match.place.line) == (
+        "line",
+        text,
+        "m.py",
+        line,
+    )
 
 
 @pytest.mark.parametrize("typed", ["m.py:4", "m.py:0", "other.py:1", "m.py:" + "9" * 5_000])

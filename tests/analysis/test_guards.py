@@ -26,7 +26,9 @@ TENSOR = (
 )
 
 
-def check(kind: str, source: str, origin: model.Origin, code: str = "", **more: object) -> model.GuardCheck:
+def check(
+    kind: str, source: str, origin: model.Origin, code: str = "", **more: object
+) -> model.GuardCheck:
     return model.GuardCheck(0, 1, 0, 0, kind, source, origin, code, **more)  # type: ignore[arg-type]
 
 
@@ -48,7 +50,10 @@ def test_a_source_is_named_as_the_program_names_it(source: str, plain: str) -> N
 
 def test_a_relation_between_sizes_is_put_in_the_names_of_the_program() -> None:
     assert plain_code("L['x'].size()[0] < 2*L['y'].size()[1]") == "size 0 of x < 2*size 1 of y"
-    assert plain_code("L['x']._base.size()[0] < L['y'].grad.size()[1]") == "size 0 of x._base < size 1 of y.grad"
+    assert (
+        plain_code("L['x']._base.size()[0] < L['y'].grad.size()[1]")
+        == "size 0 of x._base < size 1 of y.grad"
+    )
 
 
 def test_a_tensor_is_asked_for_shape_dtype_stride_and_device() -> None:
@@ -82,7 +87,9 @@ def test_an_unknown_kind_shows_torchs_own_code() -> None:
         (check("ID_MATCH", "L['activation']", "argument"), "inputs"),
     ],
 )
-def test_whether_a_check_can_fail_follows_from_what_it_looks_at(one: model.GuardCheck, chance: str) -> None:
+def test_whether_a_check_can_fail_follows_from_what_it_looks_at(
+    one: model.GuardCheck, chance: str
+) -> None:
     found, why = can_fail(one)
     assert found == chance
     assert why
@@ -102,11 +109,15 @@ def write(writer: SessionWriter) -> None:
         check("GLOBAL_STATE", "", "state", "___check_global_state()", cost_ns=300.0),
         check("TENSOR_MATCH", "L['x']", "argument", TENSOR, cost_ns=60.0, file="/p/m.py", line=7),
         check("TYPE_MATCH", "L['x']", "argument", "___check_type_id(L['x'], 1)", cost_ns=-1.0),
-        check("TRUE_MATCH", "L['self'].training", "module", "L['self'].training == True", cost_ns=5.0),
+        check(
+            "TRUE_MATCH", "L['self'].training", "module", "L['self'].training == True", cost_ns=5.0
+        ),
         check("LAMBDA_GUARD", "", "shapes", "2 <= L['x'].size()[0]"),
     )
     for row in rows:
-        writer.add(row if row.kind != "TENSOR_MATCH" else model.GuardCheck(0, 1, guard, 0, *_rest(row)))
+        writer.add(
+            row if row.kind != "TENSOR_MATCH" else model.GuardCheck(0, 1, guard, 0, *_rest(row))
+        )
     writer.add_all(
         [
             model.GuardAnswer(0, 1, "torch.ones(8)", 1, "rejected", "size mismatch", 2),
@@ -116,14 +127,36 @@ def write(writer: SessionWriter) -> None:
     for attempt in (0, 1):
         writer.add(
             model.Symbol(
-                0, 1, "s77", "L['x'].size()[0]", "4", "[2, int_oo]", 0, ("L['x'].size()[0]",), "[2, int_oo]", "", attempt
+                0,
+                1,
+                "s77",
+                "L['x'].size()[0]",
+                "4",
+                "[2, int_oo]",
+                0,
+                ("L['x'].size()[0]",),
+                "[2, int_oo]",
+                "",
+                attempt,
             )
         )
         writer.add(model.SymbolEvent(0, 1, "constrained", ("s77",), "s77 >= 2", attempt=attempt))
 
 
 def _rest(row: model.GuardCheck) -> tuple[object, ...]:
-    return (row.kind, row.source, row.origin, row.code, "", "", "", row.file, row.line, 0, row.cost_ns)
+    return (
+        row.kind,
+        row.source,
+        row.origin,
+        row.code,
+        "",
+        "",
+        "",
+        row.file,
+        row.line,
+        0,
+        row.cost_ns,
+    )
 
 
 def test_checks_are_grouped_by_what_they_look_at_those_of_inputs_first(written: Written) -> None:
@@ -138,10 +171,20 @@ def test_checks_are_grouped_by_what_they_look_at_those_of_inputs_first(written: 
 
 
 @pytest.mark.parametrize(
-    ("search", "found"), [("float32", ["x"]), ("TRAINING", ["self.training"]), ("x m.py:7", ["x"]), ("nothing here", [])]
+    ("search", "found"),
+    [
+        ("float32", ["x"]),
+        ("TRAINING", ["self.training"]),
+        ("x m.py:7", ["x"]),
+        ("nothing here", []),
+    ],
 )
-def test_checks_are_found_by_words_of_any_kind(written: Written, search: str, found: list[str]) -> None:
-    assert [one.name for group in guard_groups(written(write), search=search) for one in group.checks] == found
+def test_checks_are_found_by_words_of_any_kind(
+    written: Written, search: str, found: list[str]
+) -> None:
+    assert [
+        one.name for group in guard_groups(written(write), search=search) for one in group.checks
+    ] == found
 
 
 def test_a_check_knows_the_guard_it_is_for(written: Written) -> None:
@@ -150,13 +193,17 @@ def test_a_check_knows_the_guard_it_is_for(written: Written) -> None:
 
 
 def test_questions_are_answered_the_latest_first(written: Written) -> None:
-    answered = [(one.inputs, [answer.answer for answer in one.answers]) for one in verdicts(written(write))]
+    answered = [
+        (one.inputs, [answer.answer for answer in one.answers]) for one in verdicts(written(write))
+    ]
     assert [inputs for inputs, _ in answered] == ["torch.ones(4)", "torch.ones(8)"]
     assert "accepted" in answered[0][1]
     assert "accepted" not in answered[1][1]
 
 
-@pytest.mark.parametrize(("cost", "words"), [(-1.0, "not measured"), (0.0, "0 ns"), (62.4, "62 ns"), (1320.0, "1.3 µs")])
+@pytest.mark.parametrize(
+    ("cost", "words"), [(-1.0, "not measured"), (0.0, "0 ns"), (62.4, "62 ns"), (1320.0, "1.3 µs")]
+)
 def test_a_cost_is_said_with_its_unit(cost: float, words: str) -> None:
     assert cost_words(cost) == words
 
@@ -193,6 +240,15 @@ def test_what_was_decided_about_a_size_is_said_in_words() -> None:
 
 
 def test_the_dearest_checks_are_named_once_each() -> None:
-    costs = [("L['x']", 60.0), ("L['x']", 80.0), ("L['y']", 70.0), ("L['z']", 5.0), ("L['w']", -1.0)]
-    rows = [explained(check("TENSOR_MATCH", source, "argument", TENSOR, cost_ns=cost)) for source, cost in costs]
+    costs = [
+        ("L['x']", 60.0),
+        ("L['x']", 80.0),
+        ("L['y']", 70.0),
+        ("L['z']", 5.0),
+        ("L['w']", -1.0),
+    ]
+    rows = [
+        explained(check("TENSOR_MATCH", source, "argument", TENSOR, cost_ns=cost))
+        for source, cost in costs
+    ]
     assert dearest(rows) == "x (80 ns) and y (70 ns)"

@@ -57,7 +57,15 @@ def program(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor) -> torch
     shifted = product + 1
     twice = torch.softmax(product, 0)
     unneeded = product * scale
-    look(product=product, shifted=shifted, twice=twice, unneeded=unneeded, x=x, weight=weight, scale=scale)
+    look(
+        product=product,
+        shifted=shifted,
+        twice=twice,
+        unneeded=unneeded,
+        x=x,
+        weight=weight,
+        scale=scale,
+    )
     return (shifted.tanh() * twice + unneeded + x @ weight) * 2
 
 
@@ -86,13 +94,17 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
         with torch.autograd.graph.saved_tensors_hooks(kept.pack, lambda tensor: tensor):
             compile_(program)(x, weight, scale).sum().backward()
 
-    with record(tmp_path_factory.mktemp("kept") / "s.fxs", run, backend=PARTITIONING, build=True) as reader:
+    with record(
+        tmp_path_factory.mktemp("kept") / "s.fxs", run, backend=PARTITIONING, build=True
+    ) as reader:
         (one,) = distinct_breaks(reader)
         notice = memory_table(reader).notice
         in_json = graph_break(reader, one)["cost"]["kept_across"]  # type: ignore[index]
         in_text = [kept_line(reader, kept_value) for kept_value in one.cost.kept_across]
     cost = one.cost
-    assert notice.endswith(f"{cost.kept_twice.in_words} stand here twice: both sides of a graph break keep them (4).")
+    assert notice.endswith(
+        f"{cost.kept_twice.in_words} stand here twice: both sides of a graph break keep them (4)."
+    )
     crossing = [row for row in cost.kept_across if row.crosses]
     assert (cost.saved.count, cost.saved.size_bytes) == (len(crossing), BYTES * len(crossing))
     twice = [row for row in cost.kept_across if row.is_kept_twice]
@@ -106,7 +118,9 @@ def test_the_json_report_names_them_as_the_program_and_the_app_do(told: Told) ->
     assert names == [line.split("  ")[0] for line in told.in_text]
 
 
-def test_values_that_cross_and_are_kept_behind_are_those_that_autograd_is_given_there(found: tuple[KeptAcross, ...]) -> None:
+def test_values_that_cross_and_are_kept_behind_are_those_that_autograd_is_given_there(
+    found: tuple[KeptAcross, ...],
+) -> None:
     inputs = {"x", "weight", "scale"}
     crossing = sources([one for one in found if one.crosses])
     assert crossing == kept.behind_by_name - inputs
@@ -114,7 +128,9 @@ def test_values_that_cross_and_are_kept_behind_are_those_that_autograd_is_given_
     assert "unneeded" not in crossing
 
 
-def test_values_kept_on_both_sides_are_those_that_autograd_is_given_twice(found: tuple[KeptAcross, ...]) -> None:
+def test_values_kept_on_both_sides_are_those_that_autograd_is_given_twice(
+    found: tuple[KeptAcross, ...],
+) -> None:
     """``weight`` and ``x`` are inputs of both, and the product of both needs them."""
     both = sources([one for one in found if one.is_kept_twice])
     assert both == kept.twice_by_name

@@ -14,17 +14,35 @@ def frames(*places: tuple[str, int]) -> tuple[model.Frame, ...]:
     return tuple(model.Frame(file, line, "f", "") for file, line in places)
 
 
-def with_breaks(written: Written, called_from: tuple[model.Frame, ...], library: str = LOGGING) -> SessionReader:
+def with_breaks(
+    written: Written, called_from: tuple[model.Frame, ...], library: str = LOGGING
+) -> SessionReader:
     """One in a logger's code, in a function that was left to Python, and then one of the user's, which costs nothing."""
 
     def write(writer: SessionWriter) -> None:
         writer.add(model.SourceFile(0, MINE, 0))
         writer.add(model.SourceFile(0, library, 0, is_user=False))
         stack = writer.add(model.Stack(0, called_from))
-        theirs = writer.add(model.Compilation(0, "1/0", 1, 0, "_log", library, 1600, status="skipped", stack=stack))
+        theirs = writer.add(
+            model.Compilation(0, "1/0", 1, 0, "_log", library, 1600, status="skipped", stack=stack)
+        )
         mine = writer.add(model.Compilation(0, "0/0", 0, 0, "step", MINE, 4))
-        writer.add(model.GraphBreak(0, theirs, "GB0291", "a logger", "", ("add it to a list",), library, 1622, "findCaller()"))
-        writer.add(model.GraphBreak(0, mine, "GB0059", "a builtin", "", ("leave it",), MINE, 7, "print(x)"))
+        writer.add(
+            model.GraphBreak(
+                0,
+                theirs,
+                "GB0291",
+                "a logger",
+                "",
+                ("add it to a list",),
+                library,
+                1622,
+                "findCaller()",
+            )
+        )
+        writer.add(
+            model.GraphBreak(0, mine, "GB0059", "a builtin", "", ("leave it",), MINE, 7, "print(x)")
+        )
 
     return written(write)
 
@@ -45,7 +63,9 @@ def test_the_users_line_that_led_there_is_named(written: Written) -> None:
     )
 
 
-def test_a_package_may_be_the_model_itself_and_is_told_by_its_cost_with_torchs_hints(written: Written) -> None:
+def test_a_package_may_be_the_model_itself_and_is_told_by_its_cost_with_torchs_hints(
+    written: Written,
+) -> None:
     package = "/home/me/.venv/lib/python3.12/site-packages/transformers/modeling.py"
     theirs = distinct_breaks(with_breaks(written, frames((MINE, 14), (package, 1500)), package))[0]
     assert theirs.in_words == "a logger is called, in a package, called from train.py:14"
@@ -53,6 +73,8 @@ def test_a_package_may_be_the_model_itself_and_is_told_by_its_cost_with_torchs_h
 
 
 def test_of_a_library_that_nobody_is_known_to_call_nothing_more_is_said(written: Written) -> None:
-    found = {one.file: one for one in distinct_breaks(with_breaks(written, frames((LOGGING, 1500))))}
+    found = {
+        one.file: one for one in distinct_breaks(with_breaks(written, frames((LOGGING, 1500))))
+    }
     assert found[LOGGING].in_words == "a logger is called"
     assert found[LOGGING].hints == ("add it to a list",)

@@ -35,7 +35,9 @@ def output_code_line(text: str) -> int:
     return OUTPUT_CODE.splitlines().index(text)
 
 
-def test_a_forward_node_lights_its_source_kernel_line_and_both_directions(step: SessionReader, hand: Hand) -> None:
+def test_a_forward_node_lights_its_source_kernel_line_and_both_directions(
+    step: SessionReader, hand: Hand
+) -> None:
     assert lit(step, hand, "post_forward", 2) == {
         "dynamo": {2},
         "joint": {2},
@@ -45,12 +47,17 @@ def test_a_forward_node_lights_its_source_kernel_line_and_both_directions(step: 
         "post_backward": {2},
         "source": {GELU_LINE},
         "kernel": {TMP1_LINE},
-        "output code": {output_code_line("    auto tmp1 = gelu(tmp0);"), output_code_line("    kernel(buf0)")},
+        "output code": {
+            output_code_line("    auto tmp1 = gelu(tmp0);"),
+            output_code_line("    kernel(buf0)"),
+        },
         "bytecode": {0},
     }
 
 
-def test_a_backward_node_lights_the_forward_through_the_dynamo_graph(step: SessionReader, hand: Hand) -> None:
+def test_a_backward_node_lights_the_forward_through_the_dynamo_graph(
+    step: SessionReader, hand: Hand
+) -> None:
     found = lit(step, hand, "post_backward", 1)
     assert found["dynamo"] == {3}
     assert found["post_forward"] == {3}
@@ -80,12 +87,16 @@ def test_a_kernel_line_lights_its_node_and_the_user_line(step: SessionReader, ha
     assert found["source"] == {GELU_LINE}
 
 
-def test_a_kernel_line_of_nobody_stands_for_the_whole_kernel(step: SessionReader, hand: Hand) -> None:
+def test_a_kernel_line_of_nobody_stands_for_the_whole_kernel(
+    step: SessionReader, hand: Hand
+) -> None:
     assert lit(step, hand, "kernel", 0)["post_forward"] == {2}
 
 
 def test_the_call_of_a_library_lights_its_node(step: SessionReader, hand: Hand) -> None:
-    found = lit(step, hand, "output code", output_code_line("    extern_kernels.addmm(bias2, buf0, w2)"))
+    found = lit(
+        step, hand, "output code", output_code_line("    extern_kernels.addmm(bias2, buf0, w2)")
+    )
     assert found["post_forward"] == {3}
     assert found["source"] == {FC2_LINE}
 
@@ -110,7 +121,9 @@ def test_an_input_lights_only_itself(step: SessionReader, hand: Hand) -> None:
 
 
 @pytest.mark.parametrize("line", [-1, 99])
-def test_a_line_outside_the_document_links_to_nothing(step: SessionReader, hand: Hand, line: int) -> None:
+def test_a_line_outside_the_document_links_to_nothing(
+    step: SessionReader, hand: Hand, line: int
+) -> None:
     found = lit(step, hand, "dynamo", line)
     assert not any(lines for name, lines in found.items() if name != "dynamo")
 
@@ -120,7 +133,9 @@ def test_a_node_without_a_stack_is_shown_where_it_came_from(written: Written) ->
 
     def write(writer: SessionWriter) -> None:
         file = writer.add(model.SourceFile(0, "/p/m.py", writer.text("a\nb\n"), 2))
-        stack = writer.add_stack(model.Stack(0, (model.Frame("/p/m.py", 2, "f"),)), {"/p/m.py": file})
+        stack = writer.add_stack(
+            model.Stack(0, (model.Frame("/p/m.py", 2, "f"),)), {"/p/m.py": file}
+        )
         node = model.Node(0, 0, 0, "n", "call_function", "t", "", stack=stack, file=file, line=2)
         bare = model.Node(0, 0, 0, "n", "call_function", "t", "")
         first = writer.add_graph(model.Graph(0, 0, "dynamo", ""), [node], [])

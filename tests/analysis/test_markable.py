@@ -20,15 +20,33 @@ def test_a_node_of_any_stage_is_marked_by_the_dynamo_nodes_it_comes_from(tmp_pat
         assert markables(reader, post, [0]) == []
 
 
-def test_modules_that_differ_in_the_middle_of_their_path_have_only_what_comes_before_in_common(tmp_path: Path) -> None:
+def test_modules_that_differ_in_the_middle_of_their_path_have_only_what_comes_before_in_common(
+    tmp_path: Path,
+) -> None:
     with SessionWriter(tmp_path / "s.fxs") as writer:
         compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "f", "f.py", 1))
         nodes = [
-            model.Node(0, 0, 0, name, "call_function", "relu", "x", ("4",), "f32", module=f"layers.{number}.mlp")
+            model.Node(
+                0,
+                0,
+                0,
+                name,
+                "call_function",
+                "relu",
+                "x",
+                ("4",),
+                "f32",
+                module=f"layers.{number}.mlp",
+            )
             for number, name in enumerate(("relu", "relu_1"))
         ]
         writer.add_graph(model.Graph(0, compilation, "dynamo", "", call_count=2), nodes, [(0, 1)])
     with SessionReader(tmp_path / "s.fxs") as reader:
         (graph,) = documents(reader)
         assert [one.mark.module for one in markables(reader, graph, [0, 1])] == ["", "layers"]
-        assert [one.mark.module for one in markables(reader, graph, [1])] == ["", "layers.1.mlp", "layers.1", "layers"]
+        assert [one.mark.module for one in markables(reader, graph, [1])] == [
+            "",
+            "layers.1.mlp",
+            "layers.1",
+            "layers",
+        ]

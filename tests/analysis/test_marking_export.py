@@ -39,19 +39,30 @@ top = 1
 def patched(tmp_path: Path, source: str, diff: str) -> str:
     """What ``git apply`` makes of it."""
     (tmp_path / "m.py").write_bytes(source.encode())
-    subprocess.run(["git", "apply", "--unsafe-paths", "-"], input=diff.encode(), cwd=tmp_path, check=True, capture_output=True)
+    subprocess.run(
+        ["git", "apply", "--unsafe-paths", "-"],
+        input=diff.encode(),
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+    )
     return (tmp_path / "m.py").read_bytes().decode()
 
 
 def regions(source: str) -> list[tuple[str, list[str]]]:
     """(argument of annotate, statements inside), as Python reads them."""
     found = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.With)]
-    return [(ast.unparse(node.items[0].context_expr.args[0]), [ast.unparse(s) for s in node.body]) for node in found]  # type: ignore[attr-defined]
+    return [
+        (ast.unparse(node.items[0].context_expr.args[0]), [ast.unparse(s) for s in node.body])
+        for node in found
+    ]  # type: ignore[attr-defined]
 
 
 def test_lines_become_a_with_block_and_the_import_is_added(tmp_path: Path) -> None:
     after = patched(tmp_path, SOURCE, marking_diff(SOURCE, "m.py", StatementBlock("waves", 8, 10)))
-    assert regions(after) == [("{'compile_with_inductor': {'inductor_region': 'waves'}}", ["y = torch.sin(x)"])]
+    assert regions(after) == [
+        ("{'compile_with_inductor': {'inductor_region': 'waves'}}", ["y = torch.sin(x)"])
+    ]
     assert after.split("\n")[1:3] == ["import torch", IMPORT]
 
 
@@ -75,7 +86,10 @@ def test_tabs_and_windows_line_ends_are_kept_and_an_import_is_not_repeated(tmp_p
     assert lines[2].startswith("\twith fx_traceback.annotate(")
     assert lines[3:] == ["\t\ty = x", "\t\treturn y"]
     assert after.count("import") == 1
-    assert 'a "b"' in ast.literal_eval(regions(after)[0][0])["compile_with_inductor"]["inductor_region"]
+    assert (
+        'a "b"'
+        in ast.literal_eval(regions(after)[0][0])["compile_with_inductor"]["inductor_region"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,7 +130,9 @@ NESTED = """def f(x, y):
 """
 
 
-def test_several_regions_of_a_file_are_one_diff_and_one_import_and_may_hold_each_other(tmp_path: Path) -> None:
+def test_several_regions_of_a_file_are_one_diff_and_one_import_and_may_hold_each_other(
+    tmp_path: Path,
+) -> None:
     blocks = (
         StatementBlock("outer", 2, 7),
         StatementBlock("inner", 2, 2),
@@ -127,7 +143,11 @@ def test_several_regions_of_a_file_are_one_diff_and_one_import_and_may_hold_each
     assert after.count("import") == 1
     names = {argument.split("'")[-2]: statements for argument, statements in regions(after)}
     assert len(names["outer"]) == 3
-    assert (names["inner"], names["two"], names["last"]) == (["x = x + 1"], ["x = x * 2"], ["return x"])
+    assert (names["inner"], names["two"], names["last"]) == (
+        ["x = x + 1"],
+        ["x = x * 2"],
+        ["return x"],
+    )
 
 
 def test_configs_of_a_region_are_in_its_annotation(tmp_path: Path) -> None:

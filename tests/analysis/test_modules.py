@@ -20,7 +20,9 @@ from tests.sessions import Written
 
 
 @pytest.mark.parametrize("sample", ["transformer", "graph_breaks"])
-def test_the_sums_of_the_tree_are_the_totals_of_the_other_views(sample: str, captured: Captured, reader: OpenedReader) -> None:
+def test_the_sums_of_the_tree_are_the_totals_of_the_other_views(
+    sample: str, captured: Captured, reader: OpenedReader
+) -> None:
     session = reader(captured(sample))
     tree, known, costs = module_tree(session), totals(session), kernel_costs(session)
     outermost = [row for row in tree.rows if row.depth == 0]
@@ -32,28 +34,49 @@ def test_the_sums_of_the_tree_are_the_totals_of_the_other_views(sample: str, cap
         ("saved_bytes", saved_total(session).size_bytes),
         ("compile_s", known.compile_s),
     ):
-        assert sum(getattr(row.figures, figure) for row in outermost) == pytest.approx(total), figure
+        assert sum(getattr(row.figures, figure) for row in outermost) == pytest.approx(total), (
+            figure
+        )
         own = sum(getattr(row.own, figure) for row in tree.rows)
         assert own == pytest.approx(total), f"{figure} of modules without those in them"
 
 
-def test_the_tree_has_the_modules_of_the_users_model(captured: Captured, reader: OpenedReader) -> None:
+def test_the_tree_has_the_modules_of_the_users_model(
+    captured: Captured, reader: OpenedReader
+) -> None:
     tree = module_tree(reader(captured("transformer")))
     names = [in_words(row.path) for row in tree.rows if not row.is_fold and row.path]
-    block = ("norm1", "attention", "attention.qkv", "attention.out", "norm2", "mlp", "mlp.up", "mlp.down")
+    block = (
+        "norm1",
+        "attention",
+        "attention.qkv",
+        "attention.out",
+        "norm2",
+        "mlp",
+        "mlp.up",
+        "mlp.down",
+    )
     inside = [f"blocks.{i}{f'.{part}' if part else ''}" for i in (0, 1) for part in ("", *block)]
     assert sorted(names) == sorted(["Transformer", "tokens", "blocks", *inside, "norm", "head"])
     (fold,) = [row for row in tree.rows if row.is_fold]
     assert (fold.count, fold.type) == (2, "Block")
-    members = [row for row in tree.rows if in_words(row.path) in ("blocks.0", "blocks.1") and not row.is_fold]
+    members = [
+        row
+        for row in tree.rows
+        if in_words(row.path) in ("blocks.0", "blocks.1") and not row.is_fold
+    ]
     assert fold.figures == members[0].figures + members[1].figures
-    assert ("kernel calls" in fold.difference) == (members[0].figures.calls != members[1].figures.calls)
+    assert ("kernel calls" in fold.difference) == (
+        members[0].figures.calls != members[1].figures.calls
+    )
     assert [row.name for row in tree.rows if not row.path] == [IN_NO_MODULE]
 
 
 def test_a_function_of_tensors_has_no_modules(written: Written) -> None:
     def write(writer: SessionWriter) -> None:
-        compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "twice", "/p/f.py", 1, status="ok"))
+        compilation = writer.add(
+            model.Compilation(0, "0/0", 0, 0, "twice", "/p/f.py", 1, status="ok")
+        )
         writer.add(model.Kernel(0, compilation, "forward", 0, "k", "triton"))
 
     tree = module_tree(written(write))
@@ -62,9 +85,15 @@ def test_a_function_of_tensors_has_no_modules(written: Written) -> None:
 
 def test_a_break_belongs_to_the_module_that_was_being_called(written: Written) -> None:
     def write(writer: SessionWriter) -> None:
-        compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "Net.forward", "/p/f.py", 1, status="ok"))
+        compilation = writer.add(
+            model.Compilation(0, "0/0", 0, 0, "Net.forward", "/p/f.py", 1, status="ok")
+        )
         for module in ("layers.0.attn", "layers.1.attn"):
-            writer.add(model.GraphBreak(0, compilation, "GB1", "why", "", (), "/p/f.py", 3, "x.item()", module=module))
+            writer.add(
+                model.GraphBreak(
+                    0, compilation, "GB1", "why", "", (), "/p/f.py", 3, "x.item()", module=module
+                )
+            )
 
     assert list(break_paths(written(write)).values()) == [("Net", "layers")]
 
@@ -75,7 +104,9 @@ def test_what_is_around_two_modules_holds_both() -> None:
     assert around([("N",), ()]) == ()
 
 
-def test_a_module_as_a_region_has_the_nodes_of_its_own_path_only(captured: Captured, reader: OpenedReader) -> None:
+def test_a_module_as_a_region_has_the_nodes_of_its_own_path_only(
+    captured: Captured, reader: OpenedReader
+) -> None:
     session = reader(captured("transformer"))
     nodes = session.by_ids(model.Node, nodes_in(session, region_of(("Transformer", "blocks", "1"))))
     assert nodes

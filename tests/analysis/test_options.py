@@ -53,7 +53,9 @@ def test_every_option_of_the_console_is_explained_once() -> None:
 
 
 @pytest.mark.parametrize("name", CONSOLE)
-def test_every_value_that_is_explained_is_one_that_torch_takes(known: dict[str, Setting], name: str) -> None:
+def test_every_value_that_is_explained_is_one_that_torch_takes(
+    known: dict[str, Setting], name: str
+) -> None:
     """A newer torch may lack an option; one it has takes the values that we have words for."""
     if name in known:
         choices = known[name].choices
@@ -62,11 +64,15 @@ def test_every_value_that_is_explained_is_one_that_torch_takes(known: dict[str, 
 
 
 def test_every_mode_and_every_stance_of_torch_is_explained(known: dict[str, Setting]) -> None:
-    assert {json.dumps(mode) for mode in torch._inductor.list_mode_options()} <= set(WORDS["compile.mode"].values)
+    assert {json.dumps(mode) for mode in torch._inductor.list_mode_options()} <= set(
+        WORDS["compile.mode"].values
+    )
     assert set(known[STANCE].choices) == set(WORDS[STANCE].values)
 
 
-def test_an_option_outside_the_console_has_torch_s_first_sentence(known: dict[str, Setting]) -> None:
+def test_an_option_outside_the_console_has_torch_s_first_sentence(
+    known: dict[str, Setting],
+) -> None:
     assert explained(known["inductor.debug"]).does == "add some debug printouts"
     names = [setting.full_name for setting in order_of(known.values())]
     explained_here = [name for name in WORDS if name in known]
@@ -83,7 +89,9 @@ def console(rows: list[OptionInForce], tmp_path: Path) -> dict[str, ExplainedOpt
 
 def test_values_are_told_with_who_set_them(tmp_path: Path) -> None:
     rows = [
-        OptionInForce(0, "compile.mode", '"max-autotune"', "program", "f", str(tmp_path / "train.py"), 5),
+        OptionInForce(
+            0, "compile.mode", '"max-autotune"', "program", "f", str(tmp_path / "train.py"), 5
+        ),
         OptionInForce(0, "compile.mode", "null", "default", "g"),
         OptionInForce(0, "compile.mode", "null", "default", "h"),
         OptionInForce(0, "compile.fullgraph", "true", "fx-explorer", "f"),
@@ -93,10 +101,18 @@ def test_values_are_told_with_who_set_them(tmp_path: Path) -> None:
     found = console(rows, tmp_path)
     told = ['"max-autotune": set at train.py:5 for f', "None: the default for g and h"]
     assert origins(found["compile.mode"], tmp_path) == told
-    assert (found["compile.mode"].set_by, found["compile.mode"].values) == ("program", ('"max-autotune"', "null"))
+    assert (found["compile.mode"].set_by, found["compile.mode"].values) == (
+        "program",
+        ('"max-autotune"', "null"),
+    )
     assert origins(found["compile.fullgraph"]) == ["True: an option of fx-explorer"]
-    assert origins(found["dynamo.automatic_dynamic_shapes"]) == ["False: set by the program, or by its argument dynamic"]
-    assert (found["dynamo.recompile_limit"].in_force, found["dynamo.recompile_limit"].is_changed) == ((), False)
+    assert origins(found["dynamo.automatic_dynamic_shapes"]) == [
+        "False: set by the program, or by its argument dynamic"
+    ]
+    assert (
+        found["dynamo.recompile_limit"].in_force,
+        found["dynamo.recompile_limit"].is_changed,
+    ) == ((), False)
 
 
 def test_the_next_value_is_one_there_are_words_for(tmp_path: Path) -> None:
@@ -113,13 +129,36 @@ def test_every_option_of_a_report_is_as_the_schema_has_it(tmp_path: Path) -> Non
     told = [compile_option(one) for one in console(rows, tmp_path).values()]
     jsonschema.validate(told, SCHEMA["properties"]["compile_options"])
     assert next(one for one in told if one["name"] == "compile.options")["in_force"] == [
-        {"value": {"a": 1}, "set_by": "program", "function": "f", "file": "a.py", "line": 5, "variable": None}
+        {
+            "value": {"a": 1},
+            "set_by": "program",
+            "function": "f",
+            "file": "a.py",
+            "line": 5,
+            "variable": None,
+        }
     ]
 
 
 def test_two_captures_side_by_side_say_what_differs() -> None:
-    before = figures(graphs=5, graph_break_hits=2, recompiles=2, guards=64, operations=8, kernels=8, compile_s=2.5)
-    after = figures(graphs=3, graph_break_hits=2, guards=48, free_sizes=4, operations=4, kernels=6, compile_s=2.5)
+    before = figures(
+        graphs=5,
+        graph_break_hits=2,
+        recompiles=2,
+        guards=64,
+        operations=8,
+        kernels=8,
+        compile_s=2.5,
+    )
+    after = figures(
+        graphs=3,
+        graph_break_hits=2,
+        guards=48,
+        free_sizes=4,
+        operations=4,
+        kernels=6,
+        compile_s=2.5,
+    )
     differing = {one.what: (one.left, one.right) for one in compared(before, after) if one.differs}
     assert differing == {
         "graphs": ("5", "3"),
@@ -143,7 +182,10 @@ def test_nothing_is_better_in_a_program_that_did_not_come_to_its_end() -> None:
 def test_the_option_that_people_look_for_comes_before_others_with_the_same_words() -> None:
     explained = next(name for name in WORDS if name.startswith("functorch.") and "budget" in name)
     group, _, name = explained.partition(".")
-    alike = [Setting(0, group, other, "int", "0", "0", "") for other in (f"{name.split('_')[1]}_first", f"{name}_solver", name)]  # type: ignore[arg-type]
+    alike = [
+        Setting(0, group, other, "int", "0", "0", "")
+        for other in (f"{name.split('_')[1]}_first", f"{name}_solver", name)
+    ]  # type: ignore[arg-type]
     words = name.split("_")[1]
     assert search(alike, words)[0].full_name == explained
     in_full = search(alike, alike[0].full_name)
@@ -161,7 +203,11 @@ def test_a_capture_that_has_not_ended_is_no_measure(tmp_path: Path) -> None:
 
 def test_a_trial_goes_straight_through_and_adds_to_what_was_asked_for() -> None:
     asked = CaptureRequest(
-        "a.py", "x.fxs", pause="dynamo", stay=True, settings={"dynamo.verbose": True, "compile.mode": "lite"}
+        "a.py",
+        "x.fxs",
+        pause="dynamo",
+        stay=True,
+        settings={"dynamo.verbose": True, "compile.mode": "lite"},
     )
     tried = changed_request(asked, {"compile.mode": None})
     assert (tried.pause, tried.stay, tried.session) == ("", False, "")
@@ -198,13 +244,22 @@ def test_without_a_target_it_explains_without_torch(capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("name", ["compile.mode", "mode"])
-def test_one_option_is_explained_without_a_target(capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_one_option_is_explained_without_a_target(
+    capsys: pytest.CaptureFixture[str], name: str
+) -> None:
     code, out, _ = run(capsys, "--name", name)
-    assert (code, [line for line in out.splitlines() if line.startswith("  c")]) == (0, ["  compile.mode"])
-    assert [one["name"] for one in json.loads(run(capsys, "--name", name, "--format", "json")[1])] == ["compile.mode"]
+    assert (code, [line for line in out.splitlines() if line.startswith("  c")]) == (
+        0,
+        ["  compile.mode"],
+    )
+    assert [
+        one["name"] for one in json.loads(run(capsys, "--name", name, "--format", "json")[1])
+    ] == ["compile.mode"]
 
 
-def test_without_a_target_a_name_that_is_not_known_and_a_trial_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_target_a_name_that_is_not_known_and_a_trial_are_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     code, _, error = run(capsys, "--name", "compile.mod")
     assert code == 2
     assert "did you mean compile.mode" in error
@@ -228,7 +283,9 @@ def test_a_trial_that_fails_as_before_says_so() -> None:
 
 
 @pytest.mark.usefixtures("warm_workers")
-def test_a_script_is_asked_and_another_value_tried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_script_is_asked_and_another_value_tried(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """dynamic=True needs one compile for the three sizes, as the program alone would (unique_graphs of a bare process: 1)."""
     file, session = tmp_path / "program.py", str(tmp_path / "one.fxs")
     file.write_text(PROGRAM)

@@ -16,7 +16,9 @@ from tests.capture.recorded import Compile, record
 
 
 def node(name: str, target: str, arguments: str, shape: tuple[str, ...]) -> model.Node:
-    return model.Node(0, 0, 0, name, "call_function" if target else "placeholder", target, arguments, shape, "f32")
+    return model.Node(
+        0, 0, 0, name, "call_function" if target else "placeholder", target, arguments, shape, "f32"
+    )
 
 
 def graph(batch: str, factor: str = "2") -> list[model.Node]:
@@ -47,8 +49,12 @@ def test_another_number_is_a_change_of_that_node_alone() -> None:
 
 
 def test_a_renamed_graph_is_the_same() -> None:
-    renamed = [replace(one, name=f"{one.name}_9", arguments=one.arguments) for one in graph("4")[:1]]
-    assert [row.sign for row in graph_diff(graph("4")[:1], renamed)] == ["~"]  # an input's name is what it is
+    renamed = [
+        replace(one, name=f"{one.name}_9", arguments=one.arguments) for one in graph("4")[:1]
+    ]
+    assert [row.sign for row in graph_diff(graph("4")[:1], renamed)] == [
+        "~"
+    ]  # an input's name is what it is
 
 
 class Net(nn.Module):
@@ -76,7 +82,9 @@ def four_and_eight(tmp_path_factory: pytest.TempPathFactory) -> tuple[SessionRea
     return record(folder / "4.fxs", calling(4)), record(folder / "8.fxs", calling(8))  # type: ignore[arg-type]
 
 
-def test_kernels_of_another_batch_are_paired_and_none_is_alone(four_and_eight: tuple[SessionReader, SessionReader]) -> None:
+def test_kernels_of_another_batch_are_paired_and_none_is_alone(
+    four_and_eight: tuple[SessionReader, SessionReader],
+) -> None:
     pairs = kernel_pairs(*four_and_eight)
     assert pairs
     assert not any(pair.difference.startswith("only") for pair in pairs)

@@ -42,12 +42,27 @@ def test_a_failed_compilation_says_why_and_which_stages_are_missing(written: Wri
     def write(writer: SessionWriter) -> None:
         missing = {"kernel": "backend eager generates none"}
         writer.add(
-            model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 3, status="failed", error="it broke", missing_stages=missing)
+            model.Compilation(
+                0,
+                "0/0",
+                0,
+                0,
+                "f",
+                "/p/m.py",
+                3,
+                status="failed",
+                error="it broke",
+                missing_stages=missing,
+            )
         )
 
     failed, absent = outline(written(write))
     assert (failed.status, failed.detail) == ("failed", "m.py:3 · it broke")
-    assert (absent.title, absent.detail, absent.status) == ("kernel", "backend eager generates none", "missing")
+    assert (absent.title, absent.detail, absent.status) == (
+        "kernel",
+        "backend eager generates none",
+        "missing",
+    )
 
 
 def test_a_nested_graph_stands_below_the_one_that_holds_it(written: Written) -> None:
@@ -56,12 +71,19 @@ def test_a_nested_graph_stands_below_the_one_that_holds_it(written: Written) -> 
         whole = writer.add_graph(model.Graph(0, compilation, "dynamo", ""), [], [])
         writer.add_graph(model.Graph(0, compilation, "dynamo", "", "cond_true_0", whole.id), [], [])
 
-    assert [(e.depth, e.title) for e in outline(written(write))][1:] == [(1, "Dynamo graph"), (2, "Dynamo graph · cond_true_0")]
+    assert [(e.depth, e.title) for e in outline(written(write))][1:] == [
+        (1, "Dynamo graph"),
+        (2, "Dynamo graph · cond_true_0"),
+    ]
 
 
-def test_another_variant_stands_right_below_its_compilation_and_says_what_differs(written: Written) -> None:
+def test_another_variant_stands_right_below_its_compilation_and_says_what_differs(
+    written: Written,
+) -> None:
     def write(writer: SessionWriter) -> None:
-        first = writer.add(model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 3, status="ok", in_use=False))
+        first = writer.add(
+            model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 3, status="ok", in_use=False)
+        )
         writer.add_graph(model.Graph(0, first, "dynamo", ""), [], [])
         changes = model.Changes({"inductor.max_fusion_size": 8}).to_json()
         variant = model.Compilation(
@@ -82,7 +104,10 @@ def test_another_variant_stands_right_below_its_compilation_and_says_what_differ
 
     heading, variant, own = outline(written(write))
     assert (heading.title, own.title) == ("[0/0] f", "Dynamo graph")
-    assert (variant.depth, variant.title) == (1, "↳ variant 1: inductor.max_fusion_size = 8 · from Dynamo")
+    assert (variant.depth, variant.title) == (
+        1,
+        "↳ variant 1: inductor.max_fusion_size = 8 · from Dynamo",
+    )
     assert variant.detail == "[0/0~1] · saved 2.00 s · the program uses it"
 
 
@@ -100,7 +125,9 @@ def test_an_empty_session_has_an_empty_outline(written: Written) -> None:
         ("look_at_12", "look_at_12"),
     ],
 )
-def test_the_rest_of_a_function_after_a_break_is_called_by_its_line(function: str, plain: str) -> None:
+def test_the_rest_of_a_function_after_a_break_is_called_by_its_line(
+    function: str, plain: str
+) -> None:
     assert plain_function(function) == plain
 
 
@@ -109,14 +136,22 @@ def write_with_packages(path: Path) -> None:
     with SessionWriter(path) as writer:
         stacks = {}
         for name in ("/site/lib.py", "/p/mine.py", "/site/breaks.py", "/lib/typing.py"):
-            file = writer.add(model.SourceFile(0, name, writer.text("x\n"), 1, is_user=name.startswith("/p/")))
-            stacks[name] = writer.add_stack(model.Stack(0, (model.Frame(name, 1, "f"),)), {name: file})
+            file = writer.add(
+                model.SourceFile(0, name, writer.text("x\n"), 1, is_user=name.startswith("/p/"))
+            )
+            stacks[name] = writer.add_stack(
+                model.Stack(0, (model.Frame(name, 1, "f"),)), {name: file}
+            )
         nodes = [
             model.Node(0, 0, 0, f"n{i}", "call_function", "f", "", stack=stacks[name])
             for i, name in enumerate(("/site/lib.py", "/p/mine.py"))
         ]
         writer.add_graph(model.Graph(0, 1, "dynamo", ""), nodes, [])
-        writer.add(model.GraphBreak(0, 1, "", "r", "", (), "/site/breaks.py", 1, "", stack=stacks["/site/breaks.py"]))
+        writer.add(
+            model.GraphBreak(
+                0, 1, "", "r", "", (), "/site/breaks.py", 1, "", stack=stacks["/site/breaks.py"]
+            )
+        )
 
 
 def test_a_file_that_only_guards_come_from_is_not_listed(tmp_path: Path) -> None:

@@ -26,21 +26,32 @@ def test_a_training_step_that_went_well(step: SessionReader) -> None:
     assert texts(facts, "run")[0] == "mlp.py:MLP ran to its end."
     assert facts[0].detail == "model · forward and backward · cpu · torch 2.13.0"
     assert texts(facts, "graphs") == ["Everything became one graph: 3 operations."]
-    assert texts(facts, "kernels") == ["Forward: 1 generated kernel doing 1 operation and 2 library calls (addmm)."]
-    assert texts(facts, "memory") == ["For the backward the forward keeps 128 B it computed (1 tensor)."]
+    assert texts(facts, "kernels") == [
+        "Forward: 1 generated kernel doing 1 operation and 2 library calls (addmm)."
+    ]
+    assert texts(facts, "memory") == [
+        "For the backward the forward keeps 128 B it computed (1 tensor)."
+    ]
     assert texts(facts, "time") == ["Compiling took 2.00 s."]
-    assert texts(facts, "next") == ["No problem was found. See which of your lines became which kernel."]
+    assert texts(facts, "next") == [
+        "No problem was found. See which of your lines became which kernel."
+    ]
 
 
 @pytest.mark.parametrize(
     ("environment", "told"),
     [
-        ({"device": "cpu", "gpu": "NVIDIA H100 80GB HBM3"}, "NVIDIA H100 80GB HBM3"),  # a script that moved its model there
+        (
+            {"device": "cpu", "gpu": "NVIDIA H100 80GB HBM3"},
+            "NVIDIA H100 80GB HBM3",
+        ),  # a script that moved its model there
         ({"device": "cuda", "gpu": None, "virtual_gpu": "H100 SXM"}, "virtual H100 SXM"),
         ({"device": "cpu", "gpu": None}, "cpu"),
     ],
 )
-def test_what_it_ran_on_is_the_gpu_where_one_was_used(written: Written, environment: dict[str, object], told: str) -> None:
+def test_what_it_ran_on_is_the_gpu_where_one_was_used(
+    written: Written, environment: dict[str, object], told: str
+) -> None:
     def write(writer: SessionWriter) -> None:
         writer.set_meta("environment", {**environment, "torch": "2.13.0"})
         writer.set_meta("outcome", model.Outcome("finished").to_json())
@@ -85,7 +96,9 @@ def test_the_end_is_told_first(written: Written, outcome: model.Outcome, severit
 
 
 @pytest.mark.parametrize("kind", get_args(model.OutcomeKind))
-def test_no_problem_is_claimed_only_where_nothing_above_it_is_one(written: Written, kind: model.OutcomeKind) -> None:
+def test_no_problem_is_claimed_only_where_nothing_above_it_is_one(
+    written: Written, kind: model.OutcomeKind
+) -> None:
     def write(writer: SessionWriter) -> None:
         compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 1))
         writer.add_graph(model.Graph(0, compilation, "dynamo", ""), [], [])
@@ -93,13 +106,21 @@ def test_no_problem_is_claimed_only_where_nothing_above_it_is_one(written: Writt
 
     facts = overview(written(write))
     severities = {fact.severity for fact in facts[:-1]}
-    claimed = {"good": "No problem was found. See", "notice": "No problem was found. Notice:", "problem": "Look first at:"}
+    claimed = {
+        "good": "No problem was found. See",
+        "notice": "No problem was found. Notice:",
+        "problem": "Look first at:",
+    }
     worst = next(one for one in ("problem", "notice", "good") if one in severities)
     assert facts[-1].text.startswith(claimed[worst])
 
 
-@pytest.mark.parametrize("kind", [kind for kind in get_args(model.OutcomeKind) if kind not in ("finished", "exited")])
-def test_nothing_is_said_of_everything_where_the_run_did_not_end_well(written: Written, kind: model.OutcomeKind) -> None:
+@pytest.mark.parametrize(
+    "kind", [kind for kind in get_args(model.OutcomeKind) if kind not in ("finished", "exited")]
+)
+def test_nothing_is_said_of_everything_where_the_run_did_not_end_well(
+    written: Written, kind: model.OutcomeKind
+) -> None:
     def write(writer: SessionWriter) -> None:
         compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 1))
         writer.add_graph(model.Graph(0, compilation, "dynamo", ""), [], [])
@@ -126,7 +147,11 @@ def test_look_first_at_what_is_worst(written: Written) -> None:
         compilation = writer.add(model.Compilation(0, "0/1", 0, 1, "f", "/p/m.py", 1))
         writer.add_graph(model.Graph(0, compilation, "dynamo", ""), [], [])
         writer.add(model.Recompile(0, compilation, "0/0", "x == 1", "x == 1", "/p/m.py", 1))
-        writer.add(model.GraphBreak(0, compilation, "GB0025", "asked for", "", (), "/p/m.py", 4, "graph_break()"))
+        writer.add(
+            model.GraphBreak(
+                0, compilation, "GB0025", "asked for", "", (), "/p/m.py", 4, "graph_break()"
+            )
+        )
         writer.set_meta("outcome", model.Outcome("finished").to_json())
 
     last = overview(written(write))[-1]
@@ -134,12 +159,30 @@ def test_look_first_at_what_is_worst(written: Written) -> None:
     assert last.text.startswith("Look first at: m.py:4 cuts the graph")
 
 
-def test_what_to_look_at_first_says_what_the_costliest_break_costs_and_its_advice_stands_once(written: Written) -> None:
+def test_what_to_look_at_first_says_what_the_costliest_break_costs_and_its_advice_stands_once(
+    written: Written,
+) -> None:
     def write(writer: SessionWriter) -> None:
-        compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 1, status="skipped", error="torch's report"))
+        compilation = writer.add(
+            model.Compilation(
+                0, "0/0", 0, 0, "f", "/p/m.py", 1, status="skipped", error="torch's report"
+            )
+        )
         for line in (4, 9):
             hints = (f"advice for line {line}",)
-            writer.add(model.GraphBreak(0, compilation, "GB0025", "asked for", "", hints, "/p/m.py", line, "graph_break()"))
+            writer.add(
+                model.GraphBreak(
+                    0,
+                    compilation,
+                    "GB0025",
+                    "asked for",
+                    "",
+                    hints,
+                    "/p/m.py",
+                    line,
+                    "graph_break()",
+                )
+            )
         writer.set_meta("outcome", model.Outcome("finished").to_json())
 
     facts = overview(written(write))
@@ -159,47 +202,77 @@ def test_what_to_look_at_first_says_what_the_costliest_break_costs_and_its_advic
 def test_torchs_names_are_said_in_words_where_there_are_several(written: Written) -> None:
     def write(writer: SessionWriter) -> None:
         for frame in (0, 1):
-            compilation = writer.add(model.Compilation(0, f"{frame}/0", frame, 0, f"f{frame}", "/p/m.py", 1))
+            compilation = writer.add(
+                model.Compilation(0, f"{frame}/0", frame, 0, f"f{frame}", "/p/m.py", 1)
+            )
             writer.add_graph(model.Graph(0, compilation, "dynamo", ""), [], [])
         writer.set_meta("outcome", model.Outcome("finished").to_json())
 
-    assert "[1/0] is torch's name" in next(fact for fact in overview(written(write)) if fact.topic == "graphs").detail
+    assert (
+        "[1/0] is torch's name"
+        in next(fact for fact in overview(written(write)) if fact.topic == "graphs").detail
+    )
 
 
 def test_a_program_that_compiled_nothing_is_told_so(written: Written) -> None:
-    facts = overview(written(lambda writer: writer.set_meta("outcome", model.Outcome("finished").to_json())))
+    facts = overview(
+        written(lambda writer: writer.set_meta("outcome", model.Outcome("finished").to_json()))
+    )
     assert texts(facts, "graphs") == ["No graph was made: nothing of this program was compiled."]
 
 
-def test_where_all_was_left_to_python_the_break_that_did_it_is_what_to_look_at(written: Written) -> None:
+def test_where_all_was_left_to_python_the_break_that_did_it_is_what_to_look_at(
+    written: Written,
+) -> None:
     def write(writer: SessionWriter) -> None:
-        compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 1, status="skipped"))
-        writer.add(model.GraphBreak(0, compilation, "GB0025", "asked for", "", (), "/p/m.py", 4, "graph_break()"))
+        compilation = writer.add(
+            model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 1, status="skipped")
+        )
+        writer.add(
+            model.GraphBreak(
+                0, compilation, "GB0025", "asked for", "", (), "/p/m.py", 4, "graph_break()"
+            )
+        )
         writer.set_meta("outcome", model.Outcome("finished").to_json())
 
     assert overview(written(write))[-1].text.startswith("Look first at: m.py:4 cuts the graph")
 
 
-def test_where_all_was_left_to_python_without_a_break_the_function_is_named(written: Written) -> None:
+def test_where_all_was_left_to_python_without_a_break_the_function_is_named(
+    written: Written,
+) -> None:
     def write(writer: SessionWriter) -> None:
         writer.add(model.Fallback(0, 0, "skipped", "f", "/p/m.py", 1, "", "the file is skipped"))
         writer.set_meta("outcome", model.Outcome("finished").to_json())
 
-    assert overview(written(write))[-1].detail == "f: Dynamo does not look into it: the file is skipped"
+    assert (
+        overview(written(write))[-1].detail
+        == "f: Dynamo does not look into it: the file is skipped"
+    )
 
 
 def test_a_script_that_compiled_nothing_is_told_what_to_do(written: Written) -> None:
     """The worker has read the file, and knows what is in it."""
-    said = "To compile a model or function of it: fx-explorer net.py:Net --inputs 'torch.randn(2, 8)'"
-    last = overview(written(lambda writer: writer.set_meta("outcome", model.Outcome("finished", said).to_json())))[-1]
-    assert (last.text, last.detail) == ("Look first at: No graph was made: nothing of this program was compiled.", said)
+    said = (
+        "To compile a model or function of it: fx-explorer net.py:Net --inputs 'torch.randn(2, 8)'"
+    )
+    last = overview(
+        written(
+            lambda writer: writer.set_meta("outcome", model.Outcome("finished", said).to_json())
+        )
+    )[-1]
+    assert (last.text, last.detail) == (
+        "Look first at: No graph was made: nothing of this program was compiled.",
+        said,
+    )
 
 
 def test_many_breaks_are_counted_and_only_some_told(written: Written) -> None:
     def write(writer: SessionWriter) -> None:
         compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 1))
         writer.add_all(
-            model.GraphBreak(0, compilation, "GB0025", "asked for", "", (), "/p/m.py", line, "") for line in range(1, 10)
+            model.GraphBreak(0, compilation, "GB0025", "asked for", "", (), "/p/m.py", line, "")
+            for line in range(1, 10)
         )
 
     found = texts(overview(written(write)), "breaks")
@@ -220,7 +293,11 @@ def test_breaks_of_a_real_program_name_the_users_lines(
 
 @pytest.mark.parametrize(
     ("name", "plain"),
-    [("extern_kernels.addmm", "addmm"), ("torch.ops.aten.convolution.default", "convolution"), ("mkl_linear", "mkl_linear")],
+    [
+        ("extern_kernels.addmm", "addmm"),
+        ("torch.ops.aten.convolution.default", "convolution"),
+        ("mkl_linear", "mkl_linear"),
+    ],
 )
 def test_library_calls_are_called_by_their_operation(name: str, plain: str) -> None:
     assert plain_library(name) == plain
@@ -237,18 +314,31 @@ def test_one_graph_that_was_cut_is_not_everything(written: Written) -> None:
     ]
 
 
-REGIONAL = model.Compilation(0, "0/0", 0, 0, "f", "m.py", 1, backend="regional_inductor", status="ok")
+REGIONAL = model.Compilation(
+    0, "0/0", 0, 0, "f", "m.py", 1, backend="regional_inductor", status="ok"
+)
 
 
 def test_a_graph_without_regions_is_told_to_be_marked(written: Written) -> None:
     def write(writer: SessionWriter) -> None:
         missing = {"output_code": "nothing is marked"}
         row = model.Compilation(
-            0, "0/0", 0, 0, "f", "m.py", 1, backend="regional_inductor", status="ok", missing_stages=missing
+            0,
+            "0/0",
+            0,
+            0,
+            "f",
+            "m.py",
+            1,
+            backend="regional_inductor",
+            status="ok",
+            missing_stages=missing,
         )
         writer.add(row)
 
-    assert texts(overview(written(write)), "kernels") == ["[0/0] was not compiled: nothing is marked."]
+    assert texts(overview(written(write)), "kernels") == [
+        "[0/0] was not compiled: nothing is marked."
+    ]
 
 
 def test_a_graph_that_regional_inductor_has_not_seen_yet_is_no_problem(written: Written) -> None:

@@ -16,7 +16,16 @@ from fx_explorer.analysis.contents.find import find
 from fx_explorer.analysis.documents import Place, documents_of
 from fx_explorer.analysis.links.linked import linked_places
 from fx_explorer.analysis.overview.overview import overview
-from fx_explorer.model import Artifact, BackendInstruction, Compilation, Failure, Graph, LineNode, Node, SourceFile
+from fx_explorer.model import (
+    Artifact,
+    BackendInstruction,
+    Compilation,
+    Failure,
+    Graph,
+    LineNode,
+    Node,
+    SourceFile,
+)
 from fx_explorer.report.json_report import json_report
 from fx_explorer.report.two_sessions import two_sessions_report
 from fx_explorer.session import SessionReader
@@ -32,7 +41,9 @@ SUPPORTED = ("aten.addmm.default", "aten.mm.default", "aten.t.default", "aten.re
 @pytest.fixture(scope="session")
 def published(captured: Captured, shared_folder: Path) -> Path:
     """A session of the MLP, with the backend of the page."""
-    example = re.search(r"```python\n(?P<code>\"\"\"It supports.*?)```", PAGE.read_text(), re.DOTALL)
+    example = re.search(
+        r"```python\n(?P<code>\"\"\"It supports.*?)```", PAGE.read_text(), re.DOTALL
+    )
     assert example
     file = shared_folder / "my_backend.py"
     file.write_text(example["code"])
@@ -48,7 +59,10 @@ def reader(published: Path) -> Iterator[SessionReader]:
 def calls(reader: SessionReader) -> dict[str, list[Node]]:
     """Direction → the operations of AOTAutograd's graph."""
     graphs = [graph for graph in reader.rows(Graph) if graph.stage in ("forward", "backward")]
-    return {graph.direction: [node for node in reader.nodes(graph) if node.op == "call_function"] for graph in graphs}
+    return {
+        graph.direction: [node for node in reader.nodes(graph) if node.op == "call_function"]
+        for graph in graphs
+    }
 
 
 def test_nothing_was_wrong_with_the_example(reader: SessionReader) -> None:
@@ -61,13 +75,19 @@ def test_the_page_names_the_supported_operators() -> None:
 
 def test_stages_stand_in_the_bar_in_place_of_inductors(reader: SessionReader) -> None:
     steps = [(step.name, step.state) for step in pipeline(reader)]
-    assert steps == [(name, "done") for name in ("Dynamo", "AOTAutograd", "received", "support", "program")]
+    assert steps == [
+        (name, "done") for name in ("Dynamo", "AOTAutograd", "received", "support", "program")
+    ]
 
 
 def test_the_overview_says_what_ran_and_what_fell_back(reader: SessionReader) -> None:
     every = [node for nodes in calls(reader).values() for node in nodes]
     fell_back = [node for node in every if node.target not in SUPPORTED]
-    said = next(fact for fact in overview(reader) if fact.topic == "backend" and fact.text.startswith("Backend"))
+    said = next(
+        fact
+        for fact in overview(reader)
+        if fact.topic == "backend" and fact.text.startswith("Backend")
+    )
     assert said.text == (
         f"Backend my_backend: 3 stages published; its program has {len(every)} instructions, "
         f"{len(fell_back)} fell back to PyTorch in the last run."
@@ -77,13 +97,23 @@ def test_the_overview_says_what_ran_and_what_fell_back(reader: SessionReader) ->
 
 def test_each_instruction_is_the_operation_of_its_line(reader: SessionReader) -> None:
     told = [(row.name, row.fell_back) for row in reader.rows(BackendInstruction)]
-    made = [(node.name, node.target not in SUPPORTED) for nodes in calls(reader).values() for node in nodes]
+    made = [
+        (node.name, node.target not in SUPPORTED)
+        for nodes in calls(reader).values()
+        for node in nodes
+    ]
     assert told == made
 
 
 def test_documents_are_in_the_order_of_publishing_forward_first(reader: SessionReader) -> None:
-    titles = [d.title for d in documents_of(reader, reader.rows(Compilation)[0]) if d.stage == "backend"]
-    assert titles == [f"{name} · {way}" for way in ("forward", "backward") for name in ("received", "support", "program")]
+    titles = [
+        d.title for d in documents_of(reader, reader.rows(Compilation)[0]) if d.stage == "backend"
+    ]
+    assert titles == [
+        f"{name} · {way}"
+        for way in ("forward", "backward")
+        for name in ("received", "support", "program")
+    ]
 
 
 def test_a_line_of_yours_lights_the_lines_of_the_program(reader: SessionReader) -> None:
@@ -103,8 +133,14 @@ def test_a_line_of_yours_lights_the_lines_of_the_program(reader: SessionReader) 
 
 
 def test_lines_of_the_backward_are_linked_to_its_own_graph(reader: SessionReader) -> None:
-    text = next(row for row in reader.rows(Artifact, kind="published", direction="backward") if row.title.startswith("program"))
-    linked = {row.line: reader.get(Node, row.node).name for row in reader.rows(LineNode, artifact=text.id)}
+    text = next(
+        row
+        for row in reader.rows(Artifact, kind="published", direction="backward")
+        if row.title.startswith("program")
+    )
+    linked = {
+        row.line: reader.get(Node, row.node).name for row in reader.rows(LineNode, artifact=text.id)
+    }
     assert linked == {i: node.name for i, node in enumerate(calls(reader)["backward"], start=1)}
 
 
@@ -120,12 +156,17 @@ def test_the_report_has_stages_entries_and_runs(reader: SessionReader) -> None:
         ("support", "forward", "text"),
         ("program", "forward", "text"),
     ]
-    assert {one["direction"]: one["calls"] for one in backend["entries"]} == {"forward": 1, "backward": 1}
+    assert {one["direction"]: one["calls"] for one in backend["entries"]} == {
+        "forward": 1,
+        "backward": 1,
+    }
     lengths = {one["direction"]: len(one["instructions"]) for one in backend["last_runs"]}
     assert lengths == {direction: len(nodes) for direction, nodes in calls(reader).items()}
 
 
-def test_two_sessions_are_compared_by_the_names_of_their_stages(reader: SessionReader, step: SessionReader) -> None:
+def test_two_sessions_are_compared_by_the_names_of_their_stages(
+    reader: SessionReader, step: SessionReader
+) -> None:
     assert {pair.difference for pair in stage_pairs(reader, reader)} == {"no difference"}
     report = two_sessions_report(step, reader, ("a", "b"))
     assert {one["difference"] for one in report["published"]} == {"only in the second"}  # type: ignore[attr-defined]

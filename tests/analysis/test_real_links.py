@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.documents import Document, Place, document_of, documents, lines_of, node_at, rows_of
+from fx_explorer.analysis.documents import (
+    Document,
+    Place,
+    document_of,
+    documents,
+    lines_of,
+    node_at,
+    rows_of,
+)
 from fx_explorer.analysis.links.linked import linked_places
 from fx_explorer.session import SessionReader
 
@@ -21,11 +29,17 @@ OPERATION = re.compile(r"(?:\.|::)(erf|exp|rsqrt|tanh|log)\(")
 
 
 def of_kind(reader: SessionReader, **fields: object) -> list[Document]:
-    return [d for d in documents(reader) if all(getattr(d, name) == value for name, value in fields.items())]
+    return [
+        d
+        for d in documents(reader)
+        if all(getattr(d, name) == value for name, value in fields.items())
+    ]
 
 
 @pytest.mark.parametrize("sample", ["mlp", "transformer", "convnet"])
-def test_a_kernel_line_that_calls_an_operation_links_to_a_node_of_it(captured: Captured, reader: Opened, sample: str) -> None:
+def test_a_kernel_line_that_calls_an_operation_links_to_a_node_of_it(
+    captured: Captured, reader: Opened, sample: str
+) -> None:
     session = reader(captured(sample))
     graphs = of_kind(session, kind="graph", stage="post_grad")
     checked = 0
@@ -35,19 +49,33 @@ def test_a_kernel_line_that_calls_an_operation_links_to_a_node_of_it(captured: C
             if not found:
                 continue
             lit = linked_places(session, Place(kernel, line), graphs)
-            nodes = [node_at(session, Place(graph, row)) for graph, rows in lit.items() for row in rows]
-            same_direction = [n for n in nodes if n and session.get(model.Graph, n.graph).direction == kernel.direction]
-            assert any(found[1] in node.target for node in same_direction), f"{kernel.title}:{line + 1} {text.strip()}"
+            nodes = [
+                node_at(session, Place(graph, row)) for graph, rows in lit.items() for row in rows
+            ]
+            same_direction = [
+                n
+                for n in nodes
+                if n and session.get(model.Graph, n.graph).direction == kernel.direction
+            ]
+            assert any(found[1] in node.target for node in same_direction), (
+                f"{kernel.title}:{line + 1} {text.strip()}"
+            )
             checked += 1
     assert checked
 
 
 @pytest.mark.parametrize("sample", ["mlp", "transformer"])
-def test_a_library_call_links_to_a_node_of_that_operation(captured: Captured, reader: Opened, sample: str) -> None:
+def test_a_library_call_links_to_a_node_of_that_operation(
+    captured: Captured, reader: Opened, sample: str
+) -> None:
     session = reader(captured(sample))
     checked = 0
     for code in of_kind(session, stage="output_code"):
-        graph = next(g for g in of_kind(session, kind="graph", stage="post_grad") if g.direction == code.direction)
+        graph = next(
+            g
+            for g in of_kind(session, kind="graph", stage="post_grad")
+            if g.direction == code.direction
+        )
         for line, text in enumerate(lines_of(session, code)):
             found = re.search(r"^\s*extern_kernels\.(\w+)\(", text)
             if not found:
@@ -62,7 +90,9 @@ def test_a_library_call_links_to_a_node_of_that_operation(captured: Captured, re
     assert checked
 
 
-def test_forward_and_backward_of_gelu_light_its_source_line(captured: Captured, reader: Opened) -> None:
+def test_forward_and_backward_of_gelu_light_its_source_line(
+    captured: Captured, reader: Opened
+) -> None:
     session = reader(captured("mlp"))
     (source,) = [d for d in of_kind(session, kind="source") if d.title == "mlp.py"]
     (gelu_line,) = [i for i, text in enumerate(lines_of(session, source)) if "gelu(" in text]
@@ -78,13 +108,19 @@ def test_forward_and_backward_of_gelu_light_its_source_line(captured: Captured, 
 def test_links_stay_within_one_compilation(captured: Captured, reader: Opened, sample: str) -> None:
     """Two compilations have nodes of the same names; a link between them would be a match of names."""
     session = reader(captured(sample))
-    owner = dict(session.query("SELECT node.id, graph.compilation FROM node JOIN graph ON graph.id = node.graph"))
+    owner = dict(
+        session.query(
+            "SELECT node.id, graph.compilation FROM node JOIN graph ON graph.id = node.graph"
+        )
+    )
     links = session.rows(model.Link)
     assert links
     assert all(owner[link.child] == owner[link.parent] for link in links)
 
 
-def test_whatever_is_selected_lights_itself_and_nothing_outside_a_document(captured: Captured, reader: Opened) -> None:
+def test_whatever_is_selected_lights_itself_and_nothing_outside_a_document(
+    captured: Captured, reader: Opened
+) -> None:
     session = reader(captured("mlp"))
     shown = documents(session)
     for document in shown:
@@ -92,12 +128,18 @@ def test_whatever_is_selected_lights_itself_and_nothing_outside_a_document(captu
             lit = linked_places(session, Place(document, line), shown)
             assert line in lit[document]
             for other, lines in lit.items():
-                assert all(0 <= found < other.line_count for found in lines), (document.title, line, other.title)
+                assert all(0 <= found < other.line_count for found in lines), (
+                    document.title,
+                    line,
+                    other.title,
+                )
 
 
 def test_a_document_says_how_many_lines_it_has(captured: Captured, reader: Opened) -> None:
     session = reader(captured("graph_breaks"))
     for document in documents(session):
-        lines = rows_of(session, document) if document.kind == "graph" else lines_of(session, document)
+        lines = (
+            rows_of(session, document) if document.kind == "graph" else lines_of(session, document)
+        )
         assert len(lines) == document.line_count, document.title
         assert document_of(session, document.kind, document.id).line_count == document.line_count

@@ -21,8 +21,14 @@ from tests.sessions import Written
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
-        ("tensor 'x' size mismatch at index 0. expected 8, actual 12", "size 0 of x was 8 and now is 12"),
-        ("0/0: tensor 'L['x']' size mismatch at index 1. expected 8, actual 12.", "size 1 of x was 8 and now is 12"),
+        (
+            "tensor 'x' size mismatch at index 0. expected 8, actual 12",
+            "size 0 of x was 8 and now is 12",
+        ),
+        (
+            "0/0: tensor 'L['x']' size mismatch at index 1. expected 8, actual 12.",
+            "size 1 of x was 8 and now is 12",
+        ),
         (
             "tensor 'L['batch']['ids']' dtype mismatch. expected Float, actual BFloat16",
             "the dtype of batch['ids'] was float32 and now is bfloat16",
@@ -31,8 +37,14 @@ from tests.sessions import Written
             "tensor 'x' stride mismatch at index 0. expected 8, actual 1",
             "the memory layout of x changed (stride 0 was 8 and now is 1)",
         ),
-        ("tensor 'x' rank mismatch. expected 2, actual 3", "the number of dimensions of x was 2 and now is 3"),
-        ("tensor 'x' requires_grad mismatch. expected requires_grad=1", "requires_grad of x was True and now is False"),
+        (
+            "tensor 'x' rank mismatch. expected 2, actual 3",
+            "the number of dimensions of x was 2 and now is 3",
+        ),
+        (
+            "tensor 'x' requires_grad mismatch. expected requires_grad=1",
+            "requires_grad of x was True and now is False",
+        ),
         (
             "tensor 'x' dispatch key set mismatch. expected DispatchKeySet(CUDA, BackendSelect, AutogradCUDA), "
             "actual DispatchKeySet(CPU, BackendSelect, AutogradCPU)",
@@ -57,25 +69,42 @@ from tests.sessions import Written
         ),
         ("power == 2", "power is no longer 2, which the compiled code was made for"),
         ("L['self'].power == 2", "self.power is no longer 2, which the compiled code was made for"),
-        ("self.mode == 'a b'", "self.mode is no longer 'a b', which the compiled code was made for"),
-        ("G['scale'] == 2.0", "the global scale is no longer 2.0, which the compiled code was made for"),
+        (
+            "self.mode == 'a b'",
+            "self.mode is no longer 'a b', which the compiled code was made for",
+        ),
+        (
+            "G['scale'] == 2.0",
+            "the global scale is no longer 2.0, which the compiled code was made for",
+        ),
         ("len(parts) == 2", "the length of parts was 2 and now is something else"),
         ("flag is None", "flag is no longer None, which the compiled code was made for"),
         ("not flag", "flag was empty or false and now is something else"),
-        ("___check_type_id(k, 94383), type=<class 'int'>", "k was of type int and now is something else"),
+        (
+            "___check_type_id(k, 94383), type=<class 'int'>",
+            "k was of type int and now is something else",
+        ),
         ("a is b", "a and b were one tensor and now are two"),
         ('Duplicate tensors found: ["a", "b"]', "the same tensor was given twice: a, b"),
         ("GLOBAL_STATE changed: grad_mode", "grad mode changed (torch.no_grad)"),
         ("GLOBAL_STATE changed: num_threads ", "a global setting of torch's changed: num_threads"),
-        ("GLOBAL_STATE changed: autocast(cpu)_enabled", "a global setting of torch's changed: autocast(cpu)_enabled"),
+        (
+            "GLOBAL_STATE changed: autocast(cpu)_enabled",
+            "a global setting of torch's changed: autocast(cpu)_enabled",
+        ),
         (
             "expected type of 'mask' to be a tensor type, ' but found <class 'NoneType'>",
             "mask was a tensor and now is something else",
         ),
-        ("Cache line invalidated because f was deleted", "Cache line invalidated because f was deleted"),
+        (
+            "Cache line invalidated because f was deleted",
+            "Cache line invalidated because f was deleted",
+        ),
     ],
 )
-def test_torchs_reason_in_plain_words_without_the_new_value_as_in_sessions_of_old(reason: str, words: str) -> None:
+def test_torchs_reason_in_plain_words_without_the_new_value_as_in_sessions_of_old(
+    reason: str, words: str
+) -> None:
     assert change_of(reason).words == words
 
 
@@ -88,7 +117,9 @@ def test_there_are_as_many_recompiles_as_compilations_after_the_first(
     assert totals(session).graphs == session.meta("counters")["stats"]["unique_graphs"]
 
 
-def test_a_recompile_says_what_was_different(captured: Callable[..., Path], reader: Callable[[Path], SessionReader]) -> None:
+def test_a_recompile_says_what_was_different(
+    captured: Callable[..., Path], reader: Callable[[Path], SessionReader]
+) -> None:
     found = recompiles(reader(captured("recompiles")))
     assert {one.function for one in found} == {"score"}
     assert all(one.compilation and one.of and one.reason and one.place for one in found)
@@ -115,14 +146,21 @@ def test_a_session_of_old_has_its_recompiles_with_the_line_of_the_guard(written:
     """The row has neither source nor values, and a report on a tensor has no line: the guards have it."""
 
     def write(writer: SessionWriter) -> None:
-        first, again = (writer.add(model.Compilation(0, f"0/{i}", 0, i, "f", "/p/m.py", 1, status="ok")) for i in range(2))
+        first, again = (
+            writer.add(model.Compilation(0, f"0/{i}", 0, i, "f", "/p/m.py", 1, status="ok"))
+            for i in range(2)
+        )
         for source, line in (("L['y']", 5), ("L['batch']['x']", 7)):
             writer.add(model.Guard(0, first, 0, "TENSOR_MATCH", source, "", "", "/p/m.py", line))
         reason = "tensor 'batch['x']' size mismatch at index 0. expected 8, actual 12"
         writer.add(model.Recompile(0, again, "0/0", f"0/0: {reason}", reason, "", 0))
 
     (found,) = recompiles(written(write))
-    assert (found.file, found.line, found.in_words) == ("/p/m.py", 7, "size 0 of batch['x'] was 8 and now is 12")
+    assert (found.file, found.line, found.in_words) == (
+        "/p/m.py",
+        7,
+        "size 0 of batch['x'] was 8 and now is 12",
+    )
     assert (found.called_from, found.graphs) == (("", 0), "")
     assert limit_hits(written(write)) == []
 
@@ -130,7 +168,17 @@ def test_a_session_of_old_has_its_recompiles_with_the_line_of_the_guard(written:
 def operations(*calls: tuple[str, str, str]) -> list[model.Node]:
     """(name, target, arguments) of each node; targets of inputs are empty."""
     return [
-        model.Node(0, 0, 0, name, "call_function" if target else "placeholder", target, arguments, ("4",), "f32")
+        model.Node(
+            0,
+            0,
+            0,
+            name,
+            "call_function" if target else "placeholder",
+            target,
+            arguments,
+            ("4",),
+            "f32",
+        )
         for name, target, arguments in calls
     ]
 
@@ -172,13 +220,29 @@ def test_how_two_graphs_differ_in_words(after: list[model.Node], words: str) -> 
     [
         (GuardChange("size", "x", "input", "4", "6", "", 0), "mark_dynamic(x, 0)", "mark_unbacked"),
         (GuardChange("size", "x", "input", "4", "1", "", 0), "mark_unbacked(x, 0)", "mark_dynamic"),
-        (GuardChange("size", "self.table", "attribute", "4", "6", "", 0), "dynamic=True", "mark_dynamic"),
-        (GuardChange("value", "up", "input", "True", "False", ""), "both compilations stay", "outside"),
+        (
+            GuardChange("size", "self.table", "attribute", "4", "6", "", 0),
+            "dynamic=True",
+            "mark_dynamic",
+        ),
+        (
+            GuardChange("value", "up", "input", "True", "False", ""),
+            "both compilations stay",
+            "outside",
+        ),
         (GuardChange("value", "way", "input", "'up'", "'down'", ""), "decide outside", "tensor"),
-        (GuardChange("value", "mode", "global", "'a'", "'b'", ""), "Leave mode as it is", "argument"),
+        (
+            GuardChange("value", "mode", "global", "'a'", "'b'", ""),
+            "Leave mode as it is",
+            "argument",
+        ),
         (GuardChange("type", "k", "input", "int", "2.5", ""), "int(k)", "tensor"),
         (GuardChange("type", "k", "input", "my.Own", "2.5", ""), "same type", "("),
-        (GuardChange("dtype", "x", "input", "float32", "float64", ""), "x.to(torch.float32)", "int"),
+        (
+            GuardChange("dtype", "x", "input", "float32", "float64", ""),
+            "x.to(torch.float32)",
+            "int",
+        ),
     ],
 )
 def test_a_remedy_fits_what_changed(change: GuardChange, said: str, not_said: str) -> None:
@@ -189,5 +253,7 @@ def test_a_remedy_fits_what_changed(change: GuardChange, said: str, not_said: st
 
 def test_a_remedy_of_torchs_for_numbers_of_a_module_is_told_where_torch_tells_it() -> None:
     change = GuardChange("number", "self.power", "attribute", "2", "3", "")
-    assert "allow_unspec_int_on_nn_module" in remedy(change, "0/0: self.power == 2 (HINT: allow_unspec_int_on_nn_module)")
+    assert "allow_unspec_int_on_nn_module" in remedy(
+        change, "0/0: self.power == 2 (HINT: allow_unspec_int_on_nn_module)"
+    )
     assert "allow_unspec_int_on_nn_module" not in remedy(change)

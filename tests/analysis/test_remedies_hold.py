@@ -77,7 +77,8 @@ def test_a_size_is_variable_with_one_compilation(tmp_path: Path) -> None:
     calls: list[Call] = [(ones(4),), (ones(6),), (ones(9),)]
     told = first_remedy(tmp_path, doubled, calls)
     assert (
-        "torch._dynamo.mark_dynamic(x, 0) before the first call, or torch.compile(…, dynamic=True), spares this one too" in told
+        "torch._dynamo.mark_dynamic(x, 0) before the first call, or torch.compile(…, dynamic=True), spares this one too"
+        in told
     )
     assert compilations(doubled, calls) == 2
     assert compilations(doubled, calls, lambda x: mark_dynamic(x, 0)) == 1
@@ -115,12 +116,16 @@ def test_the_remedy_of_sizes_that_were_taken_for_one_holds(tmp_path: Path) -> No
     assert "mark_dynamic(y, 0) and torch._dynamo.mark_dynamic(x, 0)" in told
     both = lambda x, y: (mark_dynamic(x, 0), mark_dynamic(y, 0))  # noqa: E731
     assert compilations(pair, [(ones(4), ones(4)), calls[1]], both, dynamic=True) == 1
-    assert compilations(pair, [calls[1], calls[0]], dynamic=True) == 1  # a first call in which they differ
+    assert (
+        compilations(pair, [calls[1], calls[0]], dynamic=True) == 1
+    )  # a first call in which they differ
 
 
 def test_sizes_that_vary_together_need_dynamic_true_only(tmp_path: Path) -> None:
     calls: list[Call] = [(ones(4), ones(4)), (ones(6), ones(6)), (ones(9), ones(9))]
-    assert "or torch.compile(…, dynamic=True), spares this one too" in first_remedy(tmp_path, pair, calls)
+    assert "or torch.compile(…, dynamic=True), spares this one too" in first_remedy(
+        tmp_path, pair, calls
+    )
     assert compilations(pair, calls, dynamic=True) == 1
 
 
@@ -146,7 +151,9 @@ def test_a_size_that_the_code_needs_as_a_number_has_no_mark(tmp_path: Path) -> N
 @pytest.mark.parametrize("values", [(3, 5, 7), (2.0, 3.0, 4.0)])
 def test_a_number_is_variable_with_dynamic_true(tmp_path: Path, values: tuple[float, ...]) -> None:
     calls: list[Call] = [(ones(4), value) for value in values]
-    assert "torch.compile(…, dynamic=True) makes k variable at once" in first_remedy(tmp_path, times, calls)
+    assert "torch.compile(…, dynamic=True) makes k variable at once" in first_remedy(
+        tmp_path, times, calls
+    )
     assert compilations(times, calls) == 2
     assert compilations(times, calls, dynamic=True) == 1
 
@@ -163,7 +170,12 @@ def test_values_without_their_keys_are_compiled_once(tmp_path: Path) -> None:
     calls: list[Call] = [(ones(4), {f"k{i}": ones(4)}) for i in range(3)]
     assert "pass the values as a list" in first_remedy(tmp_path, added, calls)
     assert compilations(added, calls) == 3
-    assert compilations(lambda x, items: sum(items, x), [(x, list(table.values())) for x, table in calls]) == 1
+    assert (
+        compilations(
+            lambda x, items: sum(items, x), [(x, list(table.values())) for x, table in calls]
+        )
+        == 1
+    )
 
 
 class Holder(nn.Module):
@@ -212,7 +224,9 @@ def test_the_sizes_of_parameters_and_buffers_stay(tmp_path: Path, kind: str) -> 
     assert bare(resized(kind, mark=True)) == 3
 
 
-def test_those_of_parameters_are_variable_from_the_second_compilation_on_where_torch_is_told_so() -> None:
+def test_those_of_parameters_are_variable_from_the_second_compilation_on_where_torch_is_told_so() -> (
+    None
+):
     assert bare(resized("parameter"), force_parameter_static_shapes=False) == 2
 
 

@@ -10,7 +10,13 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.kernels.roof import NO_ROOF, roof, why_no_roof
-from fx_explorer.analysis.kernels.roofline_points import NO_BYTES, NO_FLOPS, NO_TIME, KernelRoofline, kernel_roofline
+from fx_explorer.analysis.kernels.roofline_points import (
+    NO_BYTES,
+    NO_FLOPS,
+    NO_TIME,
+    KernelRoofline,
+    kernel_roofline,
+)
 from fx_explorer.errors import UsageError
 from fx_explorer.gpus import find_gpu
 from fx_explorer.report.pictures.roofline import AT_MOST, MEASURED, roofline_plot, roofline_svg
@@ -28,7 +34,17 @@ def kernels(writer: SessionWriter, *sizes: tuple[int, int]) -> None:
     """Write a kernel for each (bytes, operations), called in the lines from 1 of one output code."""
     compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "f", "/p/f.py", 1, status="ok"))
     code = writer.add(
-        model.Artifact(0, compilation, "output_code", "output_code", "forward", "", "python", writer.text("x\n" * 9), 9)
+        model.Artifact(
+            0,
+            compilation,
+            "output_code",
+            "output_code",
+            "forward",
+            "",
+            "python",
+            writer.text("x\n" * 9),
+            9,
+        )
     )
     for number, (size_bytes, flops) in enumerate(sizes):
         kernel = model.Kernel(
@@ -41,7 +57,10 @@ def kernels(writer: SessionWriter, *sizes: tuple[int, int]) -> None:
 
 def of_h100(written: Written, *sizes: tuple[int, int]) -> KernelRoofline:
     def write(writer: SessionWriter) -> None:
-        writer.set_meta("request", {**dataclasses.asdict(model.CaptureRequest("f.py", "")), "gpu": H100.to_json()})
+        writer.set_meta(
+            "request",
+            {**dataclasses.asdict(model.CaptureRequest("f.py", "")), "gpu": H100.to_json()},
+        )
         kernels(writer, *sizes)
 
     return kernel_roofline(written(write))
@@ -53,7 +72,10 @@ def test_a_kernel_that_did_not_run_stands_on_the_roof(written: Written) -> None:
     places = {one.cost.use.kernel.name: (one.intensity, one.flops_per_s) for one in found.drawn}
     assert found.roof
     assert found.roof.ridge("fp32") == pytest.approx(20)
-    assert places == {"mm_0": (2.0, pytest.approx(2 * 3.35e12)), "mm_1": (1000.0, pytest.approx(67e12))}
+    assert places == {
+        "mm_0": (2.0, pytest.approx(2 * 3.35e12)),
+        "mm_1": (1000.0, pytest.approx(67e12)),
+    }
     assert not any(one.is_measured or one.of_roof for one in found.drawn)
 
 
@@ -76,17 +98,29 @@ def with_ledger(writer: SessionWriter) -> None:
     writer.add(model.CardCeiling(0, "cpu", "fp32", 1e11, "product"))
 
 
-def test_on_a_cpu_the_roof_and_the_points_are_what_was_measured_with_a_call(written: Written) -> None:
+def test_on_a_cpu_the_roof_and_the_points_are_what_was_measured_with_a_call(
+    written: Written,
+) -> None:
     found = kernel_roofline(written(with_ledger))
     (one,) = found.drawn
     assert found.roof
-    assert (found.roof.title, found.roof.bytes_per_s, dict(found.roof.flops_per_s)) == ("this CPU", 2e9, {"fp32": 1e11})
-    assert (one.intensity, one.flops_per_s, one.bytes_per_s) == (4.0, pytest.approx(4e9), pytest.approx(1e9))
+    assert (found.roof.title, found.roof.bytes_per_s, dict(found.roof.flops_per_s)) == (
+        "this CPU",
+        2e9,
+        {"fp32": 1e11},
+    )
+    assert (one.intensity, one.flops_per_s, one.bytes_per_s) == (
+        4.0,
+        pytest.approx(4e9),
+        pytest.approx(1e9),
+    )
     assert one.of_roof == pytest.approx(4e9 / 8e9)
     assert found.reasons == {NO_FLOPS: 1}
 
 
-def test_without_a_measurement_there_is_no_roof_and_the_view_says_what_to_do(written: Written) -> None:
+def test_without_a_measurement_there_is_no_roof_and_the_view_says_what_to_do(
+    written: Written,
+) -> None:
     reader = written(lambda writer: kernels(writer, (1_000, 2_000)))
     assert roof(reader) is None
     assert why_no_roof(reader) == NO_ROOF
@@ -102,8 +136,13 @@ SIZES = [(1_000 * (number + 1), 3**number * 1_000) for number in range(9)]
 
 
 @pytest.mark.parametrize(("width", "height"), [(30, 6), (78, 9), (120, 20), (199, 28), (400, 90)])
-def test_every_point_of_the_plot_is_where_it_is_said_to_be(written: Written, width: int, height: int) -> None:
-    for found, mark in ((of_h100(written, *SIZES), AT_MOST), (kernel_roofline(written(with_ledger)), MEASURED)):
+def test_every_point_of_the_plot_is_where_it_is_said_to_be(
+    written: Written, width: int, height: int
+) -> None:
+    for found, mark in (
+        (of_h100(written, *SIZES), AT_MOST),
+        (kernel_roofline(written(with_ledger)), MEASURED),
+    ):
         plot = roofline_plot(found, width, height)
         assert len(plot.lines) == height
         assert max(map(len, plot.lines)) <= width
@@ -111,7 +150,9 @@ def test_every_point_of_the_plot_is_where_it_is_said_to_be(written: Written, wid
         assert sum(line.count(mark) for line in plot.lines) == len(set(plot.cells))
 
 
-def test_the_chart_marks_the_kernel_of_the_row_and_a_click_on_it_finds_the_row(written: Written) -> None:
+def test_the_chart_marks_the_kernel_of_the_row_and_a_click_on_it_finds_the_row(
+    written: Written,
+) -> None:
     found = of_h100(written, *SIZES, (1_000, -1))
     chart = RooflineChart(found)
     for row in range(len(SIZES)):
@@ -121,7 +162,9 @@ def test_the_chart_marks_the_kernel_of_the_row_and_a_click_on_it_finds_the_row(w
         assert len(lit) == 1
         y, x = lit[0]
         assert chart.row_at(100, 20, row - 1, x, y) is not None
-    assert not any(piece.is_marked for line in chart.rows(100, 20, len(SIZES)) for piece in line), "it has no point"
+    assert not any(piece.is_marked for line in chart.rows(100, 20, len(SIZES)) for piece in line), (
+        "it has no point"
+    )
     assert chart.row_at(100, 20, 0, 0, 0) is None
     assert chart.rows(10, 3, 0)[0][0].text, "where there is no room it says so"
 
@@ -130,12 +173,19 @@ def test_the_picture_says_the_same_as_the_plot(written: Written) -> None:
     found = of_h100(written, (1_000_000, 2_000_000), (1_000, -1))
     svg = roofline_svg(found)
     assert ElementTree.fromstring(svg).tag.endswith("svg")
-    for words in ("1 kernel of 2 below the roof of NVIDIA H100 SXM 80 GB", "fp32: 67 TFLOP/s", "at most: nothing ran", "mm_0"):
+    for words in (
+        "1 kernel of 2 below the roof of NVIDIA H100 SXM 80 GB",
+        "fp32: 67 TFLOP/s",
+        "at most: nothing ran",
+        "mm_0",
+    ):
         assert words in svg
     assert svg == roofline_svg(found)
 
 
-def test_the_kernels_of_a_gpu_that_is_not_there_are_below_its_roof(captured: Captured, reader: OpenedReader) -> None:
+def test_the_kernels_of_a_gpu_that_is_not_there_are_below_its_roof(
+    captured: Captured, reader: OpenedReader
+) -> None:
     opened: SessionReader = reader(captured("mlp", gpu="h100"))
     found = kernel_roofline(opened)
     assert found.drawn
@@ -143,4 +193,8 @@ def test_the_kernels_of_a_gpu_that_is_not_there_are_below_its_roof(captured: Cap
         kernel = one.cost.use.kernel
         assert one.intensity == pytest.approx(kernel.estimated_flops / kernel.estimated_bytes)
         assert math.isclose(one.flops_per_s, min(67e12, one.intensity * 3.35e12))
-    assert len(found.drawn) + sum(found.reasons.values()) == len(found.points) == opened.count(model.Kernel)
+    assert (
+        len(found.drawn) + sum(found.reasons.values())
+        == len(found.points)
+        == opened.count(model.Kernel)
+    )

@@ -20,14 +20,22 @@ from tests.sessions import Written
 
 def test_a_saved_tensor_knows_who_makes_and_who_takes_it(step: SessionReader) -> None:
     (value,) = saved_values(step)
-    assert (value.producer, value.file, value.line, value.consumers) == ("aten.addmm.default", "/p/mlp.py", 7, ("mm",))
+    assert (value.producer, value.file, value.line, value.consumers) == (
+        "aten.addmm.default",
+        "/p/mlp.py",
+        7,
+        ("mm",),
+    )
     assert saved_total(step, "activation").size_bytes == 128
     assert saved_total(step, "parameter").count == 0
 
 
 def test_a_saved_tensor_of_unknown_size_comes_last_and_is_counted(written: Written) -> None:
     def write(writer: SessionWriter) -> None:
-        writer.add_all(model.SavedTensor(0, 1, n, "input", ("s0",), "f32", b, 0, 0) for n, b in (("a", 0), ("b", 8), ("c", 64)))
+        writer.add_all(
+            model.SavedTensor(0, 1, n, "input", ("s0",), "f32", b, 0, 0)
+            for n, b in (("a", 0), ("b", 8), ("c", 64))
+        )
 
     reader = written(write)
     assert [value.saved.name for value in saved_values(reader)] == ["c", "b", "a"]
@@ -53,14 +61,18 @@ def test_kernels_are_told_by_direction(step: SessionReader) -> None:
 
 
 def test_kernel_uses_come_in_the_order_of_calls(step: SessionReader) -> None:
-    assert [(use.kernel.name, use.nodes, use.calls, use.line_count) for use in kernel_uses(step)] == [
+    assert [
+        (use.kernel.name, use.nodes, use.calls, use.line_count) for use in kernel_uses(step)
+    ] == [
         ("extern_kernels.addmm", ("addmm",), 1, 0),
         ("kernel", ("gelu",), 1, 4),
         ("extern_kernels.addmm", ("addmm_1",), 1, 0),
     ]
 
 
-def test_every_kernel_of_a_real_step_has_nodes(captured: Callable[..., Path], reader: Callable[[Path], SessionReader]) -> None:
+def test_every_kernel_of_a_real_step_has_nodes(
+    captured: Callable[..., Path], reader: Callable[[Path], SessionReader]
+) -> None:
     uses = kernel_uses(reader(captured("mlp")))
     assert uses
     assert [use.kernel.name for use in uses if not use.nodes] == []
@@ -75,7 +87,11 @@ def test_guards_are_counted_by_kind(written: Written) -> None:
         )
 
     reader = written(write)
-    assert [(k.kind, k.count) for k in guard_kinds(reader, 1)] == [("ID_MATCH", 2), ("BRAND_NEW", 1), ("TENSOR_MATCH", 1)]
+    assert [(k.kind, k.count) for k in guard_kinds(reader, 1)] == [
+        ("ID_MATCH", 2),
+        ("BRAND_NEW", 1),
+        ("TENSOR_MATCH", 1),
+    ]
     assert guard_kinds(reader)[0].count == 4
     assert [k.in_words for k in guard_kinds(reader) if k.kind == "BRAND_NEW"] == [""]
     assert [guard.position for guard in guards_of(reader, 2, 1, 3)] == [1, 2]
@@ -85,10 +101,14 @@ def test_regions_are_followed_through_the_stages(written: Written) -> None:
     def write(writer: SessionWriter) -> None:
         marked = [
             model.Node(0, 0, 0, f"n{i}", "call_function", "t", "", annotations=annotations)
-            for i, annotations in enumerate(({"part": "mlp"}, {"part": "mlp", "layer": 1}, {"other": "mlp"}, None))
+            for i, annotations in enumerate(
+                ({"part": "mlp"}, {"part": "mlp", "layer": 1}, {"other": "mlp"}, None)
+            )
         ]
         graph = writer.add_graph(model.Graph(0, 1, "post_grad", "backward"), marked, [])
-        code = writer.add(model.Artifact(0, 1, "kernel", "kernel", "backward", "k", "cpp", writer.text("x"), 1))
+        code = writer.add(
+            model.Artifact(0, 1, "kernel", "kernel", "backward", "k", "cpp", writer.text("x"), 1)
+        )
         writer.add(model.Kernel(0, 1, "backward", 0, "k", "cpp", code))
         writer.add(model.LineNode(code, 0, graph.first_node, "origins"))
 
@@ -102,7 +122,9 @@ def test_regions_are_followed_through_the_stages(written: Written) -> None:
 
 def test_a_region_given_to_regional_inductor_goes_by_its_name(written: Written) -> None:
     def write(writer: SessionWriter) -> None:
-        annotations = {"compile_with_inductor": {"inductor_region": "attention", "inductor_configs": {}}}
+        annotations = {
+            "compile_with_inductor": {"inductor_region": "attention", "inductor_configs": {}}
+        }
         node = model.Node(0, 0, 0, "n", "call_function", "t", "", annotations=annotations)
         writer.add_graph(model.Graph(0, 1, "dynamo", ""), [node], [])
 
@@ -123,8 +145,12 @@ RuntimeError: no
 
     def write(writer: SessionWriter) -> None:
         writer.add(model.SourceFile(0, "/p/m.py", writer.text("\n" * 9), 9))
-        writer.add(model.SourceFile(0, "/lib/torch/ops.py", writer.text("\n" * 99), 99, is_user=False))
-        writer.add(model.Failure(0, 0, "program", None, "RuntimeError", "no", writer.text(traceback)))
+        writer.add(
+            model.SourceFile(0, "/lib/torch/ops.py", writer.text("\n" * 99), 99, is_user=False)
+        )
+        writer.add(
+            model.Failure(0, 0, "program", None, "RuntimeError", "no", writer.text(traceback))
+        )
 
     (found,) = failures(written(write))
     assert found.traceback == traceback
@@ -141,7 +167,14 @@ def test_the_console_is_read_by_page(written: Written) -> None:
 
 @pytest.mark.parametrize(
     ("duration_s", "text"),
-    [(0.0, "0.0 ms"), (0.00042, "0.4 ms"), (0.032, "32 ms"), (0.431, "0.43 s"), (12.34, "12.3 s"), (125.4, "2 min 5 s")],
+    [
+        (0.0, "0.0 ms"),
+        (0.00042, "0.4 ms"),
+        (0.032, "32 ms"),
+        (0.431, "0.43 s"),
+        (12.34, "12.3 s"),
+        (125.4, "2 min 5 s"),
+    ],
 )
 def test_durations(duration_s: float, text: str) -> None:
     assert words.seconds(duration_s) == text
@@ -149,7 +182,14 @@ def test_durations(duration_s: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("size_bytes", "text"),
-    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (1_234_567, "1.2 MB"), (2 * 10**9, "2.0 GB"), (5 * 10**15, "5000.0 TB")],
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (1_234_567, "1.2 MB"),
+        (2 * 10**9, "2.0 GB"),
+        (5 * 10**15, "5000.0 TB"),
+    ],
 )
 def test_sizes(size_bytes: int, text: str) -> None:
     assert words.size(size_bytes) == text

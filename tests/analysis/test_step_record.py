@@ -42,12 +42,16 @@ LINES = {2: 10, 3: 10, 5: 12, 6: 12, 7: 12}
 def reader(tmp_path: Path) -> SessionReader:
     with SessionWriter(tmp_path / "s.fxs") as writer:
         for artifact in (1, 2):
-            writer.add_all(model.LineSource(artifact, line, 1, source) for line, source in LINES.items())
+            writer.add_all(
+                model.LineSource(artifact, line, 1, source) for line, source in LINES.items()
+            )
         old = writer.add(model.BytecodeRun(0, "()", "stopped", 1))
         writer.add(model.BytecodeStep(0, old, 1, 0, "old", 1, 1, 0))
         run = writer.add(model.BytecodeRun(0, "(f32[3])", "returned", len(STEPS)))
         for i, (call, parent, line, calls) in enumerate(STEPS):
-            variables = writer.text(json.dumps({"x": "f32[3] cpu", "i": str(i // 2)} if i < 3 else {"x": "f32[3] cpu"}))
+            variables = writer.text(
+                json.dumps({"x": "f32[3] cpu", "i": str(i // 2)} if i < 3 else {"x": "f32[3] cpu"})
+            )
             changed = ("i",) if i in (2, 3) else ()
             writer.add(
                 model.BytecodeStep(
@@ -82,7 +86,10 @@ def test_a_session_without_steps_has_no_record(tmp_path: Path) -> None:
     [
         ("forward", [1, 2, 3, 4, 5, 6, 7, None]),
         ("back", [None, 0, 1, 2, 3, 4, 5, 6]),
-        ("next_line", [2, 2, None, None, 6, 6, 7, None]),  # out of the resume function into its caller
+        (
+            "next_line",
+            [2, 2, None, None, 6, 6, 7, None],
+        ),  # out of the resume function into its caller
         ("line_before", [None, None, 1, 1, 3, 3, 5, 1]),
         ("into", [4, 4, 4, 4, None, None, None, None]),
         ("out", [None, None, None, None, 7, 7, 7, None]),
@@ -112,9 +119,17 @@ def test_what_a_step_calls_is_said_in_plain_words(record: StepRecord) -> None:
     assert said[0] == ""
 
 
-def test_values_say_what_they_were_and_what_is_gone(reader: SessionReader, record: StepRecord) -> None:
-    assert stack_of(record, 1) == [StepValue("[1]", "1", False, was="0"), StepValue("[0]", "NULL", False)]
-    assert locals_of(reader, record, 2) == [StepValue("x", "f32[3] cpu", False), StepValue("i", "1", True, was="0")]
+def test_values_say_what_they_were_and_what_is_gone(
+    reader: SessionReader, record: StepRecord
+) -> None:
+    assert stack_of(record, 1) == [
+        StepValue("[1]", "1", False, was="0"),
+        StepValue("[0]", "NULL", False),
+    ]
+    assert locals_of(reader, record, 2) == [
+        StepValue("x", "f32[3] cpu", False),
+        StepValue("i", "1", True, was="0"),
+    ]
     assert locals_of(reader, record, 3)[-1] == StepValue("i", "1", True, is_gone=True)
 
 
@@ -122,10 +137,18 @@ def test_values_say_what_they_were_and_what_is_gone(reader: SessionReader, recor
     ("run", "said"),
     [
         (model.BytecodeRun(1, "", "returned", 3), "The call returned."),
-        (model.BytecodeRun(1, "", "raised", 3, "It raised KeyError: 'a'."), "It raised KeyError: 'a'."),
-        (model.BytecodeRun(1, "", "limit", 10_000), "The limit of 10,000 steps is reached: the program went on unrecorded."),
+        (
+            model.BytecodeRun(1, "", "raised", 3, "It raised KeyError: 'a'."),
+            "It raised KeyError: 'a'.",
+        ),
+        (
+            model.BytecodeRun(1, "", "limit", 10_000),
+            "The limit of 10,000 steps is reached: the program went on unrecorded.",
+        ),
         (model.BytecodeRun(1, "", "", 0), "The worker ended here."),
     ],
 )
-def test_behind_the_last_step_it_is_said_how_the_call_ended(run: model.BytecodeRun, said: str) -> None:
+def test_behind_the_last_step_it_is_said_how_the_call_ended(
+    run: model.BytecodeRun, said: str
+) -> None:
     assert ending(run) == said

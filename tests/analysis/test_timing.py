@@ -19,7 +19,11 @@ def span(name: str, stage: model.Stage | None, start: float, duration: float) ->
 
 
 def test_what_surrounds_the_stages_is_loading_where_a_cache_had_what_it_makes() -> None:
-    spans = [span("dynamo", None, 0, 10), span("backend_compile", None, 2, 7), span("PyCodeCache.load_by_key_path", None, 4, 3)]
+    spans = [
+        span("dynamo", None, 0, 10),
+        span("backend_compile", None, 2, 7),
+        span("PyCodeCache.load_by_key_path", None, 4, 3),
+    ]
     assert exclusive_seconds(spans)["pre_grad"] >= 4
     loading = {spans[0].compilation: LOADING | {"backend_compile"}}
     assert exclusive_seconds(spans, loading) == {"dynamo": 3, "cache": 7}
@@ -39,12 +43,19 @@ def test_what_surrounds_the_stages_is_work_for_one() -> None:
 
 
 def test_unknown_time_is_kept_apart() -> None:
-    assert exclusive_seconds([span("news", None, 0, 3), span("a", "dynamo", 1, 1)]) == {"": 2, "dynamo": 1}
+    assert exclusive_seconds([span("news", None, 0, 3), span("a", "dynamo", 1, 1)]) == {
+        "": 2,
+        "dynamo": 1,
+    }
 
 
 @pytest.mark.parametrize("overrun", [0.0, 0.5])
 def test_a_span_that_ends_late_is_cut(overrun: float) -> None:
-    spans = [span("a", "dynamo", 0, 2), span("b", "joint", 1, 1 + overrun), span("c", "kernel", 3, 1)]
+    spans = [
+        span("a", "dynamo", 0, 2),
+        span("b", "joint", 1, 1 + overrun),
+        span("c", "kernel", 3, 1),
+    ]
     assert exclusive_seconds(spans) == {"dynamo": 1, "joint": 1, "kernel": 1}
 
 

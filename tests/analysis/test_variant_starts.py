@@ -6,7 +6,11 @@ from pathlib import Path
 
 from fx_explorer import model
 from fx_explorer.analysis.variants.set_by_hand import SetByHand, without_what_was_set
-from fx_explorer.analysis.variants.variant_starts import VariantStart, changes_offered, variant_starts
+from fx_explorer.analysis.variants.variant_starts import (
+    VariantStart,
+    changes_offered,
+    variant_starts,
+)
 from fx_explorer.model import GATES
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import write_training_step
@@ -16,7 +20,9 @@ def test_variants_set_out_from_stages_that_left_something(tmp_path: Path) -> Non
     write_training_step(tmp_path / "s.fxs")
     with SessionReader(tmp_path / "s.fxs") as reader:
         gates = [start.gate for start in variant_starts(reader)]
-    assert gates == [gate for gate in GATES if gate in ("dynamo", "joint", "partition", "post_grad")]
+    assert gates == [
+        gate for gate in GATES if gate in ("dynamo", "joint", "partition", "post_grad")
+    ]
 
 
 def test_one_of_several_compiled_regions_can_be_lowered_again_alone(tmp_path: Path) -> None:
@@ -32,7 +38,9 @@ def test_one_of_several_compiled_regions_can_be_lowered_again_alone(tmp_path: Pa
     ]
 
 
-def test_what_was_set_at_a_pause_is_left_out_from_there_and_only_of_what_waited_there(tmp_path: Path) -> None:
+def test_what_was_set_at_a_pause_is_left_out_from_there_and_only_of_what_waited_there(
+    tmp_path: Path,
+) -> None:
     write_training_step(tmp_path / "s.fxs")
     with SessionWriter(tmp_path / "s.fxs") as writer:
         writer.add(model.Setting(0, "inductor", "max_fusion_size", "int", "64", "32", ""))
@@ -48,7 +56,10 @@ def test_what_was_set_at_a_pause_is_left_out_from_there_and_only_of_what_waited_
         ("dynamo", {"inductor.max_fusion_size": 32}),
         ("joint", {"inductor.max_fusion_size": 32}),
     ]
-    assert [one.words for one in found] == ["without max_fusion_size = 2 · [0/0]", "without max_fusion_size = 8 · [0/0]"]
+    assert [one.words for one in found] == [
+        "without max_fusion_size = 2 · [0/0]",
+        "without max_fusion_size = 8 · [0/0]",
+    ]
 
 
 def test_the_backend_is_another_one_only_after_dynamo() -> None:

@@ -13,7 +13,10 @@ TITLE = "NVIDIA H100 SXM 80 GB"
 
 def virtual(writer: SessionWriter, **told: object) -> None:
     writer.set_meta("environment", {"torch": "2.13.0", "device": "cuda", "virtual_gpu": TITLE})
-    writer.set_meta("virtual_gpu", {"gpu": "h100", "feeding": "transplant", "reason": "", "questions": [], **told})
+    writer.set_meta(
+        "virtual_gpu",
+        {"gpu": "h100", "feeding": "transplant", "reason": "", "questions": [], **told},
+    )
     writer.set_meta("build", False)
     writer.set_meta("outcome", model.Outcome("finished").to_json())
 
@@ -29,9 +32,14 @@ def test_it_says_that_nothing_ran_on_the_gpu_and_how_the_program_was_fed(written
 
 
 def test_why_tensors_have_no_content_is_said(written: Written) -> None:
-    reader = written(lambda writer: virtual(writer, feeding="fake", reason="the program says so (model.py:3)"))
+    reader = written(
+        lambda writer: virtual(writer, feeding="fake", reason="the program says so (model.py:3)")
+    )
     details = [fact.detail for fact in overview(reader)]
-    assert "What was on the GPU had shapes and no content: the program says so (model.py:3)." in details
+    assert (
+        "What was on the GPU had shapes and no content: the program says so (model.py:3)."
+        in details
+    )
 
 
 def test_it_offers_no_build(written: Written) -> None:
@@ -51,16 +59,22 @@ def test_questions_about_the_device_are_notices_with_their_line(written: Written
 
 
 def test_many_questions_are_counted(written: Written) -> None:
-    facts = overview(written(lambda writer: virtual(writer, questions=[question(line) for line in range(1, 9)])))
+    facts = overview(
+        written(lambda writer: virtual(writer, questions=[question(line) for line in range(1, 9)]))
+    )
     assert len([fact for fact in facts if "asks .is_cuda" in fact.text]) == 5
-    assert any(fact.text == "The program has 3 more such questions about the device." for fact in facts)
+    assert any(
+        fact.text == "The program has 3 more such questions about the device." for fact in facts
+    )
 
 
 def test_what_autotuning_would_have_timed_is_counted(written: Written) -> None:
     def write(writer: SessionWriter) -> None:
         virtual(writer)
         candidates = [{"name": "triton_mm_0", "library": False}, {"name": "mm", "library": True}]
-        writer.set_meta("virtual_gpu_choices", [{"shown": "triton_mm_0", "candidates": candidates}] * 2)
+        writer.set_meta(
+            "virtual_gpu_choices", [{"shown": "triton_mm_0", "candidates": candidates}] * 2
+        )
 
     facts = overview(written(write))
     said = "Autotuning would time 4 candidates on the GPU, for 2 operations; the first Triton one of each is shown."

@@ -17,8 +17,14 @@ BROKEN = {
 }
 
 UNUSABLE = {
-    "a library is missing": ("raise OSError('libtorch_cpu.so: cannot open shared object file')", "libtorch_cpu.so"),
-    "a symbol is missing": ("raise ImportError('undefined symbol: _ZN5torch3jit')", "undefined symbol"),
+    "a library is missing": (
+        "raise OSError('libtorch_cpu.so: cannot open shared object file')",
+        "libtorch_cpu.so",
+    ),
+    "a symbol is missing": (
+        "raise ImportError('undefined symbol: _ZN5torch3jit')",
+        "undefined symbol",
+    ),
     "a name is missing": ("from os import no_such_name", "no_such_name"),
     "its file is cut": ("def f(:\n", "SyntaxError"),
     "its own fault": ("{}['x']", "KeyError: 'x'"),
@@ -30,17 +36,23 @@ def broken(folder: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
     (folder / "site" / "torch").mkdir(parents=True)
     (folder / "site" / "torch" / "__init__.py").write_text(source)
     monkeypatch.setenv("PYTHONPATH", str(folder / "site"))
-    (folder / "target.py").write_text("import torch\ndef model(x): return x\nprint('went on')\nexample_inputs = 1\n")
+    (folder / "target.py").write_text(
+        "import torch\ndef model(x): return x\nprint('went on')\nexample_inputs = 1\n"
+    )
 
 
 def told(ended: Ended) -> str:
     assert "fault of fx-explorer" not in ended.outcome.message
-    assert not any("fx_explorer" in line for line in ended.printed("stderr")), ended.printed("stderr")
+    assert not any("fx_explorer" in line for line in ended.printed("stderr")), ended.printed(
+        "stderr"
+    )
     return ended.outcome.message
 
 
 @pytest.mark.parametrize("case", BROKEN | UNUSABLE)
-async def test_a_target_is_not_started(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_target_is_not_started(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source, words = (BROKEN | UNUSABLE)[case]
     broken(tmp_path, monkeypatch, source)
     ended = await capture(f"{tmp_path / 'target.py'}:model")
@@ -61,7 +73,9 @@ async def test_a_script_whose_torch_ends_the_process_is_not_started_either(
     assert words in told(ended)
 
 
-async def test_a_script_goes_on_with_a_torch_that_cannot_be_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_script_goes_on_with_a_torch_that_cannot_be_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     broken(tmp_path, monkeypatch, "__version__ = '1.13.1'")
     ended = await capture(tmp_path / "target.py", as_script=True)
     assert (ended.outcome.kind, ended.outcome.exit_code) == ("incomplete", 0)

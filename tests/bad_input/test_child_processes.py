@@ -52,7 +52,9 @@ if __name__ == "__main__":
 """
 
 
-async def test_what_each_child_compiles_is_counted_as_torch_counts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_each_child_compiles_is_counted_as_torch_counts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     script = tmp_path / "script.py"
     script.write_text(PROGRAM)
@@ -60,11 +62,15 @@ async def test_what_each_child_compiles_is_counted_as_torch_counts_it(tmp_path: 
     assert ended.outcome.kind == "finished", ended.outcome.message
     assert ended.failures == []
     assert ended.compilations == 1, "what children compile is not the program's own"
-    told = [json.loads(line.removeprefix("TOLD")) for line in ended.printed() if line.startswith("TOLD")]
+    told = [
+        json.loads(line.removeprefix("TOLD")) for line in ended.printed() if line.startswith("TOLD")
+    ]
     assert len(told) == 4
     with SessionReader(tmp_path / "s.fxs") as reader:
         seen = {row.pid: (row.graphs, row.graph_breaks) for row in reader.rows(model.ChildProcess)}
-        places = {(row.file, row.line) for row in reader.rows(model.ChildFinding) if row.kind == "break"}
+        places = {
+            (row.file, row.line) for row in reader.rows(model.ChildFinding) if row.kind == "break"
+        }
     assert seen == {one["pid"]: (one["graphs"], one["breaks"]) for one in told}
     assert places == {(str(script), PROGRAM.splitlines().index('    print("cut")') + 1)}
     breaks = sum(one["breaks"] for one in told)
@@ -85,11 +91,15 @@ subprocess.run([sys.executable, "-c", tells], env={**os.environ, "MINE": "kept"}
 
 
 @pytest.mark.usefixtures("warm_workers")
-async def test_a_python_that_cannot_be_seen_is_noted_and_no_other_program_is(tmp_path: Path) -> None:
+async def test_a_python_that_cannot_be_seen_is_noted_and_no_other_program_is(
+    tmp_path: Path,
+) -> None:
     script = tmp_path / "script.py"
     script.write_text(UNSEEN)
     ended = await capture(script, tmp_path / "s.fxs", as_script=True)
-    assert ended.printed() == ["no python", "kept False"], "a process that is seen has the path it would have"
+    assert ended.printed() == ["no python", "kept False"], (
+        "a process that is seen has the path it would have"
+    )
     with SessionReader(tmp_path / "s.fxs") as reader:
         unseen = [row.unseen for row in reader.rows(model.ChildProcess)]
     assert len(unseen) == 4

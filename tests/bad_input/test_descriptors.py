@@ -76,7 +76,9 @@ async def test_a_program_that_sweeps_descriptors_is_recorded_all_the_same(
 
 
 @warm
-@pytest.mark.parametrize("sweep", ["os.closerange(3, 1 << 16)", REPLACING], ids=["closed", "replaced"])
+@pytest.mark.parametrize(
+    "sweep", ["os.closerange(3, 1 << 16)", REPLACING], ids=["closed", "replaced"]
+)
 async def test_a_program_that_takes_all_descriptors_keeps_its_files_and_is_told_that_recording_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sweep: str
 ) -> None:
@@ -122,7 +124,9 @@ async def test_stdout_and_stderr_that_are_closed_or_replaced_are_the_programs_ow
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "quiet.py").write_text(f"{COMPILING}\nos.closerange(0, 3)\n{LATER.partition('print')[0]}\nraise KeyError('x')")
+    (tmp_path / "quiet.py").write_text(
+        f"{COMPILING}\nos.closerange(0, 3)\n{LATER.partition('print')[0]}\nraise KeyError('x')"
+    )
     ended = await capture(tmp_path / "quiet.py", as_script=True)
     assert (ended.outcome.kind, ended.outcome.exit_code) == ("raised", 1)
     assert ended.outcome.message.startswith("KeyError: 'x'")
@@ -147,11 +151,15 @@ def progress_seen_elsewhere(session: Path) -> str:
     """SQLite shares what it knows of a file among all connections of a process, also that its descriptors are gone."""
     asked = "import sys; from fx_explorer.session import SessionReader; print(SessionReader(sys.argv[1]).meta('progress'))"
     command = [sys.executable, "-c", asked, str(session)]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
+    said = subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
+    )
     return said.stdout.strip()
 
 
-def test_a_writer_whose_descriptors_were_replaced_writes_nothing_more_even_when_it_is_closed_and_freed(tmp_path: Path) -> None:
+def test_a_writer_whose_descriptors_were_replaced_writes_nothing_more_even_when_it_is_closed_and_freed(
+    tmp_path: Path,
+) -> None:
     writer = SessionWriter(tmp_path / "s.fxs", beside_program=True)
     writer.set_meta("progress", "before")
     assert len(writer._descriptors) == 3, "the file, its log and the index of that"
@@ -161,7 +169,10 @@ def test_a_writer_whose_descriptors_were_replaced_writes_nothing_more_even_when_
             os.dup2(mine.fileno(), one.number)
         with pytest.raises(SessionWriteError, match="closed descriptors that are not its own"):
             writer.set_meta("progress", "after")
-        with pytest.raises(SessionWriteError, match="closed descriptors that are not its own"), writer.transaction():
+        with (
+            pytest.raises(SessionWriteError, match="closed descriptors that are not its own"),
+            writer.transaction(),
+        ):
             pass
         numbers = [one.number for one in writer._descriptors]
         writer.close()
@@ -210,7 +221,9 @@ def test_descriptors_lost_within_a_transaction_leave_it_undone(tmp_path: Path) -
     assert isinstance(writer.failure, SessionWriteError)
 
 
-def test_after_a_write_that_failed_no_other_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_write_that_failed_no_other_is_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each would wait for the lock, or the disk, again."""
     monkeypatch.setattr("fx_explorer.session.writer.BUSY_TIMEOUT_MS", 1)
     writer = GuardedWriter(tmp_path / "s.fxs")
@@ -241,14 +254,22 @@ with GuardedWriter(sys.argv[1]) as writer:
 """
 
 
-@pytest.mark.parametrize(("soft", "hard"), [(64, 4096), (80, 80), (20, 20), (1024, 1024), (256, 300)])
-def test_a_low_limit_is_enough_and_is_as_it_was_afterwards(tmp_path: Path, soft: int, hard: int) -> None:
+@pytest.mark.parametrize(
+    ("soft", "hard"), [(64, 4096), (80, 80), (20, 20), (1024, 1024), (256, 300)]
+)
+def test_a_low_limit_is_enough_and_is_as_it_was_afterwards(
+    tmp_path: Path, soft: int, hard: int
+) -> None:
     command = [sys.executable, "-c", LIMITED.format(soft=soft, hard=hard), str(tmp_path / "s.fxs")]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]).stdout
+    said = subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
+    ).stdout
     numbers, is_as_before = said.splitlines()
     assert is_as_before == "True"
     if hard > soft + ROOM:
-        assert numbers == f"[{soft}, {soft + 1}, {soft + 2}] {soft + 3}", "above what the program can open, or would close"
+        assert numbers == f"[{soft}, {soft + 1}, {soft + 2}] {soft + 3}", (
+            "above what the program can open, or would close"
+        )
     with SessionReader(tmp_path / "s.fxs") as reader:
         assert reader.meta("progress") == "written"
 
@@ -260,7 +281,9 @@ def test_what_is_ours_is_told_from_what_got_its_number(tmp_path: Path) -> None:
     assert not os.get_inheritable(held.number)
     assert held.is_ours
     os.dup2(write, held.number)
-    assert held.is_ours, "the other end of the same pipe: to write there is to write to whoever listens"
+    assert held.is_ours, (
+        "the other end of the same pipe: to write there is to write to whoever listens"
+    )
     with (tmp_path / "mine").open("wb") as mine:
         os.dup2(mine.fileno(), held.number)
         assert not held.is_ours

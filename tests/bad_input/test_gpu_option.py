@@ -35,7 +35,9 @@ def test_what_is_no_gpu_is_refused_with_those_there_are(
     capsys: pytest.CaptureFixture[str], command: list[str], name: str
 ) -> None:
     said = refusal(capsys, command[0], "model.py", *command[1:], "--gpu", name)
-    assert said.startswith(f"fx-explorer: there is no GPU called {name!r}; there are a100, b200, h100, h200, l4, mi300x.")
+    assert said.startswith(
+        f"fx-explorer: there is no GPU called {name!r}; there are a100, b200, h100, h200, l4, mi300x."
+    )
 
 
 def test_doctor_refuses_an_empty_name_too(capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,20 +46,32 @@ def test_doctor_refuses_an_empty_name_too(capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.mark.parametrize(
     "command",
-    [*(one for one in CAPTURING if one[0] not in ("capture", "run", "dynamic")), ["diff", "other.fxs"]],
+    [
+        *(one for one in CAPTURING if one[0] not in ("capture", "run", "dynamic")),
+        ["diff", "other.fxs"],
+    ],
     ids=" ".join,
 )
-def test_a_session_cannot_be_had_for_another_gpu(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
+def test_a_session_cannot_be_had_for_another_gpu(
+    capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
     said = refusal(capsys, command[0], "model.fxs", *command[1:], "--gpu", "a100")
-    assert said == "fx-explorer: --gpu is for targets: model.fxs is captured already. Capture its program with --gpu.\n"
+    assert (
+        said
+        == "fx-explorer: --gpu is for targets: model.fxs is captured already. Capture its program with --gpu.\n"
+    )
 
 
 def test_weights_of_a_session_cannot_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--no-weights is for targets" in refusal(capsys, "report", "model.fxs", "--no-weights")
 
 
-def test_what_would_run_is_refused_for_a_gpu_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert "--build cannot be combined with --gpu" in refusal(capsys, "run", "script.py", "--gpu", "h100", "--build")
+def test_what_would_run_is_refused_for_a_gpu_that_is_not_there(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert "--build cannot be combined with --gpu" in refusal(
+        capsys, "run", "script.py", "--gpu", "h100", "--build"
+    )
     assert "--bench runs the kernel on this machine's GPU" in refusal(
         capsys, "kernel", "model.py", "triton_", "--gpu", "h100", "--bench"
     )

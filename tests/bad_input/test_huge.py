@@ -78,7 +78,9 @@ raise type("E" * LONG, (ValueError,), {})("begin" + "z" * (3 * LONG) + "the end"
 """
 
 
-async def test_names_and_messages_of_megabytes_are_recorded_in_part_and_stop_nothing(tmp_path: Path) -> None:
+async def test_names_and_messages_of_megabytes_are_recorded_in_part_and_stop_nothing(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "huge.py"
     file.write_text(HUGE)
     ended = await capture(file, as_script=True, build=True, output=tmp_path / "s.fxs")
@@ -93,13 +95,19 @@ async def test_names_and_messages_of_megabytes_are_recorded_in_part_and_stop_not
     with sqlite3.connect(tmp_path / "s.fxs") as db:
         for row_type, table in TABLES.items():
             for column in columns(row_type):
-                (longest,) = db.execute(f'SELECT max(length("{column.name}")) FROM {table}').fetchone()
-                assert (longest or 0) <= 3 * MAX_FIELD, f"{table}.{column.name} holds {longest} characters"
+                (longest,) = db.execute(
+                    f'SELECT max(length("{column.name}")) FROM {table}'
+                ).fetchone()
+                assert (longest or 0) <= 3 * MAX_FIELD, (
+                    f"{table}.{column.name} holds {longest} characters"
+                )
     with SessionReader(tmp_path / "s.fxs") as reader:
         assert len(json.dumps(reader.all_meta())) < 10 * MAX_FIELD
 
 
-async def test_an_exception_of_which_nothing_can_be_shown_is_the_programs_all_the_same(tmp_path: Path) -> None:
+async def test_an_exception_of_which_nothing_can_be_shown_is_the_programs_all_the_same(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "script.py"
     file.write_text("""
 class Nameless(type):
@@ -126,7 +134,9 @@ raise Odd from error
     [b"x" * (3 << 20), b"[" * 100_000, b"null", b'{"kind": 3}', b"\xff\xfe", b'{"kind":"gate"'],
     ids=["long", "deep", "null", "kind", "bytes", "cut"],
 )
-async def test_whatever_comes_on_the_notice_pipe_it_is_drained_and_the_capture_ends(tmp_path: Path, line: bytes) -> None:
+async def test_whatever_comes_on_the_notice_pipe_it_is_drained_and_the_capture_ends(
+    tmp_path: Path, line: bytes
+) -> None:
     """A program can write there: the pipe is a descriptor of its process."""
     file = tmp_path / "script.py"
     file.write_text(f"""
@@ -173,8 +183,15 @@ def test_what_is_cut_keeps_both_ends_and_says_how_much_is_missing(tmp_path: Path
     assert "(1,010 characters are left out here)" in cut
     deep = {"k" * (2 * MAX_FIELD): [("v" * (2 * MAX_FIELD),), 7, None]}
     (key, ((value,), seven, none)), *_ = bounded(deep).items()  # type: ignore[attr-defined]
-    assert (len(key) < MAX_FIELD + 100, len(value) < MAX_FIELD + 100, seven, none) == (True, True, 7, None)
+    assert (len(key) < MAX_FIELD + 100, len(value) < MAX_FIELD + 100, seven, none) == (
+        True,
+        True,
+        7,
+        None,
+    )
     with SessionWriter(tmp_path / "s.fxs") as writer:
         writer.set_meta("request", {"overlay": {"model.py": "x" * (2 * MAX_FIELD)}})
     with SessionReader(tmp_path / "s.fxs") as reader:
-        assert len(reader.meta("request")["overlay"]["model.py"]) == 2 * MAX_FIELD, "a capture is repeated from it"
+        assert len(reader.meta("request")["overlay"]["model.py"]) == 2 * MAX_FIELD, (
+            "a capture is repeated from it"
+        )

@@ -49,11 +49,15 @@ async def test_a_syntax_error_is_shown_with_its_place(tmp_path: Path) -> None:
 
 @warm
 async def test_a_model_that_needs_arguments_is_no_crash(tmp_path: Path) -> None:
-    ended = await capture(written(tmp_path, NET.replace("(self):", "(self, width):")), output=tmp_path / "s.fxs")
+    ended = await capture(
+        written(tmp_path, NET.replace("(self):", "(self, width):")), output=tmp_path / "s.fxs"
+    )
     assert (ended.outcome.kind, ended.outcome.exit_code) == ("not_started", 2)
     assert "--call 'Net(width=…)'" in ended.outcome.message
     assert ended.failures == []
-    assert not (tmp_path / "s.fxs").exists(), "nothing was captured, so nothing may replace an older session"
+    assert not (tmp_path / "s.fxs").exists(), (
+        "nothing was captured, so nothing may replace an older session"
+    )
 
 
 @warm
@@ -68,7 +72,8 @@ async def test_wrong_inputs_are_named_with_the_traceback_of_the_program(tmp_path
 @warm
 async def test_an_exception_in_forward_keeps_what_was_captured(tmp_path: Path) -> None:
     source = NET.replace(
-        "return self.fc(x)", "y = self.fc(x)\n        torch._dynamo.graph_break()\n        raise KeyError('mine')"
+        "return self.fc(x)",
+        "y = self.fc(x)\n        torch._dynamo.graph_break()\n        raise KeyError('mine')",
     )
     ended = await capture(written(tmp_path, source), output=tmp_path / "s.fxs")
     assert ended.outcome.kind == "raised"
@@ -116,14 +121,18 @@ example_inputs = torch.ones(3, requires_grad=True)
 
 @warm
 async def test_an_unsupported_backend_is_refused_before_anything_is_called(tmp_path: Path) -> None:
-    ended = await capture(written(tmp_path, NET.replace("return", "print('called'); return")), backend="inducter")
+    ended = await capture(
+        written(tmp_path, NET.replace("return", "print('called'); return")), backend="inducter"
+    )
     assert (ended.outcome.kind, ended.outcome.exit_code) == ("not_started", 2)
     assert "no backend 'inducter'" in ended.outcome.message
     assert ended.printed() == []
 
 
 async def test_sys_exit_in_the_model_is_told_as_such(tmp_path: Path) -> None:
-    ended = await capture(written(tmp_path, NET.replace("return self.fc(x)", "import sys; sys.exit('done here')")))
+    ended = await capture(
+        written(tmp_path, NET.replace("return self.fc(x)", "import sys; sys.exit('done here')"))
+    )
     assert (ended.outcome.kind, ended.outcome.exit_code) == ("exited", 1)
     assert "sys.exit('done here')" in ended.outcome.message
     assert ended.printed("stderr")[-1] == "done here"
@@ -131,7 +140,9 @@ async def test_sys_exit_in_the_model_is_told_as_such(tmp_path: Path) -> None:
 
 async def test_a_segfault_leaves_the_session_and_the_stack(tmp_path: Path) -> None:
     crash = "print('before', flush=True); import ctypes; ctypes.string_at(0); return"
-    ended = await capture(written(tmp_path, NET.replace("return", crash)), output=tmp_path / "s.fxs")
+    ended = await capture(
+        written(tmp_path, NET.replace("return", crash)), output=tmp_path / "s.fxs"
+    )
     assert (ended.outcome.kind, ended.outcome.exit_code) == ("killed", -11)
     assert "SIGSEGV" in ended.outcome.message
     assert "while calling Net" in ended.outcome.message
@@ -165,7 +176,9 @@ async def test_memory_that_runs_out_is_called_by_its_name(tmp_path: Path) -> Non
     assert "Out of memory" in ended.outcome.message
 
 
-async def test_os_exit_and_forked_children_leave_nothing_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_os_exit_and_forked_children_leave_nothing_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FX_EXPLORER_TEST_ORPHANS", "1")
     source = """
 import os, subprocess, time
@@ -183,22 +196,32 @@ async def test_a_full_disk_stops_the_recording_but_not_the_program(tmp_path: Pat
     # A limit on the size of files stands for a full disk: writes fail in the same way, for the worker only.
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))"
     script = f"import torch\n{limit}\nf = torch.compile(lambda x: x.sin() + x.cos(), backend='aot_eager')\nf(torch.ones(3))\n"
-    ended = await capture(written(tmp_path, script + "print('went on')\n"), output=tmp_path / "s.fxs", as_script=True)
+    ended = await capture(
+        written(tmp_path, script + "print('went on')\n"), output=tmp_path / "s.fxs", as_script=True
+    )
     assert ended.outcome.kind == "incomplete"
     assert ended.outcome.exit_code == 0
-    assert "TMPDIR" in ended.outcome.message, "the session is in the temporary directory, whatever -o says"
+    assert "TMPDIR" in ended.outcome.message, (
+        "the session is in the temporary directory, whatever -o says"
+    )
     assert ended.printed() == ["went on"]
-    assert ended.meta["target"]["kind"] == "script", "what was written before the disk was full is kept"
+    assert ended.meta["target"]["kind"] == "script", (
+        "what was written before the disk was full is kept"
+    )
 
 
 @warm
-async def test_odd_names_and_escape_sequences_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_odd_names_and_escape_sequences_do_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "mit Leerzeichen – ünïcode \x1b[31m"
     written(folder, "raise RuntimeError('the wrong types module was imported')", "types.py")
     written(folder, "raise RuntimeError('the wrong queue module was imported')", "queue.py")
     file = written(
         folder,
-        NET.replace("return", "print('\\x1b]0;title\\x07' + x.new_tensor(1).__class__.__name__); return"),
+        NET.replace(
+            "return", "print('\\x1b]0;title\\x07' + x.new_tensor(1).__class__.__name__); return"
+        ),
         "naïve model.py",
     )
     ended = await capture(file, output=folder / "sitzung.fxs", backend="aot_eager")
@@ -209,7 +232,9 @@ async def test_odd_names_and_escape_sequences_do_no_harm(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize("python", ["/nonexistent/python", "/bin/ls"])
-async def test_an_interpreter_that_is_none_is_blamed_and_not_the_target(tmp_path: Path, python: str) -> None:
+async def test_an_interpreter_that_is_none_is_blamed_and_not_the_target(
+    tmp_path: Path, python: str
+) -> None:
     ended = await capture(written(tmp_path, NET), python=python)
     assert (ended.outcome.kind, ended.outcome.exit_code) == ("not_started", 4)
     assert python in ended.outcome.message

@@ -57,16 +57,25 @@ async def test_what_needs_nothing_of_it_is_recorded_in_full(when: str, tmp_path:
 
 @pytest.mark.parametrize(
     ("name", "before"),
-    [("json.loads", "import json\njson.loads = no"), ("zlib.compress", "import zlib\nzlib.compress = no")],
+    [
+        ("json.loads", "import json\njson.loads = no"),
+        ("zlib.compress", "import zlib\nzlib.compress = no"),
+    ],
 )
-async def test_what_cannot_be_recorded_is_told_with_the_name_that_was_replaced(name: str, before: str, tmp_path: Path) -> None:
+async def test_what_cannot_be_recorded_is_told_with_the_name_that_was_replaced(
+    name: str, before: str, tmp_path: Path
+) -> None:
     target = tmp_path / "target.py"
     target.write_text(PROGRAM.format(before=before, after=""))
     ended = await capture(target, as_script=True)
     assert ended.outcome.kind == "finished"
     told = [failure.message for failure in ended.failures]
     assert told
-    assert [one for one in told if f"The program has replaced or removed {name}, which fx-explorer needs, too" not in one] == []
+    assert [
+        one
+        for one in told
+        if f"The program has replaced or removed {name}, which fx-explorer needs, too" not in one
+    ] == []
 
 
 async def test_a_source_nested_too_deep_is_the_programs_own_error(tmp_path: Path) -> None:
@@ -81,7 +90,12 @@ async def test_a_source_nested_too_deep_is_the_programs_own_error(tmp_path: Path
 async def test_an_ascii_locale_and_strict_warnings_keep_nothing_from_being_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONWARNINGS": "error"}.items():
+    for name, value in {
+        "LC_ALL": "C",
+        "PYTHONUTF8": "0",
+        "PYTHONCOERCECLOCALE": "0",
+        "PYTHONWARNINGS": "error",
+    }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("PYTHONIOENCODING", raising=False)
     target = tmp_path / "target.py"

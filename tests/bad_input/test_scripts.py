@@ -60,18 +60,30 @@ OF_FORKING = re.compile("use of fork|= os.fork")
 def alone(command: list[str]) -> tuple[list[str], list[str], int]:
     """What a program prints on a terminal without us, on stdout and stderr, and its exit code."""
     ours, terminal = pty.openpty()
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=terminal, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=terminal, stderr=subprocess.PIPE
+    ) as process:
         _, stderr = process.communicate(timeout=60)
     os.close(terminal)
     stdout = b""
-    with contextlib.suppress(OSError):  # Linux ends a terminal whose other side is closed with an error
-        while chunk := os.read(ours, 65536):  # one reading gets what the kernel has passed on by then, not always all
+    with contextlib.suppress(
+        OSError
+    ):  # Linux ends a terminal whose other side is closed with an error
+        while chunk := os.read(
+            ours, 65536
+        ):  # one reading gets what the kernel has passed on by then, not always all
             stdout += chunk
     os.close(ours)
-    return stdout.decode(errors="backslashreplace").splitlines(), stderr.decode().splitlines(), process.returncode
+    return (
+        stdout.decode(errors="backslashreplace").splitlines(),
+        stderr.decode().splitlines(),
+        process.returncode,
+    )
 
 
-async def test_a_script_does_and_prints_the_same_as_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_script_does_and_prints_the_same_as_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "with space"
     folder.mkdir()
     script = folder / "script.py"
@@ -103,8 +115,12 @@ async def test_what_a_script_sets_before_it_imports_torch_takes_effect_and_its_c
     assert ended.meta["target"]["kind"] == "script"
 
 
-async def test_what_a_forked_child_compiles_stays_out_of_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # Dynamo asks for its random state, which a fork cannot have twice
+async def test_what_a_forked_child_compiles_stays_out_of_the_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(
+        "CUDA_VISIBLE_DEVICES", ""
+    )  # Dynamo asks for its random state, which a fork cannot have twice
     script = tmp_path / "script.py"
     script.write_text(
         "import os, sys, torch\n"
@@ -123,18 +139,27 @@ async def test_what_a_forked_child_compiles_stays_out_of_the_session(tmp_path: P
 
 async def test_a_script_that_compiles_nothing_says_so_and_what_would_help(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
-    script.write_text("import torch\nclass Net(torch.nn.Module): pass\nprint(torch.ones(2).sum())\n")
+    script.write_text(
+        "import torch\nclass Net(torch.nn.Module): pass\nprint(torch.ones(2).sum())\n"
+    )
     ended = await capture(script)
     assert ended.outcome.kind == "finished"
     assert "compiled nothing" in ended.outcome.message
-    assert f"It defines Net. To compile a model or function of it: fx-explorer {script}:Net --inputs" in ended.outcome.message
+    assert (
+        f"It defines Net. To compile a model or function of it: fx-explorer {script}:Net --inputs"
+        in ended.outcome.message
+    )
     assert ended.printed() == ["tensor(2.)"]
 
 
-async def test_a_variable_that_keeps_torch_from_compiling_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_variable_that_keeps_torch_from_compiling_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")
     script = tmp_path / "script.py"
-    script.write_text("import torch\ntorch.compile(lambda x: x.sin(), backend='eager')(torch.ones(2))\n")
+    script.write_text(
+        "import torch\ntorch.compile(lambda x: x.sin(), backend='eager')(torch.ones(2))\n"
+    )
     ended = await capture(script, as_script=True, build=True)
     assert (ended.outcome.kind, ended.compilations) == ("finished", 0)
     assert "set by the environment variable TORCH_COMPILE_DISABLE" in ended.outcome.message

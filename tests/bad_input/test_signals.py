@@ -26,7 +26,9 @@ while True:
 
 
 @pytest.mark.usefixtures("warm_workers")
-async def test_a_program_that_blocks_every_signal_can_be_stopped_and_what_it_printed_is_kept(tmp_path: Path) -> None:
+async def test_a_program_that_blocks_every_signal_can_be_stopped_and_what_it_printed_is_kept(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "deaf.py").write_text(BLOCKING)
     heard = asyncio.Event()
     capture = Capture(
@@ -44,9 +46,21 @@ async def test_a_program_that_blocks_every_signal_can_be_stopped_and_what_it_pri
 
 
 def test_sigterm_ends_the_command_line_with_143_and_keeps_the_session(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text("import time\nprint('here', flush=True)\ntime.sleep(1000)\n")
-    command = [sys.executable, "-m", "fx_explorer", "run", str(tmp_path / "script.py"), "-o", str(tmp_path / "s.fxs")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=Path(__file__).parents[2]) as process:
+    (tmp_path / "script.py").write_text(
+        "import time\nprint('here', flush=True)\ntime.sleep(1000)\n"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "fx_explorer",
+        "run",
+        str(tmp_path / "script.py"),
+        "-o",
+        str(tmp_path / "s.fxs"),
+    ]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=Path(__file__).parents[2]
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"here\n"
         process.send_signal(signal.SIGTERM)
@@ -63,4 +77,7 @@ def test_a_fifo_is_no_target_and_nobody_waits_for_a_writer(
     monkeypatch.chdir(tmp_path)
     assert cli.main(["capture", "fifo.py"]) == 2
     told = capsys.readouterr().err
-    assert "fifo.py is no Python file: it is a FIFO. Write it to a file first; a log may come from the standard input" in told
+    assert (
+        "fifo.py is no Python file: it is a FIFO. Write it to a file first; a log may come from the standard input"
+        in told
+    )

@@ -48,7 +48,11 @@ def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     stat, scandir, listdir = os.stat, os.scandir, os.listdir
 
     def refused(path: object, real: object) -> None:
-        if isinstance(path, str | os.PathLike) and Path(os.fspath(path)).is_relative_to(directory) and path != real:
+        if (
+            isinstance(path, str | os.PathLike)
+            and Path(os.fspath(path)).is_relative_to(directory)
+            and path != real
+        ):
             raise PermissionError(13, "Permission denied", os.fspath(path))
 
     def stat_refused(path: object, *args: object, **keywords: object) -> object:
@@ -82,7 +86,9 @@ def test_what_may_not_be_looked_at_is_told(
     assert str(closed) in told
 
 
-@pytest.mark.parametrize("command", [["report"], ["check"], ["diff", str(LOG)], ["ranks"], ["graph"], ["capture"]])
+@pytest.mark.parametrize(
+    "command", [["report"], ["check"], ["diff", str(LOG)], ["ranks"], ["graph"], ["capture"]]
+)
 def test_where_no_temporary_directory_can_be_made_it_is_told_how_to_name_one(
     command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,13 +56,29 @@ def bench(*words: object) -> int:
     return cli.main(["bench", *map(str, words)])
 
 
-def test_every_cell_is_measured_in_turns_and_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_cell_is_measured_in_turns_and_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     session = tmp_path / "bench.fxs"
-    assert bench(file_of(tmp_path), "--backends", "eager,aot_eager", "--batch", "2,8", *BUDGET, "-o", session) == 0
+    assert (
+        bench(
+            file_of(tmp_path),
+            "--backends",
+            "eager,aot_eager",
+            "--batch",
+            "2,8",
+            *BUDGET,
+            "-o",
+            session,
+        )
+        == 0
+    )
     assert capsys.readouterr().out
     with SessionReader(session) as reader:
         cells = reader.rows(BenchCell)
-        rounds = {cell.id: [row.number for row in reader.rows(BenchRound, cell=cell.id)] for cell in cells}
+        rounds = {
+            cell.id: [row.number for row in reader.rows(BenchRound, cell=cell.id)] for cell in cells
+        }
     assert [(cell.contender, cell.size) for cell in cells] == [
         *(("uncompiled", "batch 2"), ("eager", "batch 2"), ("aot_eager", "batch 2")),
         *(("uncompiled", "batch 8"), ("eager", "batch 8"), ("aot_eager", "batch 8")),
@@ -76,7 +92,9 @@ def test_every_cell_is_measured_in_turns_and_compared(tmp_path: Path, capsys: py
     assert rounds[1] == rounds[2] == rounds[3] == list(range(1, len(rounds[1]) + 1))
 
 
-def test_a_saved_bench_tells_the_same_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_saved_bench_tells_the_same_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     session, svg = tmp_path / "bench.fxs", tmp_path / "bench.svg"
     bench(file_of(tmp_path), *ONE, "--no-train", "--format", "json", "-o", session)
     first = json.loads(capsys.readouterr().out)
@@ -89,11 +107,14 @@ def test_a_saved_bench_tells_the_same_again(tmp_path: Path, capsys: pytest.Captu
     assert not first["cells"][0]["trains"]
 
 
-def test_a_backend_of_a_file_that_gives_other_results_is_found_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_backend_of_a_file_that_gives_other_results_is_found_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = file_of(tmp_path)
     assert bench(file, "--backends", f"{file}:broken", *BUDGET, "--no-train") == 1
     assert (
-        "gives other results: output 0 differs by up to 1; from a run in float64 it is 1.0e+00 away" in capsys.readouterr().out
+        "gives other results: output 0 differs by up to 1; from a run in float64 it is 1.0e+00 away"
+        in capsys.readouterr().out
     )
 
 
@@ -103,7 +124,12 @@ RANDOM = PROGRAM.replace("torch.relu(self.fc(x))", "torch.nn.functional.dropout(
 def test_chance_is_seeded_and_compared_where_the_same_numbers_are_drawn(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert bench(file_of(tmp_path, RANDOM), "--backends", "eager,aot_eager", *BUDGET, "--format", "json") == 0
+    assert (
+        bench(
+            file_of(tmp_path, RANDOM), "--backends", "eager,aot_eager", *BUDGET, "--format", "json"
+        )
+        == 0
+    )
     told = json.loads(capsys.readouterr().out)
     assert [cell["agreement"] for cell in told["cells"]] == ["", "equal", "equal"]
 
@@ -118,19 +144,35 @@ def test_chance_is_seeded_and_compared_where_the_same_numbers_are_drawn(
         (("net.py", "--batch", "0"), "'0' is not a number from 1 on"),
         (("net.py", "--size", "x=4"), "is not NAME:DIM=N,N"),
         (("net.py", "--dynamic", "maybe"), "'maybe' is none of none, true, false"),
-        (("net.py", "--modes", "max-autotune", "--option", "max_fusion_size=8"), "cannot be combined"),
-        (("net.py", "--modes", "max-autotune", "--backends", "eager"), "--modes are those of inductor"),
-        (("net.py", "--batch", "2", "--batch", "4,4", "--size", "x:0=4", "--size", "x:0=8"), "the size x:0 is given twice"),
+        (
+            ("net.py", "--modes", "max-autotune", "--option", "max_fusion_size=8"),
+            "cannot be combined",
+        ),
+        (
+            ("net.py", "--modes", "max-autotune", "--backends", "eager"),
+            "--modes are those of inductor",
+        ),
+        (
+            ("net.py", "--batch", "2", "--batch", "4,4", "--size", "x:0=4", "--size", "x:0=8"),
+            "the size x:0 is given twice",
+        ),
         (("net.py", "--size", "y:0=4"), "there is no input 'y': the inputs are x"),
         (("script.py",), "is run as a script"),
-        (("net.py", "--backends", "eager,no_such_backend"), "there is no backend 'no_such_backend'"),
+        (
+            ("net.py", "--backends", "eager,no_such_backend"),
+            "there is no backend 'no_such_backend'",
+        ),
         (("net.py", "--stance", "no_such_stance"), "no_such_stance"),
         (("net.py", "--batch", "7", "--size", "x:0=2"), "at once"),
         (("bench.fxs",), "bench.fxs"),
     ],
 )
 def test_what_cannot_be_measured_ends_with_2_and_says_why(
-    words: tuple[str, ...], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    words: tuple[str, ...],
+    told: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     file_of(tmp_path)
     (tmp_path / "script.py").write_text("print(1)\n")
@@ -148,7 +190,9 @@ def test_what_cannot_be_measured_ends_with_2_and_says_why(
 RAISING = PROGRAM + "\ndef raising(graph, inputs):\n    raise ValueError('no more graphs')\n"
 
 
-def test_what_fails_is_told_and_the_others_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_fails_is_told_and_the_others_go_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = file_of(tmp_path, RAISING)
     assert bench(file, "--backends", f"{file}:raising,aot_eager", *BUDGET, "--format", "json") == 1
     told = json.loads(capsys.readouterr().out)
@@ -194,7 +238,9 @@ def stale(graph, inputs):
 )
 
 
-def test_a_contender_that_gives_its_first_answer_again_is_found_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_contender_that_gives_its_first_answer_again_is_found_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = file_of(tmp_path, STALE.replace("torch.ones(4, 16)", "torch.randn(4, 16)"))
     assert bench(file, "--backends", f"{file}:stale", *BUDGET, "--no-train") == 1
     assert "gives other results: output 0, with other values, differs" in capsys.readouterr().out
@@ -203,7 +249,9 @@ def test_a_contender_that_gives_its_first_answer_again_is_found_out(tmp_path: Pa
 def test_a_program_that_raises_uncompiled_too_ends_with_3_and_its_traceback(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = file_of(tmp_path, PROGRAM.replace("return torch.relu", "raise KeyError('lost'); return torch.relu"))
+    file = file_of(
+        tmp_path, PROGRAM.replace("return torch.relu", "raise KeyError('lost'); return torch.relu")
+    )
     assert bench(file) == 3
     printed = capsys.readouterr()
     assert "uncompiled failed: KeyError: 'lost'" in printed.out
@@ -215,7 +263,9 @@ def test_a_program_that_raises_uncompiled_too_ends_with_3_and_its_traceback(
 FIXED = PROGRAM.replace("self.fc(x)", "self.fc(x).view(4, 16)")
 
 
-def test_a_batch_that_cannot_be_changed_leaves_the_other_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_batch_that_cannot_be_changed_leaves_the_other_sizes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert bench(file_of(tmp_path, FIXED), "--batch", "3,4", *ONE, "--format", "json") == 1
     told = json.loads(capsys.readouterr().out)
     states = {(cell["contender"], cell["sizes"]["batch"]): cell["state"] for cell in told["cells"]}
@@ -226,39 +276,81 @@ def test_a_batch_that_cannot_be_changed_leaves_the_other_sizes(tmp_path: Path, c
     assert "the uncompiled program fails at this size" in told["cells"][1]["message"]
 
 
-NEVER_ENDS = PROGRAM + "\ndef endless(graph, inputs):\n    import time\n    while True: time.sleep(1)\n"
+NEVER_ENDS = (
+    PROGRAM + "\ndef endless(graph, inputs):\n    import time\n    while True: time.sleep(1)\n"
+)
 
 
-def test_what_never_ends_is_stopped_after_the_timeout(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_never_ends_is_stopped_after_the_timeout(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = file_of(tmp_path, NEVER_ENDS)
-    words = ("--backends", f"{file}:endless,aot_eager", "--timeout", "15", *BUDGET, "--no-train", "--format", "json")
+    words = (
+        "--backends",
+        f"{file}:endless,aot_eager",
+        "--timeout",
+        "15",
+        *BUDGET,
+        "--no-train",
+        "--format",
+        "json",
+    )
     assert bench(file, *words) == 1
     cells = json.loads(capsys.readouterr().out)["cells"]
     assert [cell["state"] for cell in cells] == ["measured", "timed_out", "measured"]
     assert cells[1]["message"] == "it took longer than 15 s (--timeout)"
 
 
-DIES = PROGRAM + "\ndef dying(graph, inputs):\n    import os, sys\n    print('no more', flush=True)\n    os._exit(7)\n"
+DIES = (
+    PROGRAM
+    + "\ndef dying(graph, inputs):\n    import os, sys\n    print('no more', flush=True)\n    os._exit(7)\n"
+)
 
 
-def test_a_process_that_dies_is_told_with_its_last_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_process_that_dies_is_told_with_its_last_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = file_of(tmp_path, DIES)
-    assert bench(file, "--backends", f"{file}:dying", *BUDGET, "--no-train", "--format", "json") == 1
+    assert (
+        bench(file, "--backends", f"{file}:dying", *BUDGET, "--no-train", "--format", "json") == 1
+    )
     cell = json.loads(capsys.readouterr().out)["cells"][1]
-    assert (cell["state"], cell["message"]) == ("failed", "its process died (exit status 7); no more")
+    assert (cell["state"], cell["message"]) == (
+        "failed",
+        "its process died (exit status 7); no more",
+    )
 
 
 TOO_LARGE = PROGRAM + "\ndef large(graph, inputs):\n    torch.empty(1 << 60)\n    return graph\n"
 
 
-def test_what_runs_out_of_memory_is_told_as_that(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_runs_out_of_memory_is_told_as_that(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = file_of(tmp_path, TOO_LARGE)
-    assert bench(file, "--backends", f"{file}:large", *BUDGET, "--no-train", "--format", "json") == 1
+    assert (
+        bench(file, "--backends", f"{file}:large", *BUDGET, "--no-train", "--format", "json") == 1
+    )
     assert json.loads(capsys.readouterr().out)["cells"][1]["state"] == "out_of_memory"
 
 
-def test_a_budget_that_is_spent_before_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert bench(file_of(tmp_path), "--backends", "aot_eager", "--batch", "2,4", "--budget", "0.01", "--format", "json") == 1
+def test_a_budget_that_is_spent_before_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        bench(
+            file_of(tmp_path),
+            "--backends",
+            "aot_eager",
+            "--batch",
+            "2,4",
+            "--budget",
+            "0.01",
+            "--format",
+            "json",
+        )
+        == 1
+    )
     told = json.loads(capsys.readouterr().out)
     assert "too small to say anything" in told["verdict"][0]
     assert told["cells"][-1]["state"] == "not_measured"
@@ -292,11 +384,15 @@ def test_ctrl_c_tells_what_was_measured_and_leaves_no_process(
         assert reader.meta("outcome")["kind"] == "cancelled"
         figures = bench_figures(reader)
     assert figures is not None
-    assert all(one.rounds + one.left_out >= 7 and one.interval for one in figures.cells)  # CI disturbs rounds
+    assert all(
+        one.rounds + one.left_out >= 7 and one.interval for one in figures.cells
+    )  # CI disturbs rounds
     assert processes_with("STOPPED_BENCH") == []
 
 
-async def test_whoever_cancels_it_ends_every_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_whoever_cancels_it_ends_every_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("STOPPED_BENCH", "1")
     plan = typed_plan("--backends aot_eager", CaptureRequest(str(file_of(tmp_path)), ""))
     measuring = asyncio.Event()
@@ -324,7 +420,12 @@ def test_combinations_are_contenders_each_once_and_modes_are_inductors() -> None
     )
     assert [contender.name for contender in plan.contenders()] == [
         *("uncompiled", "eager", "eager dynamic=True"),
-        *("inductor", "inductor dynamic=True", "inductor max-autotune", "inductor max-autotune dynamic=True"),
+        *(
+            "inductor",
+            "inductor dynamic=True",
+            "inductor max-autotune",
+            "inductor max-autotune dynamic=True",
+        ),
     ]
     sizes = [", ".join(map(str, combination)) for combination in plan.combinations()]
     assert sizes == ["batch 1, x:1 8", "batch 1, x:1 16", "batch 2, x:1 8", "batch 2, x:1 16"]

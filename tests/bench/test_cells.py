@@ -26,7 +26,9 @@ def model(ids: torch.Tensor, mask: torch.Tensor, scale: float = 1.0) -> torch.Te
     return ids * mask * scale
 
 
-TARGET = Target("model", model, Arguments((torch.arange(6).reshape(2, 3), torch.ones(2, 3)), {"scale": 2.0}))
+TARGET = Target(
+    "model", model, Arguments((torch.arange(6).reshape(2, 3), torch.ones(2, 3)), {"scale": 2.0})
+)
 
 
 def shapes(target: Target) -> list[list[int]]:
@@ -40,11 +42,16 @@ def test_a_batch_changes_every_input_whose_first_size_it_is_and_says_which() -> 
     changed, told = with_sizes(TARGET, [InputSize(5)])
     assert shapes(changed) == [[5, 3], [5, 3]]
     assert told == ["batch is dimension 0 of ids and mask"]
-    assert torch.equal(changed.arguments.args[0], torch.tensor([[0, 1, 2], [3, 4, 5], [0, 1, 2], [3, 4, 5], [0, 1, 2]]))
+    assert torch.equal(
+        changed.arguments.args[0],
+        torch.tensor([[0, 1, 2], [3, 4, 5], [0, 1, 2], [3, 4, 5], [0, 1, 2]]),
+    )
 
 
 def test_named_dimensions_are_changed_and_no_others() -> None:
-    changed, told = with_sizes(TARGET, [InputSize(4, (InputDim("ids", 1), InputDim("1", 1))), InputSize(1)])
+    changed, told = with_sizes(
+        TARGET, [InputSize(4, (InputDim("ids", 1), InputDim("1", 1))), InputSize(1)]
+    )
     assert shapes(changed) == [[1, 4], [1, 4]]
     assert told[0] == "ids:1 is dimension 1 of ids and 1"
     assert shapes(with_sizes(TARGET, [InputSize(7, (InputDim("ids", 1),))])[0]) == [[2, 7], [2, 3]]
@@ -58,7 +65,9 @@ def test_named_dimensions_are_changed_and_no_others() -> None:
         (InputDim("scale", 0), "it is no tensor"),
     ],
 )
-def test_a_dimension_that_is_not_there_is_refused_with_what_there_is(dim: InputDim, words: str) -> None:
+def test_a_dimension_that_is_not_there_is_refused_with_what_there_is(
+    dim: InputDim, words: str
+) -> None:
     with pytest.raises(TargetError, match=words):
         with_sizes(TARGET, [InputSize(4, (dim,))])
 
@@ -79,11 +88,20 @@ class Net(torch.nn.Module):
         self.dropout = torch.nn.Dropout(dropout)
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        return {"y": self.dropout(self.norm(self.fc(x))), "n": x.shape[0] * torch.ones(1, dtype=torch.int64)}
+        return {
+            "y": self.dropout(self.norm(self.fc(x))),
+            "n": x.shape[0] * torch.ones(1, dtype=torch.int64),
+        }
 
 
 def caller(net: torch.nn.Module, *, trains: bool = True) -> Caller:
-    return Caller(Target("net", net, Arguments((torch.randn(16, 8, generator=torch.Generator().manual_seed(0)),))), net, trains)
+    return Caller(
+        Target(
+            "net", net, Arguments((torch.randn(16, 8, generator=torch.Generator().manual_seed(0)),))
+        ),
+        net,
+        trains,
+    )
 
 
 Results = dict[str, torch.Tensor]
@@ -95,10 +113,16 @@ def both_calls(called: Caller) -> list[Results]:
     return [observed(one, state) for one in (called, called.with_other_values())]
 
 
-def agreed(called: Caller, change: Callable[[Results], Results], *, call: int = 0) -> dict[str, Any]:
+def agreed(
+    called: Caller, change: Callable[[Results], Results], *, call: int = 0
+) -> dict[str, Any]:
     """How the results stand when one of the calls is changed."""
     reference, found = reference_of(called), both_calls(called)
-    return agreement(reference, [change(one) if i == call else one for i, one in enumerate(found)], content(called))
+    return agreement(
+        reference,
+        [change(one) if i == call else one for i, one in enumerate(found)],
+        content(called),
+    )
 
 
 def test_the_same_program_gives_equal_results_gradients_among_them_and_keeps_its_state() -> None:
@@ -107,14 +131,22 @@ def test_the_same_program_gives_equal_results_gradients_among_them_and_keeps_its
     found = agreed(caller(net), dict)
     assert found["agreement"] == "equal"
     names = reference_of(caller(net)).results[0].keys()
-    assert {"output 0", "output 1", "gradient of fc.weight", "buffer norm.running_mean", "input 0 after the call"} <= names
+    assert {
+        "output 0",
+        "output 1",
+        "gradient of fc.weight",
+        "buffer norm.running_mean",
+        "input 0 after the call",
+    } <= names
     assert all(torch.equal(tensor, before[name]) for name, tensor in net.state_dict().items())
     assert all(parameter.grad is None for parameter in net.parameters())
 
 
 @pytest.mark.parametrize(("factor", "kind"), [(1 + 1e-7, "close"), (1.01, "wrong")])
 def test_a_difference_is_judged_by_the_tolerance_of_torch_testing(factor: float, kind: str) -> None:
-    found = agreed(caller(Net()), lambda results: {**results, "output 0": results["output 0"] * factor})
+    found = agreed(
+        caller(Net()), lambda results: {**results, "output 0": results["output 0"] * factor}
+    )
     assert found["agreement"] == kind
     assert found["where"] == "output 0"
 
@@ -124,15 +156,21 @@ NAMES = ("output 0", "gradient of fc.weight", "buffer norm.running_mean", "input
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("call", [0, 1])
-def test_whatever_a_call_gives_or_leaves_behind_is_compared_in_the_second_call_too(name: str, call: int) -> None:
+def test_whatever_a_call_gives_or_leaves_behind_is_compared_in_the_second_call_too(
+    name: str, call: int
+) -> None:
     """A contender may be right once and give the same again (a stale cache), or lose what is changed in place."""
     found = agreed(caller(Net()), lambda results: {**results, name: results[name] + 1}, call=call)
     assert found["agreement"] == "wrong"
     assert found["where"] == (f"{name}, with other values" if call else name)
 
 
-def one(ours: torch.Tensor, theirs: torch.Tensor, exact: torch.Tensor | None = None) -> dict[str, Any]:
-    reference = Reference([{"output 0": theirs}], [{"output 0": exact}] if exact is not None else [])
+def one(
+    ours: torch.Tensor, theirs: torch.Tensor, exact: torch.Tensor | None = None
+) -> dict[str, Any]:
+    reference = Reference(
+        [{"output 0": theirs}], [{"output 0": exact}] if exact is not None else []
+    )
     return agreement(reference, [{"output 0": ours}], [])
 
 
@@ -159,10 +197,19 @@ def test_what_is_not_finite_where_the_exact_result_is_counts_as_wrong(number: fl
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda results: {k: v for k, v in results.items() if k != "output 1"}, "output 1 is missing"),
+        (
+            lambda results: {k: v for k, v in results.items() if k != "output 1"},
+            "output 1 is missing",
+        ),
         (lambda results: {**results, "output 2": results["output 0"]}, "output 2 is new"),
-        (lambda results: {**results, "output 0": results["output 0"].double()}, "the dtype of output 0 is torch.float64"),
-        (lambda results: {**results, "output 0": results["output 0"][:1]}, r"the shape of output 0 is \[1, 8\]"),
+        (
+            lambda results: {**results, "output 0": results["output 0"].double()},
+            "the dtype of output 0 is torch.float64",
+        ),
+        (
+            lambda results: {**results, "output 0": results["output 0"][:1]},
+            r"the shape of output 0 is \[1, 8\]",
+        ),
     ],
 )
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
@@ -185,13 +232,17 @@ def test_nan_at_the_same_place_is_equal_and_nan_alone_is_wrong() -> None:
 
 def test_a_program_of_chance_is_compared_only_where_it_draws_the_same() -> None:
     assert agreed(caller(Net(dropout=0.5)), dict)["agreement"] == "equal"
-    found = agreed(caller(Net(dropout=0.5)), lambda results: {**results, "output 0": results["output 0"] + 1})
+    found = agreed(
+        caller(Net(dropout=0.5)), lambda results: {**results, "output 0": results["output 0"] + 1}
+    )
     assert found["agreement"] == "not_compared"
     assert "dropout" in found["agreement_words"]
 
 
 def test_chance_in_one_result_excuses_no_other() -> None:
-    found = agreed(caller(Net(dropout=0.5)), lambda results: {**results, "output 1": results["output 1"] + 1})
+    found = agreed(
+        caller(Net(dropout=0.5)), lambda results: {**results, "output 1": results["output 1"] + 1}
+    )
     assert (found["agreement"], found["where"]) == ("wrong", "output 1")
 
 
@@ -202,7 +253,9 @@ def test_a_program_that_counts_its_calls_is_not_said_to_be_of_chance() -> None:
         calls[0] += 1
         return x * calls[0]
 
-    called = Caller(Target("counting", counting, Arguments((torch.ones(3),))), counting, trains=False)
+    called = Caller(
+        Target("counting", counting, Arguments((torch.ones(3),))), counting, trains=False
+    )
     found = agreement(reference_of(called), both_calls(called), content(called))
     assert found["agreement"] == "not_compared"
     assert "at each call of the uncompiled program, too" in found["agreement_words"]
@@ -211,9 +264,16 @@ def test_a_program_that_counts_its_calls_is_not_said_to_be_of_chance() -> None:
 def test_other_parameters_and_other_inputs_are_not_compared() -> None:
     called = caller(Net())
     others = [1 + number for number in content(called)]
-    assert agreement(reference_of(called), both_calls(called), others)["agreement"] == "not_compared"
-    other = dataclasses.replace(called, target=called.target.with_arguments(Arguments((torch.ones(16, 8),))))
-    assert agreement(reference_of(called), both_calls(other), content(other))["agreement"] == "not_compared"
+    assert (
+        agreement(reference_of(called), both_calls(called), others)["agreement"] == "not_compared"
+    )
+    other = dataclasses.replace(
+        called, target=called.target.with_arguments(Arguments((torch.ones(16, 8),)))
+    )
+    assert (
+        agreement(reference_of(called), both_calls(other), content(other))["agreement"]
+        == "not_compared"
+    )
 
 
 def test_nan_among_the_parameters_does_not_keep_from_comparing() -> None:
@@ -222,10 +282,15 @@ def test_nan_among_the_parameters_does_not_keep_from_comparing() -> None:
     assert agreed(caller(net), dict)["agreement"] == "equal"
 
 
-def test_without_room_for_float64_the_rest_is_compared_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_room_for_float64_the_rest_is_compared_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("fx_explorer.worker.bench.agreement._free_bytes", lambda: 100)
     reference = reference_of(caller(Net()))
-    assert reference.no_exact == "there is no run in float64 to compare with: there is no room for the model in float64"
+    assert (
+        reference.no_exact
+        == "there is no run in float64 to compare with: there is no room for the model in float64"
+    )
     assert reference.results[0]
 
 
@@ -249,7 +314,9 @@ def test_sparse_results_are_compared() -> None:
         return x.to_sparse()
 
     called = Caller(Target("sparse", sparse, Arguments((torch.eye(3),))), sparse, trains=False)
-    assert agreement(reference_of(called), both_calls(called), content(called))["agreement"] == "equal"
+    assert (
+        agreement(reference_of(called), both_calls(called), content(called))["agreement"] == "equal"
+    )
 
 
 # what is called, and for how long
@@ -293,7 +360,9 @@ def test_the_peak_is_what_is_allocated_at_once_in_a_call() -> None:
         del a
         torch.add(b, 1)
 
-    assert timing.peak_bytes(call, is_gpu=False) == pytest.approx(2 * 4 << 20, abs=100)  # the 1 is a tensor, too
+    assert timing.peak_bytes(call, is_gpu=False) == pytest.approx(
+        2 * 4 << 20, abs=100
+    )  # the 1 is a tensor, too
 
 
 def test_a_call_does_not_walk_over_the_network_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,7 +371,11 @@ def test_a_call_does_not_walk_over_the_network_each_time(monkeypatch: pytest.Mon
     called.call()
     walked: list[str] = []
     walk = torch.nn.Module.named_parameters
-    monkeypatch.setattr(torch.nn.Module, "named_parameters", lambda *given, **named: walked.append("") or walk(*given, **named))
+    monkeypatch.setattr(
+        torch.nn.Module,
+        "named_parameters",
+        lambda *given, **named: walked.append("") or walk(*given, **named),
+    )
     called.call()
     dataclasses.replace(called, trains=False).call()
     assert not walked

@@ -14,7 +14,9 @@ from fx_explorer.model import BenchNews
 
 async def answered(*lines: bytes) -> BenchNews:
     """The answer of a process that has said these lines, and goes on running."""
-    contender = ContenderProcess(WorkerProcess(sys.executable, {}), timeout_s=20, tell=lambda doing: None)
+    contender = ContenderProcess(
+        WorkerProcess(sys.executable, {}), timeout_s=20, tell=lambda doing: None
+    )
     contender._ended = asyncio.create_task(asyncio.sleep(60, result=0))
     pipe = asyncio.StreamReader()
     pipe.feed_data(b"".join(lines))
@@ -31,7 +33,12 @@ async def test_an_answer_is_read() -> None:
     assert await answered(said.to_json().encode() + b"\n") == said
 
 
-@pytest.mark.parametrize("line", [b'{"kind": "work", "work_s": "soon"}\n', b"no JSON\n", b'{"kind": "work", "unknown": 1}\n'])
-async def test_an_answer_that_cannot_be_read_ends_the_cell_and_is_not_waited_for(line: bytes) -> None:
+@pytest.mark.parametrize(
+    "line",
+    [b'{"kind": "work", "work_s": "soon"}\n', b"no JSON\n", b'{"kind": "work", "unknown": 1}\n'],
+)
+async def test_an_answer_that_cannot_be_read_ends_the_cell_and_is_not_waited_for(
+    line: bytes,
+) -> None:
     with pytest.raises(CellFailed, match="its answer cannot be read"):
         await answered(line)

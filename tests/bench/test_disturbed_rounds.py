@@ -19,7 +19,16 @@ from fx_explorer.model import BenchCell, BenchRound
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.worker.bench import pace
 
-UNCOMPILED = BenchCell(0, "uncompiled", "", {}, is_compiled=False, state="measured", device="cpu", inputs="(float32[4])")
+UNCOMPILED = BenchCell(
+    0,
+    "uncompiled",
+    "",
+    {},
+    is_compiled=False,
+    state="measured",
+    device="cpu",
+    inputs="(float32[4])",
+)
 COMPILED = replace(UNCOMPILED, contender="inductor", is_compiled=True, graphs=1, agreement="close")
 QUIET, SLOW = 5.2e-6, 7.4e-6
 """Seconds of an operation that all threads share, as measured in both states of a virtual machine."""
@@ -28,13 +37,18 @@ Measured = tuple[float, float]
 
 
 def figures(
-    tmp_path: Path, uncompiled: Sequence[Measured], compiled: Sequence[Measured], known_s: object = 0.0
+    tmp_path: Path,
+    uncompiled: Sequence[Measured],
+    compiled: Sequence[Measured],
+    known_s: object = 0.0,
 ) -> BenchFigures:
     with SessionWriter(tmp_path / "a.fxs") as writer:
         writer.set_meta("bench", {"state": "finished", "least_sharing_s": known_s})
         for cell, rounds in ((UNCOMPILED, uncompiled), (COMPILED, compiled)):
             number = writer.add(cell)
-            writer.add_all(BenchRound(0, number, i, took_s, 10, how) for i, (took_s, how) in enumerate(rounds))
+            writer.add_all(
+                BenchRound(0, number, i, took_s, 10, how) for i, (took_s, how) in enumerate(rounds)
+            )
     with SessionReader(tmp_path / "a.fxs") as reader:
         found = bench_figures(reader)
     assert found is not None
@@ -58,14 +72,18 @@ def test_where_nearly_all_were_disturbed_all_count_and_it_is_said(tmp_path: Path
     assert "uncompiled were" not in " ".join(verdict(found))
 
 
-def test_a_speed_up_is_told_where_the_quiet_rounds_of_two_cells_are_not_the_same_ones(tmp_path: Path) -> None:
+def test_a_speed_up_is_told_where_the_quiet_rounds_of_two_cells_are_not_the_same_ones(
+    tmp_path: Path,
+) -> None:
     first, last = [QUIET] * 6 + [SLOW] * 6, [SLOW] * 6 + [QUIET] * 6
     found = figures(tmp_path, [(2e-3, how) for how in first], [(1e-3, how) for how in last])
     assert found.cells[1].speed_up is not None
     assert found.cells[1].speed_up.middle == pytest.approx(2.0)
 
 
-def test_the_intervals_of_disturbed_rounds_reach_down_to_what_a_call_may_take_without_the_disturbance(tmp_path: Path) -> None:
+def test_the_intervals_of_disturbed_rounds_reach_down_to_what_a_call_may_take_without_the_disturbance(
+    tmp_path: Path,
+) -> None:
     found = figures(tmp_path, [(2e-3, SLOW)] * 8, [(1e-3, SLOW)] * 8, QUIET)
     uncompiled, compiled = found.cells
     assert (uncompiled.disturbed, compiled.disturbed) == (8, 8)
@@ -79,7 +97,9 @@ def test_the_intervals_of_disturbed_rounds_reach_down_to_what_a_call_may_take_wi
 
 
 @pytest.mark.parametrize("known_s", [0.0, "fast", None, -1.0])
-def test_a_bench_of_which_nothing_else_is_known_reaches_no_further_than_it_measured(tmp_path: Path, known_s: object) -> None:
+def test_a_bench_of_which_nothing_else_is_known_reaches_no_further_than_it_measured(
+    tmp_path: Path, known_s: object
+) -> None:
     found = figures(tmp_path, [(2e-3, SLOW)] * 8, [(1e-3, SLOW)] * 8, known_s)
     assert [one.undisturbed_part for one in found.cells] == [1.0, 1.0]
     assert found.cells[0].interval
@@ -109,7 +129,10 @@ def test_what_a_machine_can_do_is_kept_for_the_next_bench_and_forgotten_after_a_
     assert known() == 0
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"a": 1}', '{"a processor, 2 threads, torch 2.13.0": [-1, 9e99]}', "\xff"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{", '{"a": 1}', '{"a processor, 2 threads, torch 2.13.0": [-1, 9e99]}', "\xff"],
+)
 def test_what_was_kept_and_is_damaged_is_not_known(tmp_path: Path, text: str) -> None:
     path = tmp_path / "sharing.json"
     path.write_bytes(text.encode("latin-1"))
@@ -136,7 +159,9 @@ def test_a_bench_that_was_alike_from_beginning_to_end_leaves_nothing_out(tmp_pat
     assert [one.left_out + one.disturbed for one in found.cells] == [0, 0]
 
 
-def test_what_was_measured_on_a_gpu_or_by_an_older_release_is_never_disturbed(tmp_path: Path) -> None:
+def test_what_was_measured_on_a_gpu_or_by_an_older_release_is_never_disturbed(
+    tmp_path: Path,
+) -> None:
     found = figures(tmp_path, [(2e-3, 0.0)] * 8, [(1e-3, 0.0)] * 8)
     assert [one.left_out + one.disturbed for one in found.cells] == [0, 0]
     assert "share" not in " ".join(verdict(found))
@@ -161,7 +186,9 @@ def threads() -> Iterator[int]:
     torch.set_num_threads(before)
 
 
-def test_what_is_timed_is_an_operation_that_all_threads_share(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_timed_is_an_operation_that_all_threads_share(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = []
     original = torch.add
 

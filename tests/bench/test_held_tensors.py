@@ -45,8 +45,12 @@ def test_the_lines_add_up_to_what_the_allocator_counts() -> None:
     step = step_of(Net(), torch.randn(256, 64))
     step()
     held = held_by_line(step)
-    assert sum(one.size_bytes for one in held) == pytest.approx(peak_bytes(step, is_gpu=False), rel=0.02)
-    assert [one.size_bytes for one in held] == sorted((one.size_bytes for one in held), reverse=True)
+    assert sum(one.size_bytes for one in held) == pytest.approx(
+        peak_bytes(step, is_gpu=False), rel=0.02
+    )
+    assert [one.size_bytes for one in held] == sorted(
+        (one.size_bytes for one in held), reverse=True
+    )
 
 
 def test_activations_and_gradients_stand_on_the_line_of_their_forward() -> None:
@@ -54,7 +58,11 @@ def test_activations_and_gradients_stand_on_the_line_of_their_forward() -> None:
     forward_only = held_by_line(lambda: network(x))
     wide = 256 * 512 * 4
     kept = {one.line: one.size_bytes for one in forward_only}
-    assert kept == {network.lines["up"]: wide, network.lines["gelu"]: wide, network.lines["down"]: 256 * 64 * 4}
+    assert kept == {
+        network.lines["up"]: wide,
+        network.lines["gelu"]: wide,
+        network.lines["down"]: 256 * 64 * 4,
+    }
     assert {one.file for one in forward_only} == {__file__}
     step = step_of(network, x)
     step()
@@ -64,7 +72,9 @@ def test_activations_and_gradients_stand_on_the_line_of_their_forward() -> None:
 
 
 @pytest.mark.parametrize("use_reentrant", [True, False])
-def test_what_a_checkpoint_computes_again_stands_on_the_line_that_computes_it(use_reentrant: bool) -> None:
+def test_what_a_checkpoint_computes_again_stands_on_the_line_that_computes_it(
+    use_reentrant: bool,
+) -> None:
     lines: dict[str, int] = {}
 
     def block(x: torch.Tensor) -> torch.Tensor:

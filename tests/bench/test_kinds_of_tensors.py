@@ -17,7 +17,9 @@ from fx_explorer.worker.target.inputs import Arguments
 from fx_explorer.worker.target.target import Target
 from fx_explorer.worker.verify.observed.plain_values import own_parts
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # torch says that some of these kinds may change
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::UserWarning"
+)  # torch says that some of these kinds may change
 
 
 class Named(torch.Tensor):
@@ -32,8 +34,12 @@ KINDS: dict[str, Callable[[], torch.Tensor]] = {
     "plain": plain,
     "subclass": lambda: plain().as_subclass(Named),
     "wrapper": lambda: TwoTensor(plain(), plain() + 1),
-    "wrapper in a wrapper": lambda: TwoTensor(TwoTensor(plain(), plain()), TwoTensor(plain(), plain() * 2)),
-    "nested, jagged": lambda: torch.nested.nested_tensor([plain(), plain()[:2]], layout=torch.jagged),
+    "wrapper in a wrapper": lambda: TwoTensor(
+        TwoTensor(plain(), plain()), TwoTensor(plain(), plain() * 2)
+    ),
+    "nested, jagged": lambda: torch.nested.nested_tensor(
+        [plain(), plain()[:2]], layout=torch.jagged
+    ),
     "nested, strided": lambda: torch.nested.nested_tensor([plain(), plain()[:2]]),
     "sparse": lambda: plain().to_sparse(),
     "compressed": lambda: plain().to_sparse_csr(),
@@ -62,7 +68,9 @@ def made_otherwise(tensor: torch.Tensor) -> torch.Tensor:
     return parts[0] * 0
 
 
-def compared(make: Callable[[], torch.Tensor], folder: Path, scale: float = 1.0) -> dict[str, object]:
+def compared(
+    make: Callable[[], torch.Tensor], folder: Path, scale: float = 1.0
+) -> dict[str, object]:
     """Compare a program with itself, or with one that does something else, as two processes do."""
     reference, other = caller_of(make), caller_of(make, scale)
     reference_of(reference).save(str(folder / "reference"))
@@ -90,7 +98,9 @@ def test_the_part_that_differs_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_input_of_any_kind_can_be_given(kind: str) -> None:
     """Where other values cannot be made of it, the second call has the same ones."""
-    caller = Caller(Target("program", torch.clone, Arguments((KINDS[kind](),))), torch.clone, trains=False)
+    caller = Caller(
+        Target("program", torch.clone, Arguments((KINDS[kind](),))), torch.clone, trains=False
+    )
     first, second = (observed(one, State(None)) for one in (caller, caller.with_other_values()))
     assert first.keys() == second.keys()
     assert content(caller)

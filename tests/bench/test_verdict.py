@@ -23,26 +23,55 @@ from fx_explorer.report.performance.bench_picture import bench_plot, bench_svg
 from fx_explorer.report.performance.bench_report import FORMATS, bench_text
 from fx_explorer.session import SessionReader, SessionWriter
 
-MEASURED = BenchCell(0, "", "", {}, is_compiled=True, state="measured", device="cpu", inputs="(float32[4])", agreement="close")
-UNCOMPILED = replace(MEASURED, contender="uncompiled", is_compiled=False, agreement="", warm_up_calls=3, warm_up_s=0.003)
-INDUCTOR = replace(MEASURED, contender="inductor", graphs=1, first_call_s=9.0, warm_up_calls=3, warm_up_s=9.001)
+MEASURED = BenchCell(
+    0,
+    "",
+    "",
+    {},
+    is_compiled=True,
+    state="measured",
+    device="cpu",
+    inputs="(float32[4])",
+    agreement="close",
+)
+UNCOMPILED = replace(
+    MEASURED,
+    contender="uncompiled",
+    is_compiled=False,
+    agreement="",
+    warm_up_calls=3,
+    warm_up_s=0.003,
+)
+INDUCTOR = replace(
+    MEASURED, contender="inductor", graphs=1, first_call_s=9.0, warm_up_calls=3, warm_up_s=9.001
+)
 
 Times = Sequence[float]
 
 
 def figures(
-    tmp_path: Path, *cells: tuple[BenchCell, Times], budget_s: float | None = None, state: str = "finished"
+    tmp_path: Path,
+    *cells: tuple[BenchCell, Times],
+    budget_s: float | None = None,
+    state: str = "finished",
 ) -> BenchFigures:
     """The figures of a session with these cells, with the seconds per call of each round."""
     path = tmp_path / f"{len(list(tmp_path.glob('*.fxs')))}.fxs"
     with SessionWriter(path) as writer:
         writer.set_meta(
-            "bench", {"machine": {"processor": "a processor", "processors": 2}, "budget_s": budget_s, "state": state}
+            "bench",
+            {
+                "machine": {"processor": "a processor", "processors": 2},
+                "budget_s": budget_s,
+                "state": state,
+            },
         )
         writer.set_meta("target", {"name": "net.py", "kind": "bench"})
         for cell, times in cells:
             number = writer.add(cell)
-            writer.add_all(BenchRound(0, number, i, took_s, 10) for i, took_s in enumerate(times, start=1))
+            writer.add_all(
+                BenchRound(0, number, i, took_s, 10) for i, took_s in enumerate(times, start=1)
+            )
     with SessionReader(path) as reader:
         found = bench_figures(reader)
     assert found is not None
@@ -98,7 +127,9 @@ def test_what_is_faster_says_when_it_has_paid(tmp_path: Path) -> None:
 def test_where_intervals_overlap_there_is_no_winner(tmp_path: Path) -> None:
     noise = [1.0, 1.1, 0.9, 1.05, 0.95, 1.02, 0.98, 1.0]
     found = figures(
-        tmp_path, (UNCOMPILED, [0.001 * one for one in noise]), (INDUCTOR, [0.001 * one for one in reversed(noise)])
+        tmp_path,
+        (UNCOMPILED, [0.001 * one for one in noise]),
+        (INDUCTOR, [0.001 * one for one in reversed(noise)]),
     )
     told = " ".join(verdict(found))
     assert told.startswith("It was not shown that compiling pays")
@@ -108,7 +139,9 @@ def test_where_intervals_overlap_there_is_no_winner(tmp_path: Path) -> None:
 
 def test_two_contenders_that_cannot_be_told_apart_are_both_named(tmp_path: Path) -> None:
     other = replace(INDUCTOR, contender="inductor max-autotune")
-    found = figures(tmp_path, (UNCOMPILED, about(0.002)), (INDUCTOR, about(0.001)), (other, about(0.00100001)))
+    found = figures(
+        tmp_path, (UNCOMPILED, about(0.002)), (INDUCTOR, about(0.001)), (other, about(0.00100001))
+    )
     assert "cannot be told apart from it" in " ".join(verdict(found))
 
 
@@ -134,16 +167,25 @@ def test_sizes_that_do_not_grow_have_no_point_from_which_it_pays(tmp_path: Path)
 
 
 def test_a_budget_that_is_too_small_is_said_and_no_speed_is_told(tmp_path: Path) -> None:
-    found = figures(tmp_path, (UNCOMPILED, about(0.001, 3)), (INDUCTOR, about(0.0001, 3)), budget_s=5.0)
+    found = figures(
+        tmp_path, (UNCOMPILED, about(0.001, 3)), (INDUCTOR, about(0.0001, 3)), budget_s=5.0
+    )
     assert verdict(found)[0].startswith("A budget of 5 s is too small to say anything")
 
 
 @pytest.mark.parametrize(
     ("state", "words"),
-    [("running", "Still measuring."), ("stopped", "The bench was stopped: this is what was measured before.")],
+    [
+        ("running", "Still measuring."),
+        ("stopped", "The bench was stopped: this is what was measured before."),
+    ],
 )
-def test_a_bench_that_runs_or_was_stopped_does_not_blame_the_budget(tmp_path: Path, state: str, words: str) -> None:
-    found = figures(tmp_path, (UNCOMPILED, about(0.001, 3)), (INDUCTOR, []), budget_s=180.0, state=state)
+def test_a_bench_that_runs_or_was_stopped_does_not_blame_the_budget(
+    tmp_path: Path, state: str, words: str
+) -> None:
+    found = figures(
+        tmp_path, (UNCOMPILED, about(0.001, 3)), (INDUCTOR, []), budget_s=180.0, state=state
+    )
     assert verdict(found)[0] == words
     assert not any("budget" in sentence for sentence in verdict(found))
 
@@ -158,11 +200,19 @@ def test_where_all_failed_the_budget_is_not_blamed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("batches", [(1,), (1, 8)])
-def test_who_gives_wrong_results_never_pays_and_comes_first(tmp_path: Path, batches: tuple[int, ...]) -> None:
+def test_who_gives_wrong_results_never_pays_and_comes_first(
+    tmp_path: Path, batches: tuple[int, ...]
+) -> None:
     wrong = replace(INDUCTOR, agreement="wrong", largest_difference=0.5, where="output 0")
-    cells = [(at(cell, batch), about(took_s)) for batch in batches for cell, took_s in ((UNCOMPILED, 0.001), (wrong, 0.00001))]
+    cells = [
+        (at(cell, batch), about(took_s))
+        for batch in batches
+        for cell, took_s in ((UNCOMPILED, 0.001), (wrong, 0.00001))
+    ]
     told = verdict(figures(tmp_path, *cells))
-    assert told[0].startswith("inductor gives other results at batch 1: output 0 differs by up to 0.5")
+    assert told[0].startswith(
+        "inductor gives other results at batch 1: output 0 differs by up to 0.5"
+    )
     assert not any("pays" in sentence or "as fast" in sentence for sentence in told)
     found = figures(tmp_path, *cells)
     assert FORMATS["text"](found).count("results are wrong") == len(batches)
@@ -173,7 +223,13 @@ def test_who_gives_wrong_results_never_pays_and_comes_first(tmp_path: Path, batc
 
 def test_who_compiled_nothing_and_who_compiled_often_is_told(tmp_path: Path) -> None:
     nothing, often = replace(INDUCTOR, graphs=0), replace(INDUCTOR, contender="eager", recompiles=8)
-    told = " ".join(verdict(figures(tmp_path, (UNCOMPILED, about(0.001)), (nothing, about(0.001)), (often, about(0.001)))))
+    told = " ".join(
+        verdict(
+            figures(
+                tmp_path, (UNCOMPILED, about(0.001)), (nothing, about(0.001)), (often, about(0.001))
+            )
+        )
+    )
     assert "inductor compiled nothing: what was measured is the program as Python runs it." in told
     assert "eager: 8 recompiles before measuring" in told
 
@@ -201,7 +257,14 @@ def test_times_that_are_none_are_left_out(tmp_path: Path) -> None:
 
 
 def test_wrong_results_are_told_and_rounding_is_no_problem(tmp_path: Path) -> None:
-    wrong = replace(INDUCTOR, agreement="wrong", largest_difference=0.5, where="output 0", error=0.3, reference_error=1e-6)
+    wrong = replace(
+        INDUCTOR,
+        agreement="wrong",
+        largest_difference=0.5,
+        where="output 0",
+        error=0.3,
+        reference_error=1e-6,
+    )
     found = figures(tmp_path, (UNCOMPILED, about(0.001)), (wrong, about(0.0005)))
     (sentence,) = problems(found)
     assert sentence == (
@@ -209,19 +272,30 @@ def test_wrong_results_are_told_and_rounding_is_no_problem(tmp_path: Path) -> No
         "and uncompiled 1.0e-06."
     )
     assert sentence in verdict(found)
-    rounded = figures(tmp_path, (UNCOMPILED, about(0.001)), (replace(wrong, agreement="as_exact"), about(0.0005)))
+    rounded = figures(
+        tmp_path, (UNCOMPILED, about(0.001)), (replace(wrong, agreement="as_exact"), about(0.0005))
+    )
     assert not problems(rounded)
     assert "inductor rounds otherwise" in " ".join(verdict(rounded))
 
 
 def test_what_could_not_be_measured_is_named_once_for_each_reason(tmp_path: Path) -> None:
     failed = [
-        replace(at(INDUCTOR, batch), state="timed_out", message="it took longer than 5 s (--timeout)") for batch in (1, 8)
+        replace(
+            at(INDUCTOR, batch), state="timed_out", message="it took longer than 5 s (--timeout)"
+        )
+        for batch in (1, 8)
     ]
     found = figures(
-        tmp_path, (at(UNCOMPILED, 1), about(0.001)), (failed[0], []), (at(UNCOMPILED, 8), about(0.001)), (failed[1], [])
+        tmp_path,
+        (at(UNCOMPILED, 1), about(0.001)),
+        (failed[0], []),
+        (at(UNCOMPILED, 8), about(0.001)),
+        (failed[1], []),
     )
-    assert problems(found) == ["inductor at batch 1 and inductor at batch 8 failed: it took longer than 5 s (--timeout)."]
+    assert problems(found) == [
+        "inductor at batch 1 and inductor at batch 8 failed: it took longer than 5 s (--timeout)."
+    ]
 
 
 def test_only_the_last_bench_of_a_session_counts(tmp_path: Path) -> None:
@@ -238,7 +312,11 @@ def test_every_format_has_each_cell_and_json_has_the_verdict(tmp_path: Path) -> 
     told = json.loads(FORMATS["json"](found))
     assert told["verdict"] == verdict(found)
     assert [cell["contender"] for cell in told["cells"]] == ["uncompiled", "inductor"]
-    assert told["cells"][1]["speed_up"]["low"] <= told["cells"][1]["speed_up"]["middle"] <= told["cells"][1]["speed_up"]["high"]
+    assert (
+        told["cells"][1]["speed_up"]["low"]
+        <= told["cells"][1]["speed_up"]["middle"]
+        <= told["cells"][1]["speed_up"]["high"]
+    )
     header, *rows = FORMATS["csv"](found).splitlines()
     assert header.startswith("contender,batch,state,call_s")
     assert [row.split(",")[0] for row in rows] == ["uncompiled", "inductor"]
@@ -246,8 +324,15 @@ def test_every_format_has_each_cell_and_json_has_the_verdict(tmp_path: Path) -> 
     assert FORMATS["text"](found).splitlines()[0] == verdict(found)[0]
 
 
-def test_on_a_narrow_terminal_the_table_keeps_the_speed_up_and_both_ends_of_a_contender(tmp_path: Path) -> None:
-    tuned = replace(INDUCTOR, contender="inductor max-autotune-no-cudagraphs dynamic", graph_breaks=3, recompiles=2)
+def test_on_a_narrow_terminal_the_table_keeps_the_speed_up_and_both_ends_of_a_contender(
+    tmp_path: Path,
+) -> None:
+    tuned = replace(
+        INDUCTOR,
+        contender="inductor max-autotune-no-cudagraphs dynamic",
+        graph_breaks=3,
+        recompiles=2,
+    )
     found = figures(tmp_path, (UNCOMPILED, about(0.001)), (tuned, about(0.00099)))
     wide, narrow = bench_text(found), bench_text(found, 80)
     assert tuned.contender in wide
@@ -268,7 +353,11 @@ def test_text_from_outside_neither_moves_the_cursor_nor_makes_a_column(tmp_path:
 
 
 def test_a_picture_has_a_line_for_each_contender_and_one_for_break_even(tmp_path: Path) -> None:
-    cells = [(at(cell, batch), about(0.001 / (i + 1))) for batch in (1, 8) for i, cell in enumerate((UNCOMPILED, INDUCTOR))]
+    cells = [
+        (at(cell, batch), about(0.001 / (i + 1)))
+        for batch in (1, 8)
+        for i, cell in enumerate((UNCOMPILED, INDUCTOR))
+    ]
     found = figures(tmp_path, *cells)
     svg = bench_svg(found)
     assert svg.startswith("<?xml")
@@ -310,7 +399,9 @@ def test_the_report_has_the_bench_as_its_schema_says(tmp_path: Path) -> None:
     assert told["bench"]["verdict"][0].startswith("Compiling pays: with inductor")
 
 
-def test_what_a_call_costs_beside_its_kernels_is_told_of_a_contender_that_is_not_faster(tmp_path: Path) -> None:
+def test_what_a_call_costs_beside_its_kernels_is_told_of_a_contender_that_is_not_faster(
+    tmp_path: Path,
+) -> None:
     def told(uncompiled_s: float, work_s: float) -> list[str]:
         cells = (UNCOMPILED, about(uncompiled_s)), (replace(INDUCTOR, work_s=work_s), about(85e-6))
         return [one for one in verdict(figures(tmp_path, *cells)) if "a call costs" in one]
@@ -322,16 +413,28 @@ def test_what_a_call_costs_beside_its_kernels_is_told_of_a_contender_that_is_not
     assert told(60e-6, 80e-6) == []  # its kernels are what takes long
 
 
-def test_a_contender_is_without_figures_where_nothing_of_it_was_measured_at_any_size(tmp_path: Path) -> None:
+def test_a_contender_is_without_figures_where_nothing_of_it_was_measured_at_any_size(
+    tmp_path: Path,
+) -> None:
     late = replace(INDUCTOR, state="not_measured", message="the budget was used up")
     told = figures(
-        tmp_path, (UNCOMPILED, about(0.02)), (INDUCTOR, about(0.01)), (replace(late, contender="late"), []), budget_s=5
+        tmp_path,
+        (UNCOMPILED, about(0.02)),
+        (INDUCTOR, about(0.01)),
+        (replace(late, contender="late"), []),
+        budget_s=5,
     )
     assert without_figures(told) == ["late"]
     assert "late not measured: the budget was used up." in verdict(told)
-    at_one_size = [(at(UNCOMPILED, 1), about(0.02)), (at(INDUCTOR, 1), about(0.01)), (at(late, 8), [])]
+    at_one_size = [
+        (at(UNCOMPILED, 1), about(0.02)),
+        (at(INDUCTOR, 1), about(0.01)),
+        (at(late, 8), []),
+    ]
     assert without_figures(figures(tmp_path, *at_one_size, budget_s=5)) == []
-    nothing = figures(tmp_path, (replace(UNCOMPILED, state="not_measured"), []), (late, []), budget_s=1)
+    nothing = figures(
+        tmp_path, (replace(UNCOMPILED, state="not_measured"), []), (late, []), budget_s=1
+    )
     assert len(without_figures(nothing)) == 2
     stopped = figures(tmp_path, (UNCOMPILED, about(0.02)), (late, []), state="stopped")
     assert without_figures(stopped) == []

@@ -27,14 +27,23 @@ class Program:
 @pytest.mark.parametrize(
     ("first_s", "later_s", "calls", "is_unstable"),
     [
-        (30.0, (30.0, 1.0, 1.0), 3, False),  # compiled twice, for longer than a warm-up may take: it goes on until it runs
+        (
+            30.0,
+            (30.0, 1.0, 1.0),
+            3,
+            False,
+        ),  # compiled twice, for longer than a warm-up may take: it goes on until it runs
         (30.0, (1.0, 1.0), 3, False),
         (30.0, (30.0,) * 9, 5, True),  # compiled at every call
         (0.1, (3.0, 5.0, 8.0, 12.0), 5, False),  # slower and slower, until the time is up
     ],
 )
 def test_a_warm_up_ends_when_nothing_is_compiled_any_more(
-    monkeypatch: pytest.MonkeyPatch, first_s: float, later_s: tuple[float, ...], calls: int, is_unstable: bool
+    monkeypatch: pytest.MonkeyPatch,
+    first_s: float,
+    later_s: tuple[float, ...],
+    calls: int,
+    is_unstable: bool,
 ) -> None:
     found = warmed_up(first_s, Program(monkeypatch, *later_s), is_gpu=False)  # type: ignore[arg-type]
     assert (found.calls, found.is_unstable) == (calls, is_unstable)

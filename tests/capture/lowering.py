@@ -11,7 +11,11 @@ import torch
 import torch._functorch.config
 import torch._inductor.config
 
-from fx_explorer.capture.inductor.kernels.generated import GeneratedKernel, LoweredKernels, kernel_recording
+from fx_explorer.capture.inductor.kernels.generated import (
+    GeneratedKernel,
+    LoweredKernels,
+    kernel_recording,
+)
 from fx_explorer.capture.inspecting import inspecting
 
 
@@ -30,7 +34,9 @@ def fresh_compiler() -> Iterator[None]:
     torch._dynamo.reset()
 
 
-def lower(program: Callable[[Callable[..., Any]], object], function: Any, **options: Any) -> list[LoweredKernels]:
+def lower(
+    program: Callable[[Callable[..., Any]], object], function: Any, **options: Any
+) -> list[LoweredKernels]:
     """Every graph that ``program(torch.compile(function))`` gave to Inductor, in order."""
     graphs: list[LoweredKernels] = []
     with fresh_compiler(), inspecting(), kernel_recording(graphs.append):

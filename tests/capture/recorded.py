@@ -22,7 +22,9 @@ def record(path: Path, program: Callable[[Compile], object], **options: Any) -> 
     return reader
 
 
-def record_with_notices(path: Path, program: Callable[[Compile], object], **options: Any) -> tuple[SessionReader, list[Notice]]:
+def record_with_notices(
+    path: Path, program: Callable[[Compile], object], **options: Any
+) -> tuple[SessionReader, list[Notice]]:
     torch._dynamo.reset()
     request = CaptureRequest("test", str(path), **options)
     notices: list[Notice] = []

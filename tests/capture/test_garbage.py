@@ -99,7 +99,9 @@ def changes_its_argument(batch: Any) -> torch.Tensor:
 def looks_at_attributes(batch: Any) -> torch.Tensor:
     if not hasattr(batch, "more"):
         batch.more = len(batch.__dict__)
-    return sum(value for value in vars(batch).values() if isinstance(value, torch.Tensor)) + batch.more
+    return (
+        sum(value for value in vars(batch).values() if isinstance(value, torch.Tensor)) + batch.more
+    )
 
 
 def catches(batch: Any) -> torch.Tensor:
@@ -179,7 +181,13 @@ def held_by(program: Program, backend: Any) -> list[str]:
     def run() -> dict[str, weakref.ref[Any]]:
         batch = Batch()
         result = torch.compile(program, backend=backend)(batch)
-        objects = {"batch": batch, "x": batch.x, "part": batch.parts[0], "first": batch.named["first"], "result": result}
+        objects = {
+            "batch": batch,
+            "x": batch.x,
+            "part": batch.parts[0],
+            "first": batch.named["first"],
+            "result": result,
+        }
         return {name: weakref.ref(one) for name, one in objects.items()}
 
     network.last = None
@@ -212,15 +220,21 @@ def test_a_compile_holds_nothing_of_the_program(program: Program, backend: Any) 
         assert held_by(program, backend) == []
 
 
-@pytest.mark.parametrize("program", [straight, cut, branches, calls_what_breaks, changes_its_argument, catches])
-def test_garbage_is_not_looked_through_where_graphs_break(program: Program, looked_through: list[bool]) -> None:
+@pytest.mark.parametrize(
+    "program", [straight, cut, branches, calls_what_breaks, changes_its_argument, catches]
+)
+def test_garbage_is_not_looked_through_where_graphs_break(
+    program: Program, looked_through: list[bool]
+) -> None:
     with fresh_compiler(), shortcuts():
         held_by(program, "inductor")
     assert looked_through
     assert not any(looked_through)
 
 
-@pytest.mark.parametrize(("program", "backend"), [(straight, with_an_exception), (calls_itself, "eager")])
+@pytest.mark.parametrize(
+    ("program", "backend"), [(straight, with_an_exception), (calls_itself, "eager")]
+)
 def test_garbage_is_looked_through_where_nothing_else_frees_it(
     program: Program, backend: Any, looked_through: list[bool]
 ) -> None:
@@ -241,7 +255,11 @@ def test_an_exception_that_reaches_the_program_keeps_its_frames() -> None:
     def fails(module: torch.fx.GraphModule, _: object) -> Any:
         raise ValueError("not this graph")
 
-    with fresh_compiler(), shortcuts(), pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as raised:
+    with (
+        fresh_compiler(),
+        shortcuts(),
+        pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as raised,
+    ):
         torch.compile(torch.sin, backend=fails)(torch.ones(3))
     frames = [frame for frame, _ in traceback.walk_tb(raised.value.__traceback__)]
     assert "module" in frames[-1].f_locals
@@ -283,7 +301,9 @@ class Cycle:
         self.own = self
 
 
-def test_garbage_that_may_hold_a_gpus_memory_is_collected_where_that_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_garbage_that_may_hold_a_gpus_memory_is_collected_where_that_is_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     made: list[weakref.ref[Cycle]] = []
 
     def backend(module: torch.fx.GraphModule, _: object) -> Any:
@@ -299,15 +319,21 @@ def test_garbage_that_may_hold_a_gpus_memory_is_collected_where_that_is_short(mo
 
 
 @pytest.mark.parametrize("program", [straight, cut])
-def test_what_the_program_had_left_over_is_collected_and_the_rest_becomes_old(program: Program) -> None:
+def test_what_the_program_had_left_over_is_collected_and_the_rest_becomes_old(
+    program: Program,
+) -> None:
     with fresh_compiler(), shortcuts():
         garbage, stays = weakref.ref(Cycle()), [object()]
         torch.compile(program, backend="eager")(Batch())
         assert garbage() is None
-        assert any(one is stays for one in gc.get_objects(generation=2)), "it is looked through again soon"
+        assert any(one is stays for one in gc.get_objects(generation=2)), (
+            "it is looked through again soon"
+        )
 
 
-@pytest.mark.parametrize("switch_off", [gc.disable, lambda: gc.set_threshold(0)], ids=["disabled", "threshold 0"])
+@pytest.mark.parametrize(
+    "switch_off", [gc.disable, lambda: gc.set_threshold(0)], ids=["disabled", "threshold 0"]
+)
 @pytest.mark.parametrize("around", [contextlib.nullcontext, shortcuts], ids=["bare", "recorded"])
 def test_a_program_may_switch_collection_off(
     around: Callable[[], contextlib.AbstractContextManager[None]], switch_off: Callable[[], None]
@@ -349,7 +375,9 @@ def test_what_the_program_has_frozen_stays_frozen() -> None:
         gc.unfreeze()
 
 
-def test_a_compile_leaves_old_objects_where_python_itself_has_frozen_some(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compile_leaves_old_objects_where_python_itself_has_frozen_some(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(gc, "get_freeze_count", lambda: 375)  # as Python 3.12 begins
     with fresh_compiler(), shortcuts():
         young = [object()]

@@ -44,7 +44,9 @@ def model_of(layers: int) -> nn.Module:
     return nn.Sequential(*(Layer() for _ in range(layers)))
 
 
-def captured(path: Path, layers: int, backend: str, monkeypatch: pytest.MonkeyPatch) -> tuple[SessionReader, Counter[str]]:
+def captured(
+    path: Path, layers: int, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> tuple[SessionReader, Counter[str]]:
     """The session, and how many lines each function of ours ran while something was noted, loops and comprehensions counted by
     their turns."""
     ran: Counter[CodeType] = Counter()
@@ -75,7 +77,10 @@ def captured(path: Path, layers: int, backend: str, monkeypatch: pytest.MonkeyPa
         patch.setattr(Recording, "noting", noting)
         reader = record(path, program, backend=backend)
     return reader, Counter(
-        {f"{Path(code.co_filename).name}:{code.co_firstlineno} {code.co_name}": n for code, n in ran.items()}
+        {
+            f"{Path(code.co_filename).name}:{code.co_firstlineno} {code.co_name}": n
+            for code, n in ran.items()
+        }
     )
 
 
@@ -90,16 +95,24 @@ def test_work_and_rows_grow_as_the_graph_does(
     nodes = few.count(model.Node), many.count(model.Node)
     assert nodes[1] > 3 * nodes[0]
     assert too_many(ran_few, ran_many) == {}
-    rows_few, rows_many = (Counter({kind.__name__: reader.count(kind) for kind in TABLES}) for reader in (few, many))
+    rows_few, rows_many = (
+        Counter({kind.__name__: reader.count(kind) for kind in TABLES}) for reader in (few, many)
+    )
     assert too_many(rows_few, rows_many) == {}
 
 
 def too_many(few: Counter[str], many: Counter[str]) -> dict[str, tuple[int, int]]:
     """What grew faster than the layers."""
-    return {what: (few[what], count) for what, count in many.items() if count > MOST * TIMES * few[what] + SLACK}
+    return {
+        what: (few[what], count)
+        for what, count in many.items()
+        if count > MOST * TIMES * few[what] + SLACK
+    }
 
 
-def test_the_sum_of_two_gradients_comes_from_the_layer_whose_gradient_it_adds(tmp_path: Path) -> None:
+def test_the_sum_of_two_gradients_comes_from_the_layer_whose_gradient_it_adds(
+    tmp_path: Path,
+) -> None:
     """All layers stand on one line; autograd sums when it leaves the linear layer, the first use of its input."""
 
     def program(compile_: Compile) -> None:

@@ -69,7 +69,9 @@ def breaks(x: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("function", [mutate, alias, draw, branch, breaks])
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_a_segment_behaves_as_without_torch_compile(function: Callable[..., Any], dynamic: bool) -> None:
+def test_a_segment_behaves_as_without_torch_compile(
+    function: Callable[..., Any], dynamic: bool
+) -> None:
     torch.manual_seed(1)
     mine = torch.randn(3, 4)
     theirs = mine.clone()
@@ -93,7 +95,10 @@ def test_a_training_step_of_nested_compile_regions_runs() -> None:
 
     plain, x = outer, torch.ones(3, requires_grad=True)
     (expected,) = torch.autograd.grad(plain(plain(x)).sum(), x)
-    inner, region = torch.compiler.nested_compile_region(inner), torch.compiler.nested_compile_region(outer)
+    inner, region = (
+        torch.compiler.nested_compile_region(inner),
+        torch.compiler.nested_compile_region(outer),
+    )
     inspected(lambda x: region(region(x)).sum(), x).backward()
     assert torch.equal(x.grad, expected)
 
@@ -152,17 +157,29 @@ assert any("at::vec::Vectorized" in k.source for g in graphs for k in g.kernels)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the compiler is hidden by an empty PATH")
 def test_no_compiler_is_needed_and_nothing_is_built(tmp_path: Path) -> None:
-    environment = {key: value for key, value in os.environ.items() if key not in ("CXX", "CC", "TORCHINDUCTOR_VEC_ISA_OK")}
+    environment = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("CXX", "CC", "TORCHINDUCTOR_VEC_ISA_OK")
+    }
     environment |= {
         "PATH": str(tmp_path),
         "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"),
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
     ended = subprocess.run(
-        [sys.executable, "-c", WITHOUT_COMPILER], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-c", WITHOUT_COMPILER],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    built = [path.name for path in (tmp_path / "cache").rglob("*") if path.suffix in (".so", ".o", ".gch", ".cpp")]
+    built = [
+        path.name
+        for path in (tmp_path / "cache").rglob("*")
+        if path.suffix in (".so", ".o", ".gch", ".cpp")
+    ]
     assert built == []
 
 
@@ -277,11 +294,26 @@ def compared(relation: Any, left: Any, right: Any) -> str:
 def test_comparisons_are_those_that_sympy_finds() -> None:
     x, y = (sympy.Symbol(name, integer=True, nonnegative=True) for name in "xy")
     any_number = sympy.Symbol("x")
-    sides = [1, True, 0, sympy.Integer(1), sympy.Float(1), sympy.true, x, y, any_number, 64 * x + y, x - x + 1, FloorDiv(x, 4)]
+    sides = [
+        1,
+        True,
+        0,
+        sympy.Integer(1),
+        sympy.Float(1),
+        sympy.true,
+        x,
+        y,
+        any_number,
+        64 * x + y,
+        x - x + 1,
+        FloorDiv(x, 4),
+    ]
     relations = (sympy.Eq, sympy.Ne, sympy.Lt, sympy.Le, sympy.Gt, sympy.Ge)
 
     def answers() -> list[str]:
-        evaluated = [compared(relation, a, b) for relation in relations for a in sides for b in sides]
+        evaluated = [
+            compared(relation, a, b) for relation in relations for a in sides for b in sides
+        ]
         return evaluated + [sympy.srepr(relation(x, x, evaluate=False)) for relation in relations]
 
     by_sympy = answers()
@@ -306,14 +338,18 @@ def test_sums_are_simplified_by_what_a_symbol_was_replaced_by_meanwhile() -> Non
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_shortcuts_change_nothing_of_what_is_generated(dynamic: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shortcuts_change_nothing_of_what_is_generated(
+    dynamic: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4))
 
     def generated(around: contextlib.AbstractContextManager[None]) -> list[str]:
         codes: list[str] = []
         monkeypatch.setattr(GraphLowering, "save_output_code", staticmethod(codes.append))
         with fresh_compiler(), around, inspecting():
-            torch.compile(lambda x: model(x).softmax(-1).square().sum(), dynamic=dynamic)(torch.randn(5, 8)).backward()
+            torch.compile(lambda x: model(x).softmax(-1).square().sum(), dynamic=dynamic)(
+                torch.randn(5, 8)
+            ).backward()
         return [without_comments(code) for code in codes]  # these count the graphs of the process
 
     bare = generated(contextlib.nullcontext())

@@ -28,7 +28,9 @@ def functions_are_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dynamo_utils, "_get_dynamo_config_for_logging", as_in_2_11)
 
 
-def test_a_set_of_functions_that_torch_cannot_log_loses_no_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_set_of_functions_that_torch_cannot_log_loses_no_metrics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     functions_are_logged(monkeypatch)
     torch._dynamo.reset()
     with SessionWriter(tmp_path / "s.fxs") as writer, warnings.catch_warnings():

@@ -34,7 +34,9 @@ from fx_explorer.capture.torch_compat.versions import options_there
 
 def symbolic(rows: int) -> torch.Tensor:
     dynamic = StatelessSymbolicContext([DimDynamic.DYNAMIC, DimDynamic.STATIC])
-    return FakeTensorMode(shape_env=ShapeEnv()).from_tensor(torch.empty(rows, 3), symbolic_context=dynamic)
+    return FakeTensorMode(shape_env=ShapeEnv()).from_tensor(
+        torch.empty(rows, 3), symbolic_context=dynamic
+    )
 
 
 def test_strides_are_dense_where_torch_finds_them_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +63,9 @@ def test_strides_are_dense_where_torch_finds_them_so(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(common, name, counted)
     with shortcuts():
         for _ in range(2):
-            assert [common.is_non_overlapping_and_dense_or_false(tensor) for tensor in tensors] == by_torch
+            assert [
+                common.is_non_overlapping_and_dense_or_false(tensor) for tensor in tensors
+            ] == by_torch
         assert len(asked) == len(tensors)
         for _ in range(2):
             assert common.is_non_overlapping_and_dense_or_false(symbolic(5))
@@ -85,7 +89,9 @@ def test_a_compiled_function_may_ask_and_interpret() -> None:
         compiled = torch.compile(function, backend="eager")
         for _ in range(3):
             compiled(torch.ones(3))
-        return {group: dict(found) for group, found in torch._dynamo.utils.counters.items() if found}
+        return {
+            group: dict(found) for group, found in torch._dynamo.utils.counters.items() if found
+        }
 
     for function in (asking, interpreting):
         counts(function)  # the code of functions that Dynamo gives up on is remembered
@@ -100,7 +106,9 @@ def nodes_of_all_types() -> list[torch.fx.Node]:
     with FakeTensorMode() as mode:
 
         def on_gpu(dtype: torch.dtype) -> torch.Tensor:
-            return FakeTensor(mode, torch.empty(2, device="meta", dtype=dtype), torch.device("cuda:0"))
+            return FakeTensor(
+                mode, torch.empty(2, device="meta", dtype=dtype), torch.device("cuda:0")
+            )
 
         values: list[Any] = [
             torch.empty(2),
@@ -121,10 +129,17 @@ def nodes_of_all_types() -> list[torch.fx.Node]:
     for number, value in enumerate(values):
         given = graph.placeholder(f"given{number}")
         given.meta["val"] = value
-        for target in (aten.sin.default, aten.view_as_complex.default, aten.lift_fresh_copy.default, aten.view.dtype):
+        for target in (
+            aten.sin.default,
+            aten.view_as_complex.default,
+            aten.lift_fresh_copy.default,
+            aten.view.dtype,
+        ):
             taken = graph.call_function(target, (given, torch.float32), {"out": [given]})
             taken.meta["val"] = values[0]
-            made = graph.call_function(target, (nodes[0] if nodes else given, [graph.call_function(aten.cos.default)]))
+            made = graph.call_function(
+                target, (nodes[0] if nodes else given, [graph.call_function(aten.cos.default)])
+            )
             made.meta["val"] = value
             nodes += [given, taken, made]
     return nodes
@@ -167,7 +182,9 @@ def test_a_line_is_named_as_torch_names_it() -> None:
 
 
 @pytest.mark.parametrize("is_cached", [False, True])
-def test_graphs_are_printed_for_entries_of_a_cache(is_cached: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_graphs_are_printed_for_entries_of_a_cache(
+    is_cached: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kept: list[Any] = []
     original = output_code.CompiledFxGraph.__init__
 
@@ -179,7 +196,12 @@ def test_graphs_are_printed_for_entries_of_a_cache(is_cached: bool, tmp_path: Pa
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     monkeypatch.setitem(vars(trace_log), "handlers", [])  # torch's own leaves with the first record
     torch._dynamo.reset()
-    with inspecting(), caches_off(), shortcuts(), torch._inductor.config.patch(fx_graph_cache=is_cached):
+    with (
+        inspecting(),
+        caches_off(),
+        shortcuts(),
+        torch._inductor.config.patch(fx_graph_cache=is_cached),
+    ):
         torch.compile(lambda x: x.sin() + 1)(torch.ones(3))
     (entry,) = kept
     assert ("sin" in entry.inductor_post_grad_graph_str) == is_cached
@@ -230,7 +252,11 @@ def read(module: Any) -> dict[str, object]:
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_options_have_the_values_that_torch_gives_them(options: Any) -> None:
     by_torch = read(options)
-    assert (by_torch["by_environment"], by_torch["forced"], by_torch["other_name"]) == (True, False, False)
+    assert (by_torch["by_environment"], by_torch["forced"], by_torch["other_name"]) == (
+        True,
+        False,
+        False,
+    )
     with shortcuts():
         assert read(options) == by_torch
         assert options.texts is options.texts
@@ -238,9 +264,13 @@ def test_options_have_the_values_that_torch_gives_them(options: Any) -> None:
         assert options.texts == ["a", "b"]
 
 
-@pytest.mark.parametrize("module", [torch._inductor.config, torch._dynamo.config, torch._functorch.config])
+@pytest.mark.parametrize(
+    "module", [torch._inductor.config, torch._dynamo.config, torch._functorch.config]
+)
 def test_torchs_own_options_are_the_same(module: Any) -> None:
-    names = options_there(module, *module._config)  # without those of which torch warns the user, once
+    names = options_there(
+        module, *module._config
+    )  # without those of which torch warns the user, once
 
     def read_those() -> dict[str, object]:
         return {name: getattr(module, name) for name in names}
@@ -294,7 +324,9 @@ def test_a_warning_names_the_line_that_asks(options: Any) -> None:
         warnings.simplefilter("always")
         for _ in range(2):
             assert options.old == 1
-    assert [(warning.category, warning.filename) for warning in caught] == [(FutureWarning, __file__)]
+    assert [(warning.category, warning.filename) for warning in caught] == [
+        (FutureWarning, __file__)
+    ]
 
 
 # Blocks.
@@ -325,7 +357,9 @@ def test_handlers_are_given_back_their_place() -> None:
 
 @pytest.mark.parametrize("is_noted", [False, True])
 @pytest.mark.parametrize("is_logged", [False, True])
-def test_no_guards_are_made_in_a_block_without(is_noted: bool, is_logged: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_guards_are_made_in_a_block_without(
+    is_noted: bool, is_logged: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     def seen() -> list[object]:
         shapes = ShapeEnv(should_record_events=is_noted)
         found: list[object] = [shapes._suppress_guards_tls()]
@@ -339,7 +373,13 @@ def test_no_guards_are_made_in_a_block_without(is_noted: bool, is_logged: bool, 
         def decorated() -> bool:
             return bool(shapes._suppress_guards_tls())
 
-        return [*found, shapes._suppress_guards_tls(), decorated(), decorated(), [event.name for event in shapes.events]]
+        return [
+            *found,
+            shapes._suppress_guards_tls(),
+            decorated(),
+            decorated(),
+            [event.name for event in shapes.events],
+        ]
 
     log = "torch.fx.experimental.recording"
     with caplog.at_level(logging.DEBUG if is_logged else logging.INFO, log):

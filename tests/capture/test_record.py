@@ -16,7 +16,9 @@ def test_record_captures_what_is_compiled_in_the_block(tmp_path: Path) -> None:
         compiled = torch.compile(lambda x: x.sin() + 1)
         assert torch.equal(compiled(torch.ones(3)), torch.ones(3).sin() + 1)
     torch._dynamo.reset()
-    assert [path.name for path in tmp_path.iterdir()] == ["r.fxs"], "the session is one file when the block ends"
+    assert [path.name for path in tmp_path.iterdir()] == ["r.fxs"], (
+        "the session is one file when the block ends"
+    )
     with SessionReader(session) as reader:
         assert reader.count(Compilation) == 1
         assert reader.rows(Graph, stage="post_grad")

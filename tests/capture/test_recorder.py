@@ -65,7 +65,11 @@ def test_a_training_step_has_every_stage_in_both_directions(mlp: SessionReader) 
         ("post_grad", "backward"),
     ]
     (compilation,) = mlp.rows(Compilation)
-    assert (compilation.name, compilation.function, compilation.status) == ("0/0", "MLP.forward", "ok")
+    assert (compilation.name, compilation.function, compilation.status) == (
+        "0/0",
+        "MLP.forward",
+        "ok",
+    )
     assert compilation.missing_stages is None
     assert Path(compilation.file) == Path(__file__)
     kinds = {artifact.kind for artifact in mlp.rows(Artifact, compilation=compilation.id)}
@@ -83,7 +87,9 @@ def test_the_guards_are_as_many_as_torch_counted(mlp: SessionReader) -> None:
     assert metrics["guard_count"] > 0
     in_guard_list = mlp.count(Guard)
     tensors = [guard for guard in mlp.rows(Guard, kind="TENSOR_MATCH") if guard.source == "L['x']"]
-    assert in_guard_list >= metrics["guard_count"]  # torch counts before AOTAutograd and Inductor add theirs
+    assert (
+        in_guard_list >= metrics["guard_count"]
+    )  # torch counts before AOTAutograd and Inductor add theirs
     assert len(tensors) == 1
     assert "size=[4, 8], stride=[8, 1]" in tensors[0].code
     assert tensors[0].line == first_line(MLP.forward)
@@ -97,14 +103,21 @@ def test_the_original_bytecode_is_the_functions(mlp: SessionReader) -> None:
     (artifact,) = mlp.rows(Artifact, kind="bytecode_original")
     expected = [(str(one.offset), one.opname) for one in dis.get_instructions(MLP.forward)]
     rows = [line.split() for line in mlp.text(artifact.text).splitlines()]
-    assert [(row[0], row[1]) for row in rows if row[0].isdigit()] == expected  # others are source lines
+    assert [
+        (row[0], row[1]) for row in rows if row[0].isdigit()
+    ] == expected  # others are source lines
 
 
 def test_nodes_know_their_module_shape_and_line(mlp: SessionReader) -> None:
     (dynamo,) = mlp.rows(Graph, stage="dynamo")
     linear = next(node for node in mlp.nodes(dynamo) if node.name == "linear_1")
     assert (linear.module, linear.module_type) == ("fc2", "Linear")
-    assert (linear.shape, linear.stride, linear.dtype, linear.device) == (("4", "4"), ("4", "1"), "f32", "cpu")
+    assert (linear.shape, linear.stride, linear.dtype, linear.device) == (
+        ("4", "4"),
+        ("4", "1"),
+        "f32",
+        "cpu",
+    )
     assert linear.line == first_line(MLP.forward)
     assert {mlp.get(Node, producer).name for producer in mlp.producers(linear.id)} == {
         "gelu",
@@ -114,7 +127,9 @@ def test_nodes_know_their_module_shape_and_line(mlp: SessionReader) -> None:
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
-def test_a_node_and_the_dynamo_node_it_is_linked_to_stand_on_the_same_user_line(mlp: SessionReader, direction: str) -> None:
+def test_a_node_and_the_dynamo_node_it_is_linked_to_stand_on_the_same_user_line(
+    mlp: SessionReader, direction: str
+) -> None:
     (graph,) = mlp.rows(Graph, stage="post_grad", direction=direction)
     calls = [node for node in mlp.nodes(graph) if node.op == "call_function"]
     for node in calls:
@@ -152,8 +167,12 @@ def test_saved_tensors_are_those_that_autograd_packs(tmp_path: Path) -> None:
     from fx_explorer.model import SavedTensor
 
     saved = reader.rows(SavedTensor)
-    assert sorted((tuple(map(int, row.shape)), "torch.float32") for row in saved) == sorted((s, str(d)) for s, d in packed)
-    assert sum(row.size_bytes for row in saved) == sum(4 * torch.Size(shape).numel() for shape, _ in packed)
+    assert sorted((tuple(map(int, row.shape)), "torch.float32") for row in saved) == sorted(
+        (s, str(d)) for s, d in packed
+    )
+    assert sum(row.size_bytes for row in saved) == sum(
+        4 * torch.Size(shape).numel() for shape, _ in packed
+    )
     assert {row.kind for row in saved} == {"activation", "parameter", "input"}
 
 
@@ -166,7 +185,9 @@ def broken(x: torch.Tensor) -> torch.Tensor:
     return x.sin()
 
 
-def test_breaks_graphs_and_frames_equal_torchs_counters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_breaks_graphs_and_frames_equal_torchs_counters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     torch._dynamo.utils.clear_compilation_metrics()
     reader = record(tmp_path / "b.fxs", lambda compile_: compile_(broken)(torch.ones(3)))
     counters = reader.meta("counters")
@@ -174,7 +195,9 @@ def test_breaks_graphs_and_frames_equal_torchs_counters(tmp_path: Path, capsys: 
     # torch's graph_break counter leaves out branches on data (GB0170), its resume functions do not.
     counted = [row for row in breaks if row.registry_id != "GB0170"]
     assert len(counted) == sum(counters["graph_break"].values()) == 2
-    assert {row.line for row in breaks} == {int(name.rpartition("_")[2]) for name in counters["resumes"]}
+    assert {row.line for row in breaks} == {
+        int(name.rpartition("_")[2]) for name in counters["resumes"]
+    }
     assert len(reader.rows(Graph, stage="dynamo")) == counters["stats"]["unique_graphs"]
     compiled = {metrics.compile_id for metrics in torch._dynamo.utils.get_compilation_metrics()}
     assert {compilation.name for compilation in reader.rows(Compilation)} == compiled
@@ -223,7 +246,10 @@ def test_annotations_reach_forward_and_backward_nodes(tmp_path: Path) -> None:
                 x = super().forward(x)
             return x.sin()
 
-    reader = record(tmp_path / "a.fxs", lambda compile_: compile_(Annotated())(torch.randn(4, 8)).sum().backward())
+    reader = record(
+        tmp_path / "a.fxs",
+        lambda compile_: compile_(Annotated())(torch.randn(4, 8)).sum().backward(),
+    )
     for direction in ("forward", "backward"):
         (graph,) = reader.rows(Graph, stage="post_grad", direction=direction)
         marked = [node for node in reader.nodes(graph) if node.annotations == {"region": "mlp"}]
@@ -241,10 +267,19 @@ def refuses(module: torch.fx.GraphModule, inputs: object) -> object:
 
 @pytest.mark.parametrize(
     ("backend", "stages"),
-    [("eager", ["dynamo"]), ("aot_eager", ["dynamo", "joint", "forward", "backward"]), (keeps_the_graph, ["dynamo"])],
+    [
+        ("eager", ["dynamo"]),
+        ("aot_eager", ["dynamo", "joint", "forward", "backward"]),
+        (keeps_the_graph, ["dynamo"]),
+    ],
 )
-def test_a_backend_shows_the_stages_it_has_and_says_which_it_lacks(tmp_path: Path, backend: object, stages: list[str]) -> None:
-    reader = record(tmp_path / "x.fxs", lambda _: torch.compile(MLP(), backend=backend)(torch.randn(4, 8)).sum().backward())
+def test_a_backend_shows_the_stages_it_has_and_says_which_it_lacks(
+    tmp_path: Path, backend: object, stages: list[str]
+) -> None:
+    reader = record(
+        tmp_path / "x.fxs",
+        lambda _: torch.compile(MLP(), backend=backend)(torch.randn(4, 8)).sum().backward(),
+    )
     assert [graph.stage for graph in reader.rows(Graph)] == stages
     (compilation,) = reader.rows(Compilation)
     name = backend if isinstance(backend, str) else "keeps_the_graph"
@@ -316,11 +351,17 @@ def test_every_hook_is_taken_out_again(tmp_path: Path) -> None:
         ]  # fmt: skip
 
     before = hooked()
-    record(tmp_path / "x.fxs", lambda compile_: compile_(lambda x: x + 1)(torch.ones(2)), backend="eager")
+    record(
+        tmp_path / "x.fxs",
+        lambda compile_: compile_(lambda x: x + 1)(torch.ones(2)),
+        backend="eager",
+    )
     assert hooked() == before
 
 
-def test_code_from_torchs_cache_is_shown_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_from_torchs_cache_is_shown_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     valid_vec_isa_list()  # asks the C++ compiler for 7 s, unless the answers are in the cache of all tests
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
 
@@ -333,7 +374,9 @@ def test_code_from_torchs_cache_is_shown_as_such(tmp_path: Path, monkeypatch: py
     loaded = stage_times(again).by_stage
     assert loaded["cache"] > 0
     assert not {"post_grad", "schedule"} & set(loaded)
-    assert ("pre_grad" in loaded) is bool(again.rows(Graph, stage="pre_grad"))  # 2.11 looks into its caches after these passes
+    assert ("pre_grad" in loaded) is bool(
+        again.rows(Graph, stage="pre_grad")
+    )  # 2.11 looks into its caches after these passes
     (lowered,) = first.rows(Artifact, kind="output_code")
     (cached,) = again.rows(Artifact, kind="output_code")
     assert again.text(cached.text) == first.text(lowered.text)
@@ -348,7 +391,9 @@ def test_code_from_torchs_cache_is_shown_as_such(tmp_path: Path, monkeypatch: py
     assert "taken from torch's cache" in compilation.missing_stages["post_grad"]
 
 
-def test_a_hook_that_torch_does_not_offer_empties_its_view_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hook_that_torch_does_not_offer_empties_its_view_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(recorder.HOOKS, "bytecode", ("dynamo.graph", "no_such_hook"))
     reader = record(tmp_path / "x.fxs", train_mlp)
     (failure,) = failures(reader)
@@ -358,7 +403,9 @@ def test_a_hook_that_torch_does_not_offer_empties_its_view_and_says_so(tmp_path:
     assert reader.rows(Graph, stage="post_grad", direction="backward")
 
 
-def test_a_number_that_torch_gives_again_after_a_reset_is_another_compilation(tmp_path: Path) -> None:
+def test_a_number_that_torch_gives_again_after_a_reset_is_another_compilation(
+    tmp_path: Path,
+) -> None:
     def program(compile_: Compile) -> None:
         compile_(lambda x: x.sin())(torch.ones(3))
         torch._dynamo.reset()
@@ -382,8 +429,13 @@ def test_an_attempt_that_dynamo_gave_up_stands_apart_and_is_no_failure(tmp_path:
             raise torch._dynamo.exc.TensorifyScalarRestartAnalysis
         return module.forward
 
-    reader = record(tmp_path / "x.fxs", lambda _: torch.compile(MLP(), backend=restart_once)(torch.randn(4, 8)))
-    assert [(c.name, c.status) for c in reader.rows(Compilation)] == [("0/0", "ok"), ("0/0_0", "restarted")]
+    reader = record(
+        tmp_path / "x.fxs", lambda _: torch.compile(MLP(), backend=restart_once)(torch.randn(4, 8))
+    )
+    assert [(c.name, c.status) for c in reader.rows(Compilation)] == [
+        ("0/0", "ok"),
+        ("0/0_0", "restarted"),
+    ]
     assert [graph.compilation for graph in reader.rows(Graph)] == [2, 1]
     assert failures(reader) == []
     assert reader.meta("counters")["stats"]["unique_graphs"] == 1
@@ -394,18 +446,28 @@ def test_a_break_that_torch_may_report_twice_is_one_hit_as_torch_counts_it(tmp_p
     reader = record(tmp_path / "s.fxs", lambda compile_: compile_(nn.LSTM(2, 2))(torch.ones(3, 2)))
     counters = reader.meta("counters")
     assert len(reader.rows(GraphBreak)) == sum(counters["graph_break"].values()) == 1
-    assert [row.status for row in reader.rows(Compilation)] == ["broke" if "ok" in counters["frames"] else "skipped"]
+    assert [row.status for row in reader.rows(Compilation)] == [
+        "broke" if "ok" in counters["frames"] else "skipped"
+    ]
 
 
-def test_a_backward_collected_by_compiled_autograd_is_the_compilation_torch_makes_of_it(tmp_path: Path) -> None:
+def test_a_backward_collected_by_compiled_autograd_is_the_compilation_torch_makes_of_it(
+    tmp_path: Path,
+) -> None:
     def program(compile_: Compile) -> None:
         with torch._dynamo.compiled_autograd._enable(compile_):
             (torch.ones(3, requires_grad=True) * 2).sum().backward()
 
     torch._dynamo.utils.clear_compilation_metrics()
     reader = record(tmp_path / "a.fxs", program)
-    compiled = [metrics.compile_id for metrics in torch._dynamo.utils.get_compilation_metrics() if metrics.frame_key]
-    assert [(row.name, row.status) for row in reader.rows(Compilation)] == [(name, "ok") for name in compiled]
+    compiled = [
+        metrics.compile_id
+        for metrics in torch._dynamo.utils.get_compilation_metrics()
+        if metrics.frame_key
+    ]
+    assert [(row.name, row.status) for row in reader.rows(Compilation)] == [
+        (name, "ok") for name in compiled
+    ]
 
 
 def test_memory_that_is_only_allocated_is_no_computation(tmp_path: Path) -> None:
@@ -423,7 +485,9 @@ def test_a_program_that_configures_its_logging_is_recorded_all_the_same(
 ) -> None:
     """By default ``logging.config`` disables every logger there is."""
     trace = logging.getLogger("torch.__trace")
-    before = {name: (vars(logger).copy(), logger.handlers[:]) for name, logger in _loggers().items()}
+    before = {
+        name: (vars(logger).copy(), logger.handlers[:]) for name, logger in _loggers().items()
+    }
 
     def program(compile_: Compile) -> None:
         logging.config.dictConfig({"version": 1, "loggers": loggers})
@@ -454,7 +518,10 @@ def test_the_sum_of_two_gradients_is_of_a_line_that_uses_the_tensor(tmp_path: Pa
         b = a * x
         return b.sum()
 
-    reader = record(tmp_path / "g.fxs", lambda compile_: compile_(twice)(torch.ones(3, requires_grad=True)).backward())
+    reader = record(
+        tmp_path / "g.fxs",
+        lambda compile_: compile_(twice)(torch.ones(3, requires_grad=True)).backward(),
+    )
     (joint,) = reader.rows(Graph, stage="joint")
     (add,) = [node for node in reader.nodes(joint) if node.target == "aten.add.Tensor"]
     parents = reader.by_ids(Node, [link.parent for link in reader.parents([add.id])])

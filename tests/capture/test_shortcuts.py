@@ -13,12 +13,24 @@ from torch._inductor import bounds, graph, ir, pattern_matcher
 from torch._inductor.codegen.common import PythonPrinter
 from torch._inductor.codegen.cpp_utils import CppPrinter
 from torch._inductor.codegen.triton import TritonPrinter
-from torch._inductor.pattern_matcher import Arg, CallFunction, CallFunctionVarArgs, KeywordArg, ListOf, MultiOutputPattern
+from torch._inductor.pattern_matcher import (
+    Arg,
+    CallFunction,
+    CallFunctionVarArgs,
+    KeywordArg,
+    ListOf,
+    MultiOutputPattern,
+)
 from torch._inductor.sizevars import SizeVarAllocator
 from torch._inductor.virtualized import V
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, ShapeGuardPythonPrinter, StatelessSymbolicContext
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    ShapeEnv,
+    ShapeGuardPythonPrinter,
+    StatelessSymbolicContext,
+)
 from torch.utils._ordered_set import OrderedSet
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 from torch.utils._sympy.value_ranges import ValueRanges
@@ -66,9 +78,21 @@ def test_fake_tensors_have_the_keys_that_torch_makes(monkeypatch: pytest.MonkeyP
 def test_sparse_tensors_are_told_from_strided_ones() -> None:
     dense = torch.eye(4)
     tensors = [dense, dense.to_sparse(), dense.to_sparse_csr(), dense.to_sparse_bsr((2, 2)), None]
-    assert [fake_tensor.is_sparse_any(tensor) for tensor in tensors] == [False, True, True, True, False]
+    assert [fake_tensor.is_sparse_any(tensor) for tensor in tensors] == [
+        False,
+        True,
+        True,
+        True,
+        False,
+    ]
     with shortcuts():
-        assert [fake_tensor.is_sparse_any(tensor) for tensor in tensors] == [False, True, True, True, False]
+        assert [fake_tensor.is_sparse_any(tensor) for tensor in tensors] == [
+            False,
+            True,
+            True,
+            True,
+            False,
+        ]
 
 
 def test_ordered_sets_have_the_order_that_torch_gives_them() -> None:
@@ -76,7 +100,12 @@ def test_ordered_sets_have_the_order_that_torch_gives_them() -> None:
     others = [*sets, set("a"), frozenset("b")]
 
     def united_and_common() -> list[list[str]]:
-        return [list(result) for one in sets for other in others for result in (one | other, one & other)]
+        return [
+            list(result)
+            for one in sets
+            for other in others
+            for result in (one | other, one & other)
+        ]
 
     by_torch = united_and_common()
     with shortcuts():
@@ -109,26 +138,59 @@ def patterns() -> list[Any]:
     return [
         (attention(halved(aten.bmm.default)), True),
         (attention(halved(aten.mm.default)), False),
-        (attention(CallFunction(aten.div.Tensor, CallFunctionVarArgs(aten.bmm.default), KeywordArg("by"))), True),
-        (attention(CallFunction(aten.div.Tensor, CallFunctionVarArgs(aten.mm.default), KeywordArg("by"))), False),
+        (
+            attention(
+                CallFunction(
+                    aten.div.Tensor, CallFunctionVarArgs(aten.bmm.default), KeywordArg("by")
+                )
+            ),
+            True,
+        ),
+        (
+            attention(
+                CallFunction(
+                    aten.div.Tensor, CallFunctionVarArgs(aten.mm.default), KeywordArg("by")
+                )
+            ),
+            False,
+        ),
         (attention(CallFunctionVarArgs([aten.div.Tensor, aten.mul.Tensor])), True),
         (CallFunction(aten.cat.default, [sine, CallFunction(aten.cos.default, Arg())]), True),
-        (CallFunction(aten.cat.default, ListOf(CallFunction([aten.sin.default, aten.cos.default], Arg()))), True),
+        (
+            CallFunction(
+                aten.cat.default, ListOf(CallFunction([aten.sin.default, aten.cos.default], Arg()))
+            ),
+            True,
+        ),
         (CallFunction(aten.add.Tensor, sine, sine, alpha=2), False),
-        (CallFunction(aten.add.Tensor, sine, CallFunction(aten.sin.default, Arg()), alpha=KeywordArg("by")), True),
+        (
+            CallFunction(
+                aten.add.Tensor, sine, CallFunction(aten.sin.default, Arg()), alpha=KeywordArg("by")
+            ),
+            True,
+        ),
         (CallFunction(aten.add.Tensor, sine, Arg()), True),
-        (CallFunction(aten.mul.Tensor, CallFunction(aten.add.Tensor, Arg(), Arg(), alpha=2), Arg()), True),
+        (
+            CallFunction(
+                aten.mul.Tensor, CallFunction(aten.add.Tensor, Arg(), Arg(), alpha=2), Arg()
+            ),
+            True,
+        ),
         (MultiOutputPattern([halved(aten.bmm.default)]), True),
         (MultiOutputPattern([halved(aten.mm.default)]), False),
     ]
 
 
 def test_patterns_find_what_they_find_without_a_look_before() -> None:
-    calls = [node for node in torch.fx.symbolic_trace(program).graph.nodes if node.op == "call_function"]
+    calls = [
+        node for node in torch.fx.symbolic_trace(program).graph.nodes if node.op == "call_function"
+    ]
 
     def found() -> list[list[list[str]]]:
         matches = [[pattern.match(node) for node in calls] for pattern, _ in patterns()]
-        return [[[node.name for node in match.nodes] for match in of_one if match] for of_one in matches]
+        return [
+            [[node.name for node in match.nodes] for match in of_one if match] for of_one in matches
+        ]
 
     by_torch = found()
     assert [bool(nodes) for nodes in by_torch] == [is_there for _, is_there in patterns()]
@@ -136,7 +198,9 @@ def test_patterns_find_what_they_find_without_a_look_before() -> None:
         assert found() == by_torch
 
 
-def test_patterns_whose_rules_are_not_known_are_matched_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_patterns_whose_rules_are_not_known_are_matched_by_torch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def _match(pattern: Any, node: Any, context: Any) -> Any:
         return pattern.commuted(node, context)
 
@@ -149,14 +213,25 @@ def test_patterns_whose_rules_are_not_known_are_matched_by_torch(monkeypatch: py
 
 
 x, y, z = (sympy.Symbol(name, integer=True, nonnegative=True) for name in "xyz")
-SUMS = [x, x + 64 * y, -x - 1, x * y * 3 + z - 2, sympy.Integer(7), 2**31 * z, FloorDiv(x, 4) + y, ModularIndexing(y, 2, 8)]
+SUMS = [
+    x,
+    x + 64 * y,
+    -x - 1,
+    x * y * 3 + z - 2,
+    sympy.Integer(7),
+    2**31 * z,
+    FloorDiv(x, 4) + y,
+    ModularIndexing(y, 2, 8),
+]
 
 
 def test_texts_of_sums_are_those_that_are_written_anew() -> None:
     printers = [PythonPrinter(), TritonPrinter(), CppPrinter(), value_printers.PythonPrinter()]
 
     def texts() -> list[str]:
-        return [str(expr) for expr in SUMS] + [printer.doprint(expr) for printer in printers for expr in SUMS]
+        return [str(expr) for expr in SUMS] + [
+            printer.doprint(expr) for printer in printers for expr in SUMS
+        ]
 
     by_torch = texts()
     with shortcuts():
@@ -167,7 +242,9 @@ def test_texts_of_sums_are_those_that_are_written_anew() -> None:
 def test_a_printer_of_guards_names_symbols_by_where_they_come_from() -> None:
     def guard(name: str) -> str:
         source = LocalSource(name)
-        return ShapeGuardPythonPrinter({x: [source]}, lambda source: source.local_name, {x: [source]}).doprint(x + 2)
+        return ShapeGuardPythonPrinter(
+            {x: [source]}, lambda source: source.local_name, {x: [source]}
+        ).doprint(x + 2)
 
     with shortcuts():
         assert (guard("first"), guard("second")) == ("2 + first", "2 + second")
@@ -181,8 +258,12 @@ def sizes() -> Iterator[SizeVarAllocator]:
         yield allocator
 
 
-def test_bounds_are_kept_where_no_size_is_symbolic(sizes: SizeVarAllocator, monkeypatch: pytest.MonkeyPatch) -> None:
-    ranges = [{x: ValueRanges(0, 7), y: ValueRanges(low, 9), z: ValueRanges(1, 1)} for low in (0, 3)]
+def test_bounds_are_kept_where_no_size_is_symbolic(
+    sizes: SizeVarAllocator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranges = [
+        {x: ValueRanges(0, 7), y: ValueRanges(low, 9), z: ValueRanges(1, 1)} for low in (0, 3)
+    ]
     ranges.append({x: ValueRanges(0, 7)})
     by_torch = [bounds.bound_sympy(expr, given) for expr in SUMS for given in ranges]
     asked: list[object] = []
@@ -195,7 +276,9 @@ def test_bounds_are_kept_where_no_size_is_symbolic(sizes: SizeVarAllocator, monk
     monkeypatch.setattr(bounds, "bound_sympy", counted)
     with shortcuts():
         for _ in range(2):
-            assert [bounds.bound_sympy(expr, given) for expr in SUMS for given in ranges] == by_torch
+            assert [
+                bounds.bound_sympy(expr, given) for expr in SUMS for given in ranges
+            ] == by_torch
         assert len(asked) < len(by_torch)
         count = len(asked)
         sizes.shape_env.var_to_range[sympy.Symbol("s0")] = ValueRanges(2, 8)
@@ -221,8 +304,14 @@ def test_room_and_contiguity_are_those_that_sympy_finds(sizes: SizeVarAllocator)
     ]
 
     def answers() -> list[object]:
-        found = [graph.compute_required_storage_length(shape, stride, six) for shape, stride in layouts]
-        return [*found, *map(type, found), *(ir.is_contiguous_strides_for_shape(stride, shape) for shape, stride in layouts)]
+        found = [
+            graph.compute_required_storage_length(shape, stride, six) for shape, stride in layouts
+        ]
+        return [
+            *found,
+            *map(type, found),
+            *(ir.is_contiguous_strides_for_shape(stride, shape) for shape, stride in layouts),
+        ]
 
     by_torch = answers()
     assert by_torch[-10:] == [True, False, True, True, True, True, True, True, True, True]

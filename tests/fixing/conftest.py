@@ -42,7 +42,9 @@ class Case:
         return found[0]
 
     def tried(self, fix: fixing.Fix, timeout: float = 120) -> fixing.Trial:
-        return asyncio.run(fixing.try_fix(self.request, fix, self.before, TrialWorker(timeout_s=timeout)))
+        return asyncio.run(
+            fixing.try_fix(self.request, fix, self.before, TrialWorker(timeout_s=timeout))
+        )
 
 
 @pytest.fixture
@@ -56,7 +58,9 @@ def quiet() -> Iterator[None]:
     """Without torch's warnings of what it does not trace, which is what these programs are about."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with mock.patch.dict(os.environ):  # one of them sets a variable, which the workers must not inherit
+        with mock.patch.dict(
+            os.environ
+        ):  # one of them sets a variable, which the workers must not inherit
             yield
 
 
@@ -66,7 +70,9 @@ def make_case(name: str, session: Path) -> Case:
     torch._dynamo.reset()
     with fx_explorer.record(session, build=False), quiet():
         torch.compile(getattr(program, function), backend="eager")(eval(INPUTS))
-    request = CaptureRequest(f"tests.fixing.programs.{module}:{function}", "", inputs=INPUTS, backend="eager")
+    request = CaptureRequest(
+        f"tests.fixing.programs.{module}:{function}", "", inputs=INPUTS, backend="eager"
+    )
     with SessionReader(session) as reader:
         fixes = [fix for one in distinct_breaks(reader) for fix in fixing.proposals(reader, one)]
         return Case(request, session_figures(reader), fixes)

@@ -44,7 +44,9 @@ class OneModule(UsersCode):
         return [self.module]
 
 
-def differences(folder: Path, before: str, after: str, inputs: str = "torch.linspace(-1, 2, 4).requires_grad_()") -> Comparison:
+def differences(
+    folder: Path, before: str, after: str, inputs: str = "torch.linspace(-1, 2, 4).requires_grad_()"
+) -> Comparison:
     """``before`` and ``after`` define ``f``. The comparison of all calls that a trial makes."""
     file = folder / f"{NAME}.py"
     file.write_text(header(before))
@@ -81,7 +83,9 @@ def header(text: str) -> str:
     return f"import torch\n{textwrap.dedent(text)}"
 
 
-def observed(file: Path, text: str, inputs: str, watch: Any = contextlib.nullcontext) -> dict[str, Any]:
+def observed(
+    file: Path, text: str, inputs: str, watch: Any = contextlib.nullcontext
+) -> dict[str, Any]:
     module = loading.new_module(NAME, file)
     known = sys.modules.get(NAME)
     sys.modules[NAME] = module

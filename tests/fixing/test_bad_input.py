@@ -44,7 +44,9 @@ def one_break(session: Path, file: str, text: str = "", is_user: bool = True) ->
     """A session by hand with a break on line 1 of ``file``; its text is missing when it is empty."""
     with SessionWriter(session) as writer:
         if text:
-            writer.add(model.SourceFile(0, file, writer.text(text), text.count("\n"), is_user=is_user))
+            writer.add(
+                model.SourceFile(0, file, writer.text(text), text.count("\n"), is_user=is_user)
+            )
         else:
             writer.add(model.SourceFile(0, file, 0, note="the source could not be read"))
         writer.add(model.GraphBreak(0, 0, "GB0025", "asked for", "", (), file, 1, "graph_break()"))
@@ -67,7 +69,9 @@ def offered(session: Path) -> tuple[list[fixing.Fix], str]:
         ("/p/gone.py", "the source could not be read, so no edit can be made"),
     ],
 )
-def test_code_without_a_file_gets_no_edit_and_says_why(tmp_path: Path, file: str, said: str) -> None:
+def test_code_without_a_file_gets_no_edit_and_says_why(
+    tmp_path: Path, file: str, said: str
+) -> None:
     fixes, obstacle = offered(one_break(tmp_path / "s.fxs", file))
     assert [fix for fix in fixes if fix.path] == []
     assert said in obstacle
@@ -75,11 +79,18 @@ def test_code_without_a_file_gets_no_edit_and_says_why(tmp_path: Path, file: str
 
 def test_pythons_own_library_is_not_edited(tmp_path: Path) -> None:
     python = "/usr/lib/python3.11"
-    own = one_break(tmp_path / "own.fxs", f"{python}/logging/__init__.py", "graph_break()\n", is_user=False)
+    own = one_break(
+        tmp_path / "own.fxs", f"{python}/logging/__init__.py", "graph_break()\n", is_user=False
+    )
     fixes, obstacle = offered(own)
     assert [fix for fix in fixes if fix.path] == []
     assert "is part of Python: the break cannot be fixed there" in obstacle
-    installed = one_break(tmp_path / "installed.fxs", f"{python}/site-packages/logged.py", "graph_break()\n", is_user=False)
+    installed = one_break(
+        tmp_path / "installed.fxs",
+        f"{python}/site-packages/logged.py",
+        "graph_break()\n",
+        is_user=False,
+    )
     assert "is part of Python" not in offered(installed)[1]
 
 
@@ -98,7 +109,9 @@ def test_code_from_exec_still_gets_options(tmp_path: Path) -> None:
 
 def test_a_decorator_that_hides_the_function_does_not_hide_its_line(tmp_path: Path) -> None:
     file = tmp_path / "hidden.py"
-    file.write_text(f"def hide(f):\n    return lambda *a: f(*a)\n\n\n{PRINTS.replace('def f', '@hide' + chr(10) + 'def f')}")
+    file.write_text(
+        f"def hide(f):\n    return lambda *a: f(*a)\n\n\n{PRINTS.replace('def f', '@hide' + chr(10) + 'def f')}"
+    )
     fixes, _ = offered(recorded(loaded(file).f, tmp_path / "s.fxs"))
     (out,) = (fix for fix in fixes if fix.title == "take the print out of the compiled code")
     assert "\n-    print('größer')\n" in out.diff
@@ -114,7 +127,9 @@ def test_a_decorator_that_hides_the_function_does_not_hide_its_line(tmp_path: Pa
         (b"\xef\xbb\xbf" + PRINTS.encode(), "bom"),
     ],
 )
-def test_a_file_in_another_form_is_fixed_and_keeps_its_form(tmp_path: Path, content: bytes, name: str) -> None:
+def test_a_file_in_another_form_is_fixed_and_keeps_its_form(
+    tmp_path: Path, content: bytes, name: str
+) -> None:
     file = tmp_path / f"{name}.py"
     file.write_bytes(content)
     fixes, _ = offered(recorded(loaded(file).f, tmp_path / "s.fxs"))
@@ -124,20 +139,28 @@ def test_a_file_in_another_form_is_fixed_and_keeps_its_form(tmp_path: Path, cont
     line = next(line for line in content.splitlines(keepends=True) if b"print" in line)
     indent = line[: len(line) - len(line.lstrip())]
     end = line[len(line.rstrip()) :]
-    assert fixed == content.replace(line, indent + b"if not torch.compiler.is_compiling():" + end + indent + line)
+    assert fixed == content.replace(
+        line, indent + b"if not torch.compiler.is_compiling():" + end + indent + line
+    )
     with SessionReader(recorded(loaded(file).f, tmp_path / "after.fxs")) as reader:
         assert distinct_breaks(reader) == []
 
 
 @pytest.mark.usefixtures("warm_workers")
-def test_a_read_only_file_in_another_form_is_tried_and_not_written(tmp_path: Path, captured: Callable[..., Path]) -> None:
+def test_a_read_only_file_in_another_form_is_tried_and_not_written(
+    tmp_path: Path, captured: Callable[..., Path]
+) -> None:
     file = tmp_path / "odd.py"
     source = f"# -*- coding: latin-1 -*-\n{PRINTS}".replace("    ", "\t").replace("\n", "\r\n")
     file.write_bytes(source.encode("latin-1"))
     file.chmod(0o444)
     with SessionReader(captured(f"{file}:f", inputs="torch.ones(3)", backend="eager")) as reader:
         (found,) = distinct_breaks(reader)
-        fix = next(one for one in fixing.proposals(reader, found) if one.title.startswith("let torch do the print"))
+        fix = next(
+            one
+            for one in fixing.proposals(reader, found)
+            if one.title.startswith("let torch do the print")
+        )
         request, before = reader.request(), session_figures(reader)
     assert request is not None
     assert asyncio.run(fixing.try_fix(request, fix, before)).verdict == "good"
@@ -146,7 +169,9 @@ def test_a_read_only_file_in_another_form_is_tried_and_not_written(tmp_path: Pat
     assert file.read_bytes() == source.encode("latin-1")
 
 
-def test_a_file_that_has_changed_since_is_not_tried(case: Callable[[str], Case], tmp_path: Path) -> None:
+def test_a_file_that_has_changed_since_is_not_tried(
+    case: Callable[[str], Case], tmp_path: Path
+) -> None:
     found = case("values:item")
     other = tmp_path / "item.py"
     other.write_text("# something else\n")
@@ -166,10 +191,14 @@ def test_a_file_that_has_changed_since_is_not_tried(case: Callable[[str], Case],
         ("torch._dynamo.graph_break()", "the break stays"),
     ],
 )
-def test_a_fix_that_loops_crashes_or_raises_costs_its_worker_only(case: Callable[[str], Case], code: str, said: str) -> None:
+def test_a_fix_that_loops_crashes_or_raises_costs_its_worker_only(
+    case: Callable[[str], Case], code: str, said: str
+) -> None:
     found = case("calls:asked_for")
     (fix,) = found.fixes
-    broken = with_text(fix, before(fix).replace("    torch._dynamo.graph_break()\n", f"    {code}\n"))
+    broken = with_text(
+        fix, before(fix).replace("    torch._dynamo.graph_break()\n", f"    {code}\n")
+    )
     trial = found.tried(broken, timeout=3 if "while" in code else 120)
     assert trial.verdict == "refused"
     assert said in trial.reason

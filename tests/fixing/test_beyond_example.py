@@ -18,7 +18,11 @@ from fx_explorer.worker.verify.beyond_example import Way, never_tried, planned_c
 from tests.fixing.test_without_compiling import proposed
 
 TYPES = "inputs of other types or dtypes or autocast"
-FLOATS, WITH_GRADIENT, INTEGERS = torch.ones(2, 4), torch.ones(2, 4, requires_grad=True), torch.arange(3)
+FLOATS, WITH_GRADIENT, INTEGERS = (
+    torch.ones(2, 4),
+    torch.ones(2, 4, requires_grad=True),
+    torch.arange(3),
+)
 
 
 class Own(nn.Module):
@@ -68,8 +72,20 @@ GRADIENTS = ("gradients of inputs", True, None)
         (nn.Linear(4, 4), (FLOATS,), True, [GRADIENTS], [TYPES]),
         (nn.Embedding(4, 4), (INTEGERS,), True, [], [TYPES]),
         (nn.Embedding(4, 4), (INTEGERS,), False, [], [TYPES, "gradients"]),
-        (nn.Sequential(nn.Linear(4, 4), nn.Dropout()), (WITH_GRADIENT,), True, [("evaluation mode", False, False)], [TYPES]),
-        (nn.BatchNorm1d(4).eval(), (FLOATS,), True, [GRADIENTS, ("training mode", True, True)], [TYPES]),
+        (
+            nn.Sequential(nn.Linear(4, 4), nn.Dropout()),
+            (WITH_GRADIENT,),
+            True,
+            [("evaluation mode", False, False)],
+            [TYPES],
+        ),
+        (
+            nn.BatchNorm1d(4).eval(),
+            (FLOATS,),
+            True,
+            [GRADIENTS, ("training mode", True, True)],
+            [TYPES],
+        ),
         (Inherits(), (WITH_GRADIENT,), True, [("evaluation mode", False, False)], [TYPES]),
         (Plain(), (WITH_GRADIENT,), True, [], [TYPES]),
         (a_method(), (WITH_GRADIENT,), True, [("training mode", False, True)], [TYPES]),
@@ -94,7 +110,9 @@ def test_the_calls_in_another_way_have_several_values_and_come_last() -> None:
     assert made[-len(unlike) :] == unlike
     assert len(unlike) == 12
     assert {call.training for call in unlike} == {None, True}
-    assert not {id(call.arguments.args[0]) for call in unlike} & {id(call.arguments.args[0]) for call in made[: -len(unlike)]}
+    assert not {id(call.arguments.args[0]) for call in unlike} & {
+        id(call.arguments.args[0]) for call in made[: -len(unlike)]
+    }
     assert all(call.arguments.args[0].requires_grad == (call.training is None) for call in unlike)
 
 
@@ -127,8 +145,13 @@ def test_inputs_that_need_gradients_already_are_leaves_of_their_own_in_the_other
     assert given is not WITH_GRADIENT
 
 
-DRAWS = model("x = self.part(x) if x.std() > 0.5 else x\nreturn x * 2", "self.part = nn.Dropout(0.5)")
-COUNTS = model("x = self.part(x) if x.std() > 0.5 else x\nreturn x * 2", "self.part = nn.BatchNorm1d(4, affine=False)")
+DRAWS = model(
+    "x = self.part(x) if x.std() > 0.5 else x\nreturn x * 2", "self.part = nn.Dropout(0.5)"
+)
+COUNTS = model(
+    "x = self.part(x) if x.std() > 0.5 else x\nreturn x * 2",
+    "self.part = nn.BatchNorm1d(4, affine=False)",
+)
 LOOPS = model("while x.abs().max() > 4.0:\n    x = x * 0.5\nreturn torch.tanh(x)")
 CHANGES_IN_PLACE = model("x.mul_(2)\nprint('changed')\nreturn x + 1")
 
@@ -136,16 +159,43 @@ CHANGES_IN_PLACE = model("x.mul_(2)\nprint('changed')\nreturn x + 1")
 @pytest.mark.parametrize(
     ("text", "title", "verdict", "said"),
     [
-        (DRAWS, "choose with torch.where", "refused", "random numbers, with the example inputs with a NaN, training mode"),
+        (
+            DRAWS,
+            "choose with torch.where",
+            "refused",
+            "random numbers, with the example inputs with a NaN, training mode",
+        ),
         (COUNTS, "choose with torch.where", "refused", ", training mode"),
         (LOOPS, "loop with torch.while_loop", "refused", "gradients of inputs"),
-        (CHANGES_IN_PLACE, "let torch do the print after the graph", "good", "equal in 20 calls; not tried: "),
-        (CHANGES_IN_PLACE, "let torch do the print after the graph", "good", " or autocast, gradients of inputs"),
+        (
+            CHANGES_IN_PLACE,
+            "let torch do the print after the graph",
+            "good",
+            "equal in 20 calls; not tried: ",
+        ),
+        (
+            CHANGES_IN_PLACE,
+            "let torch do the print after the graph",
+            "good",
+            " or autocast, gradients of inputs",
+        ),
     ],
-    ids=["random numbers", "statistics", "gradients", "what the original does not support", "and that it is named"],
+    ids=[
+        "random numbers",
+        "statistics",
+        "gradients",
+        "what the original does not support",
+        "and that it is named",
+    ],
 )
 def test_a_fix_has_to_hold_in_the_other_mode_and_with_gradients(
-    tmp_path: Path, captured: Callable[..., Path], warm_workers: None, text: str, title: str, verdict: str, said: str
+    tmp_path: Path,
+    captured: Callable[..., Path],
+    warm_workers: None,
+    text: str,
+    title: str,
+    verdict: str,
+    said: str,
 ) -> None:
     file = tmp_path / "model.py"
     file.write_text(text)

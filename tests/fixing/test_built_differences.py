@@ -22,7 +22,9 @@ from tests.fixing.observed import header, observed
 ORIGINAL = "def f(x): return x * 2"
 OTHER = "def f(x): return x * 3"
 THIRD, SLIGHTLY_MORE = "def f(x): return x * 4", "def f(x): return x * 2.5"
-ROUNDED, ROUNDED_TOO, FARTHER = (f"def f(x): return x * {factor}" for factor in (2.0015, 2.002, 2.02))
+ROUNDED, ROUNDED_TOO, FARTHER = (
+    f"def f(x): return x * {factor}" for factor in (2.0015, 2.002, 2.02)
+)
 FAILED = {"failed": "it raises CppCompileError: no"}
 
 TOLD = [
@@ -44,14 +46,39 @@ TOLD = [
         "",
         "by up to 2, and that of the original by up to 4 of 4, so that nobody can tell what the change does to it",
     ),
-    (THIRD, SLIGHTLY_MORE, "differs by up to 4; that of the original differs by up to 1, in another way", ""),
+    (
+        THIRD,
+        SLIGHTLY_MORE,
+        "differs by up to 4; that of the original differs by up to 1, in another way",
+        "",
+    ),
     (ROUNDED_TOO, ROUNDED, "", "differs by up to 0.004, and that of the original by up to 0.003"),
-    (FARTHER, ROUNDED, "differs by up to 0.04; that of the original differs by up to 0.003, in another way", ""),
+    (
+        FARTHER,
+        ROUNDED,
+        "differs by up to 0.04; that of the original differs by up to 0.003, in another way",
+        "",
+    ),
     (ROUNDED_TOO, ORIGINAL, "differs by up to 0.004; that of the original does not", ""),
-    (OTHER, {"problem": "no compiler"}, "(whether that of the original differs too is not known: no compiler)", ""),
+    (
+        OTHER,
+        {"problem": "no compiler"},
+        "(whether that of the original differs too is not known: no compiler)",
+        "",
+    ),
     (OTHER, FAILED, "is not known: it raises CppCompileError: no)", ""),
-    (FAILED, FAILED, "", "it raises CppCompileError: no, and so it does with the code of the original"),
-    (FAILED, ORIGINAL, "it raises CppCompileError: no, in the built code; that of the original does not", ""),
+    (
+        FAILED,
+        FAILED,
+        "",
+        "it raises CppCompileError: no, and so it does with the code of the original",
+    ),
+    (
+        FAILED,
+        ORIGINAL,
+        "it raises CppCompileError: no, in the built code; that of the original does not",
+        "",
+    ),
     (
         FAILED,
         {"problem": "it took long"},
@@ -62,16 +89,31 @@ TOLD = [
 
 
 def run(folder: Path, program: str | dict[str, str]) -> dict[str, Any]:
-    return dict(program) if isinstance(program, dict) else observed(folder / "program.py", header(program), "torch.arange(3.0)")
+    return (
+        dict(program)
+        if isinstance(program, dict)
+        else observed(folder / "program.py", header(program), "torch.arange(3.0)")
+    )
 
 
 @pytest.mark.parametrize(("built", "built_original", "different", "left_out"), TOLD)
 def test_a_difference_is_laid_to_the_change_where_the_original_does_not_have_it(
-    tmp_path: Path, built: str | dict[str, str], built_original: str | dict[str, str], different: str, left_out: str
+    tmp_path: Path,
+    built: str | dict[str, str],
+    built_original: str | dict[str, str],
+    different: str,
+    left_out: str,
 ) -> None:
     before = {**run(tmp_path, ORIGINAL), "hidden": [], "not reached": []}
     comparison = compared(before, before["seen"], before["names"], before["words"], is_built=False)
-    add_built(comparison, before, run(tmp_path, built), before["words"], before["words"], lambda: run(tmp_path, built_original))
+    add_built(
+        comparison,
+        before,
+        run(tmp_path, built),
+        before["words"],
+        before["words"],
+        lambda: run(tmp_path, built_original),
+    )
     assert bool(comparison.differences) == bool(different)
     assert different in "".join(comparison.differences[:1])
     assert bool(comparison.not_compared) == bool(left_out)
@@ -85,16 +127,27 @@ def test_small_numbers_in_built_code_are_held_against_their_size(tmp_path: Path)
     for factor, is_near in (("2.0001e-3", True), ("2.05e-3", False)):
         changed = run(tmp_path, f"def f(x): return x * {factor}")
         found = compared(before, changed["seen"], before["names"], before["words"], is_built=True)
-        assert ("the output, with the example inputs in the built code: " in "".join(found.differences)) != is_near
+        assert (
+            "the output, with the example inputs in the built code: " in "".join(found.differences)
+        ) != is_near
 
 
 def test_the_original_is_built_only_where_there_is_a_difference(tmp_path: Path) -> None:
     before = {**run(tmp_path, ORIGINAL), "hidden": [], "not reached": []}
     comparison = compared(before, before["seen"], before["names"], before["words"], is_built=False)
     add_built(
-        comparison, before, run(tmp_path, ORIGINAL), before["words"], before["words"], lambda: pytest.fail("it was built")
+        comparison,
+        before,
+        run(tmp_path, ORIGINAL),
+        before["words"],
+        before["words"],
+        lambda: pytest.fail("it was built"),
     )
-    assert (comparison.differences, comparison.not_compared, comparison.is_run_built) == ([], [], True)
+    assert (comparison.differences, comparison.not_compared, comparison.is_run_built) == (
+        [],
+        [],
+        True,
+    )
 
 
 def test_for_a_gpu_that_is_not_here_the_reason_names_it() -> None:
@@ -102,7 +155,9 @@ def test_for_a_gpu_that_is_not_here_the_reason_names_it() -> None:
     assert why_not_built(request) == "it is for a GPU that is not here (NVIDIA H100 SXM 80 GB)"
 
 
-def test_bytecode_that_an_import_writes_is_not_the_programs_doing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytecode_that_an_import_writes_is_not_the_programs_doing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "imported_by_it.py").write_text("open(__file__ + '.txt', 'w').close()\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
@@ -126,7 +181,12 @@ WAS, IS = "eager calls 2", "eager calls 0"
         (([WAS], [IS]), ([WAS], [IS]), ([], []), ([], [])),
         (([WAS, "step 1"], [IS, "step 2"]), ([WAS], [IS]), ([], []), (["step 1"], ["step 2"])),
         (([WAS], [IS]), ([WAS, "x"], [IS, "y"]), (["y"], ["x"]), ([], [])),
-        (([WAS], ["eager calls 1"]), ([WAS], [IS]), ([IS], ["eager calls 1"]), ([WAS], ["eager calls 1"])),
+        (
+            ([WAS], ["eager calls 1"]),
+            ([WAS], [IS]),
+            ([IS], ["eager calls 1"]),
+            ([WAS], ["eager calls 1"]),
+        ),
         (([WAS], []), ([], []), ([], []), ([WAS], [])),
         (([WAS], []), ([WAS], []), ([], []), ([WAS], [])),
     ],
@@ -137,14 +197,21 @@ def test_lines_are_laid_to_the_change_where_the_compiled_original_prints_others(
     between: tuple[list[str], list[str]],
     left: tuple[list[str], list[str]],
 ) -> None:
-    found, by_original, both = (Comparison(lost=list(lost), new=list(new)) for lost, new in (captured, of_original, between))
+    found, by_original, both = (
+        Comparison(lost=list(lost), new=list(new)) for lost, new in (captured, of_original, between)
+    )
     inductors_own.explain(found, by_original, both)
     assert (found.lost, found.new) == left
     assert bool(found.not_compared) == (left != captured)
 
 
-def test_a_number_that_is_off_by_more_than_rounding_makes_is_not_looked_for_in_the_original() -> None:
-    off = Comparison(differences=["the output: differs by up to 3"], apart={"the output: differs by up to 3": Apart(3.0, 4.0)})
+def test_a_number_that_is_off_by_more_than_rounding_makes_is_not_looked_for_in_the_original() -> (
+    None
+):
+    off = Comparison(
+        differences=["the output: differs by up to 3"],
+        apart={"the output: differs by up to 3": Apart(3.0, 4.0)},
+    )
     assert not inductors_own.may_be_compilings(off)
     assert not inductors_own.may_be_compilings(Comparison(lost=["a line"]))
     assert inductors_own.may_be_compilings(Comparison(lost=["a line"], new=["another"]))

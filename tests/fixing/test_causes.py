@@ -57,7 +57,10 @@ GOOD = [
     ("calls:third_party", "put the call of library.halved() into the graph as it stands"),
     ("calls:third_party_in_numpy", "make library.smoothed() an operation of the graph"),
     ("calls:named_global", "assign the global SEEN by its name"),
-    ("calls:combined", "call itertools.combinations_with_replacement() once, when the file is imported"),
+    (
+        "calls:combined",
+        "call itertools.combinations_with_replacement() once, when the file is imported",
+    ),
     ("control:summed", "let two() return a list"),
     ("control:calls_library", "keep twice_interrupted() out of compilation as a whole"),
 ]
@@ -69,25 +72,61 @@ PRINTS_DIFFER = [
 ]
 
 REFUSED = [
-    ("calls:printed_while_changing", "take the print out of the compiled code", "results differ: the output"),
-    ("calls:printed_before_it_changes", AT_CALLER, "what is printed changes: this is no longer printed"),
-    ("calls:printed_among_others", "print at the end of the function", "this is printed or logged earlier: 'twice'"),
+    (
+        "calls:printed_while_changing",
+        "take the print out of the compiled code",
+        "results differ: the output",
+    ),
+    (
+        "calls:printed_before_it_changes",
+        AT_CALLER,
+        "what is printed changes: this is no longer printed",
+    ),
+    (
+        "calls:printed_among_others",
+        "print at the end of the function",
+        "this is printed or logged earlier: 'twice'",
+    ),
     ("calls:trained_differently", OUTSIDE, "results differ: the output"),
     ("calls:returns_what_it_trained", BACKWARD, "there is nothing to compare with"),
     ("values:grown_with_the_input", WHILE, "results differ: input 1 after the call"),
     ("values:grown_by_a_number", WHILE, "the changed program did not get through"),
-    ("values:checked", "assert without the text", "it raised AssertionError before and it raised RuntimeError after"),
-    ("values:asserted", "assert without the text", "it raised AssertionError before and it raised RuntimeError after"),
+    (
+        "values:checked",
+        "assert without the text",
+        "it raised AssertionError before and it raised RuntimeError after",
+    ),
+    (
+        "values:asserted",
+        "assert without the text",
+        "it raised AssertionError before and it raised RuntimeError after",
+    ),
     ("values:item_for_the_caller", IN_TENSOR, "was 4.0 and is a tensor []"),
     ("values:item_that_decides", NUMBER, "the break stays"),
     ("values:branch_of_two_dtypes", WHERE, "its dtype was torch.float32 and is torch.float64"),
     ("values:branch_of_two_shapes", COND, "the changed program did not get through"),
     ("values:size_that_decides", SIZE, "the break stays"),
     ("values:mask_of_rows", ZEROS, "results differ: the output"),
-    ("calls:calls_one_that_tells", "let tells_where_it_runs() be compiled", "results differ: the output"),
-    ("calls:averaged_by_column", "make np.interp() an operation of the graph that gives torch.float64", "its shape was [4]"),
-    ("calls:third_party_with_gradient", "make Smooth.apply() an operation of the graph", "gradient"),
-    ("calls:third_party_with_side_effect", "put the call of library.counted() into the graph as it stands", "COUNT[0]"),
+    (
+        "calls:calls_one_that_tells",
+        "let tells_where_it_runs() be compiled",
+        "results differ: the output",
+    ),
+    (
+        "calls:averaged_by_column",
+        "make np.interp() an operation of the graph that gives torch.float64",
+        "its shape was [4]",
+    ),
+    (
+        "calls:third_party_with_gradient",
+        "make Smooth.apply() an operation of the graph",
+        "gradient",
+    ),
+    (
+        "calls:third_party_with_side_effect",
+        "put the call of library.counted() into the graph as it stands",
+        "COUNT[0]",
+    ),
     ("calls:environment", OUT, "os.environ['FIXING_SAW'] is missing"),
     ("calls:named_global", OUT, "results differ: global SEEN"),
     ("calls:counted_in_a_function", OUT, "counted_in_a_function.calls"),
@@ -98,23 +137,33 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("name", "title"), GOOD)
-def test_the_fix_takes_the_break_away_and_changes_nothing(case: Callable[[str], Case], name: str, title: str) -> None:
+def test_the_fix_takes_the_break_away_and_changes_nothing(
+    case: Callable[[str], Case], name: str, title: str
+) -> None:
     found = case(name)
     trial = found.tried(found.fix(title))
     assert (trial.verdict, trial.is_good) == ("good", True), trial.reason
     assert trial.after is not None
-    before, after = ((one.graph_breaks, one.left_to_python, one.graph_break_hits) for one in (trial.before, trial.after))
+    before, after = (
+        (one.graph_breaks, one.left_to_python, one.graph_break_hits)
+        for one in (trial.before, trial.after)
+    )
     assert after < before
     assert trial.verification is not None
     assert trial.verification.compared["output"] > 0
 
 
-def test_an_array_that_is_used_on_stays_one_and_the_program_runs_without_torch_compile_too(case: Callable[[str], Case]) -> None:
+def test_an_array_that_is_used_on_stays_one_and_the_program_runs_without_torch_compile_too(
+    case: Callable[[str], Case],
+) -> None:
     found = case("calls:digitized_first")
     fix = found.fix("compute np.digitize() with torch")
     trial = found.tried(fix)
     assert (trial.verdict, trial.is_good) == ("good", True), trial.reason
-    program: dict[str, Any] = {"__name__": "tests.fixing.programs.calls", "__package__": "tests.fixing.programs"}
+    program: dict[str, Any] = {
+        "__name__": "tests.fixing.programs.calls",
+        "__package__": "tests.fixing.programs",
+    }
     exec(compile(after_fix(fix), "calls.py", "exec"), program)
     x = torch.linspace(-2, 2, 12)
     assert torch.equal(program["digitized_first"](x), calls.digitized_first(x))
@@ -128,7 +177,9 @@ def test_an_array_that_is_used_on_stays_one_and_the_program_runs_without_torch_c
         ("calls:warned_by_default_of_nothing", "take the warning out of the compiled code"),
     ],
 )
-def test_a_message_that_nobody_sees_is_not_taken_away_unmentioned(case: Callable[[str], Case], name: str, title: str) -> None:
+def test_a_message_that_nobody_sees_is_not_taken_away_unmentioned(
+    case: Callable[[str], Case], name: str, title: str
+) -> None:
     found = case(name)
     trial = found.tried(found.fix(title))
     assert trial.verdict == "partly compared"
@@ -162,7 +213,11 @@ def test_what_is_no_longer_done_and_leaves_no_trace_was_not_compared(
         ("calls:printed", "let torch do the print after the graph", RAISES_BEHIND),
         ("calls:printed", "print at the end of the function", RAISES_BEHIND),
         ("calls:printed_last_by_a_compiled_one", AT_CALLER, ""),
-        ("values:item_as_exponent", IN_TENSOR, "an exponent of 0.5 or -0.5 with -0 or -inf below it"),
+        (
+            "values:item_as_exponent",
+            IN_TENSOR,
+            "an exponent of 0.5 or -0.5 with -0 or -inf below it",
+        ),
         ("values:item_as_exponent", NUMBER, "an exponent of 0.5 or -0.5 with -0 or -inf below it"),
         (
             "values:item_below_a_line",
@@ -193,7 +248,9 @@ def test_what_is_no_longer_done_and_leaves_no_trace_was_not_compared(
         ("values:branch_of_more_steps", COND, "a second derivative (create_graph=True)"),
     ],
 )
-def test_a_kind_of_call_that_no_trial_makes_is_named(case: Callable[[str], Case], name: str, title: str, said: str) -> None:
+def test_a_kind_of_call_that_no_trial_makes_is_named(
+    case: Callable[[str], Case], name: str, title: str, said: str
+) -> None:
     found = case(name)
     trial = found.tried(found.fix(title))
     assert trial.verdict == "good", trial.reason
@@ -202,7 +259,9 @@ def test_a_kind_of_call_that_no_trial_makes_is_named(case: Callable[[str], Case]
     assert OTHER_TYPES in untried if said else untried == OTHER_TYPES
 
 
-def test_one_graph_in_place_of_two_is_good_though_the_print_stays(case: Callable[[str], Case]) -> None:
+def test_one_graph_in_place_of_two_is_good_though_the_print_stays(
+    case: Callable[[str], Case],
+) -> None:
     found = case("calls:printed")
     trial = found.tried(found.fix("print at the end of the function"))
     assert (trial.verdict, trial.reason) == (
@@ -211,12 +270,18 @@ def test_one_graph_in_place_of_two_is_good_though_the_print_stays(case: Callable
     )
 
 
-@pytest.mark.parametrize(("name", "call"), [("calls:dice", "random.random"), ("calls:shuffled", "random.sample")])
-def test_what_gives_something_else_at_each_call_is_no_constant(case: Callable[[str], Case], name: str, call: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "call"), [("calls:dice", "random.random"), ("calls:shuffled", "random.sample")]
+)
+def test_what_gives_something_else_at_each_call_is_no_constant(
+    case: Callable[[str], Case], name: str, call: str
+) -> None:
     assert [fix.title for fix in case(name).fixes if call in fix.title] == []
 
 
-def test_a_call_that_the_original_does_not_end_is_left_out_and_named(case: Callable[[str], Case]) -> None:
+def test_a_call_that_the_original_does_not_end_is_left_out_and_named(
+    case: Callable[[str], Case],
+) -> None:
     found = case("values:endless_for_zeros")
     trial = found.tried(found.fix(WHILE))
     assert trial.verdict == "good"
@@ -231,14 +296,18 @@ def test_a_call_that_the_original_does_not_end_is_left_out_and_named(case: Calla
 
 
 @pytest.mark.parametrize(("name", "title", "line"), PRINTS_DIFFER)
-def test_output_that_is_lost_is_for_the_user_to_judge(case: Callable[[str], Case], name: str, title: str, line: str) -> None:
+def test_output_that_is_lost_is_for_the_user_to_judge(
+    case: Callable[[str], Case], name: str, title: str, line: str
+) -> None:
     found = case(name)
     trial = found.tried(found.fix(title))
     assert (trial.verdict, trial.is_good) == ("prints differ", False), trial.reason
     assert line in trial.reason
 
 
-def test_a_handler_that_no_input_reached_is_not_called_good_to_leave_out(case: Callable[[str], Case]) -> None:
+def test_a_handler_that_no_input_reached_is_not_called_good_to_leave_out(
+    case: Callable[[str], Case],
+) -> None:
     found = case("control:tried")
     trial = found.tried(found.fix("leave the try out"))
     assert (trial.verdict, trial.is_good) == ("partly compared", False), trial.reason
@@ -246,7 +315,9 @@ def test_a_handler_that_no_input_reached_is_not_called_good_to_leave_out(case: C
 
 
 @pytest.mark.parametrize(("name", "title", "reason"), REFUSED)
-def test_the_fix_is_refused(case: Callable[[str], Case], name: str, title: str, reason: str) -> None:
+def test_the_fix_is_refused(
+    case: Callable[[str], Case], name: str, title: str, reason: str
+) -> None:
     found = case(name)
     trial = found.tried(found.fix(title))
     assert (trial.verdict, trial.is_good) == ("refused", False), trial.reason

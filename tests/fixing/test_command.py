@@ -29,7 +29,9 @@ example_inputs = (torch.ones(3),)
 
 
 @pytest.fixture(scope="module")
-def captured_program(tmp_path_factory: pytest.TempPathFactory, captured: Callable[..., Path]) -> tuple[Path, Path]:
+def captured_program(
+    tmp_path_factory: pytest.TempPathFactory, captured: Callable[..., Path]
+) -> tuple[Path, Path]:
     """(file, session)."""
     file = tmp_path_factory.mktemp("program") / "program.py"
     file.write_text(PROGRAM)
@@ -41,13 +43,25 @@ def fix(warm_python: str) -> FixCommand:
     """``fix("session.fxs", "--try", answer="y\\n")``: the command, as it ended."""
 
     def run(*arguments: object, answer: str = "") -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "fx_explorer", "fix", *map(str, arguments), "--python", warm_python]
-        return subprocess.run(command, input=answer, capture_output=True, text=True, timeout=300, check=False)
+        command = [
+            sys.executable,
+            "-m",
+            "fx_explorer",
+            "fix",
+            *map(str, arguments),
+            "--python",
+            warm_python,
+        ]
+        return subprocess.run(
+            command, input=answer, capture_output=True, text=True, timeout=300, check=False
+        )
 
     return run
 
 
-def test_each_break_is_listed_with_its_fixes(fix: FixCommand, captured_program: tuple[Path, Path]) -> None:
+def test_each_break_is_listed_with_its_fixes(
+    fix: FixCommand, captured_program: tuple[Path, Path]
+) -> None:
     file, session = captured_program
     ended = fix(session)
     assert ended.returncode == 0, ended.stderr
@@ -59,14 +73,20 @@ def test_each_break_is_listed_with_its_fixes(fix: FixCommand, captured_program: 
     ]
 
 
-def test_a_fix_is_printed_as_a_diff_or_as_lines_of_a_program(fix: FixCommand, captured_program: tuple[Path, Path]) -> None:
+def test_a_fix_is_printed_as_a_diff_or_as_lines_of_a_program(
+    fix: FixCommand, captured_program: tuple[Path, Path]
+) -> None:
     _, session = captured_program
     diff = fix(session, "--diff", 1).stdout
     assert "-    y = x * x.sum().item()\n+    y = x * x.sum().detach()\n" in diff
-    assert fix(session, "--diff", 2).stdout.startswith("torch._dynamo.config.capture_scalar_outputs = True\n")
+    assert fix(session, "--diff", 2).stdout.startswith(
+        "torch._dynamo.config.capture_scalar_outputs = True\n"
+    )
 
 
-def test_a_number_that_is_not_in_the_list_is_a_message(fix: FixCommand, captured_program: tuple[Path, Path]) -> None:
+def test_a_number_that_is_not_in_the_list_is_a_message(
+    fix: FixCommand, captured_program: tuple[Path, Path]
+) -> None:
     ended = fix(captured_program[1], "--apply", 9)
     assert (ended.returncode, ended.stderr) == (
         2,
@@ -90,7 +110,9 @@ def test_what_cannot_be_written_is_told_before_a_trial_and_before_asking(
     assert "[y/N]" not in refused.stdout
 
 
-def test_it_is_written_when_the_user_agrees_and_not_before(fix: FixCommand, captured_program: tuple[Path, Path]) -> None:
+def test_it_is_written_when_the_user_agrees_and_not_before(
+    fix: FixCommand, captured_program: tuple[Path, Path]
+) -> None:
     file, session = captured_program
     refused = fix(session, "--apply", 1, answer="n\n")
     assert refused.returncode == 1
@@ -114,14 +136,19 @@ def test_all_good_fixes_are_tried_together_and_written_in_one_go(
     session = captured(file, backend="eager")
     listed = fix(session, "--try", "--all").stdout
     together = listed.partition("all good fixes together\n")[2]
-    assert "In one go: keep the value in a tensor (line 5); remove the line that asks for the break (line 6).\n" in together
+    assert (
+        "In one go: keep the value in a tensor (line 5); remove the line that asks for the break (line 6).\n"
+        in together
+    )
     assert "good: 2 breaks → 0; equal in 26 calls" in together
     ended = fix(session, "--apply", "all", answer="y\n")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert file.read_text() == PROGRAM.replace(".item()", ".detach()")
 
 
-def test_a_word_that_is_no_number_is_a_message(fix: FixCommand, captured_program: tuple[Path, Path]) -> None:
+def test_a_word_that_is_no_number_is_a_message(
+    fix: FixCommand, captured_program: tuple[Path, Path]
+) -> None:
     ended = fix(captured_program[1], "--apply", "most")
     assert ended.returncode == 2
     assert "most" in ended.stderr
@@ -134,7 +161,9 @@ def test_a_session_with_other_variants_is_not_what_a_trial_is_held_against(
     session = tmp_path / "variants.fxs"
     session.write_bytes(captured_program[1].read_bytes())
     with SessionWriter(session) as writer:
-        writer.add(Compilation(0, "0/0~1", 0, 0, "f", "", 1, variant_of="0/0", variant_from="dynamo"))
+        writer.add(
+            Compilation(0, "0/0~1", 0, 0, "f", "", 1, variant_of="0/0", variant_from="dynamo")
+        )
     ended = fix(session, "--try")
     assert ended.returncode == 2
     assert "The session has other variants" in ended.stderr
@@ -157,12 +186,16 @@ def test_a_misspelt_option_of_the_compiler_is_a_message(fix: FixCommand, tmp_pat
     assert "did you mean dynamo.capture_scalar_outputs" in ended.stderr
 
 
-def test_of_a_program_that_fails_it_is_not_said_that_there_is_nothing_to_fix(fix: FixCommand, tmp_path: Path) -> None:
+def test_of_a_program_that_fails_it_is_not_said_that_there_is_nothing_to_fix(
+    fix: FixCommand, tmp_path: Path
+) -> None:
     file = tmp_path / "program.py"
     file.write_text("def f(x:\n    return x\n")
     ended = fix(file)
     assert ended.returncode == 3
-    assert ended.stdout.startswith("no graph breaks up to where the program stopped: SyntaxError: '(' was never closed")
+    assert ended.stdout.startswith(
+        "no graph breaks up to where the program stopped: SyntaxError: '(' was never closed"
+    )
 
 
 def test_the_command_that_is_named_next_can_be_pasted(
@@ -173,7 +206,9 @@ def test_the_command_that_is_named_next_can_be_pasted(
     assert f"fx-explorer fix '{session}' --try " in fix(session).stdout
 
 
-def test_a_single_good_fix_is_all_there_is_to_apply(fix: FixCommand, tmp_path: Path, captured: Callable[..., Path]) -> None:
+def test_a_single_good_fix_is_all_there_is_to_apply(
+    fix: FixCommand, tmp_path: Path, captured: Callable[..., Path]
+) -> None:
     file = tmp_path / "program.py"
     file.write_text(PROGRAM)
     ended = fix(captured(file, backend="eager"), "--apply", "all", answer="y\n")

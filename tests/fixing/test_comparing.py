@@ -14,12 +14,20 @@ import torch
 
 from fx_explorer.worker.target import loading, overlay
 from fx_explorer.worker.target.inputs import Arguments
-from fx_explorer.worker.target.other_calls.fresh_inputs import ALL_HALF, ALL_LARGE, LARGEST, MODERATE, calls
+from fx_explorer.worker.target.other_calls.fresh_inputs import (
+    ALL_HALF,
+    ALL_LARGE,
+    LARGEST,
+    MODERATE,
+    calls,
+)
 from fx_explorer.worker.verify.comparing import Comparison
 from fx_explorer.worker.verify.observed.reachable import ReachedValues
 
 
-def seen(value: Any, kind: str = "output", printed: tuple[str, ...] = (), raised: str = "") -> dict[str, Any]:
+def seen(
+    value: Any, kind: str = "output", printed: tuple[str, ...] = (), raised: str = ""
+) -> dict[str, Any]:
     return {
         "call": "the example inputs",
         **vars(ReachedValues(values={kind: {"it": value}})),
@@ -60,7 +68,11 @@ def test_equal_within_what_the_dtype_allows(before: Any, after: Any) -> None:
     ("before", "after", "said"),
     [
         (torch.ones(2), torch.ones(2) * 1.001, "differs by up to 0.001"),
-        (torch.ones(2, dtype=torch.float64), torch.ones(2, dtype=torch.float64) * (1 + 1e-6), "differs by up to 1e-06"),
+        (
+            torch.ones(2, dtype=torch.float64),
+            torch.ones(2, dtype=torch.float64) * (1 + 1e-6),
+            "differs by up to 1e-06",
+        ),
         (torch.ones(2), torch.ones(2).double(), "its dtype was torch.float32 and is torch.float64"),
         (torch.ones(2), torch.ones(2, 1), "its shape was [2] and is [2, 1]"),
         (torch.ones(1).double() / 3, (torch.ones(1) / 3).double(), "differs by up to 9.93e-09"),
@@ -83,7 +95,10 @@ def test_a_difference_is_told_with_its_place(before: Any, after: Any, said: str)
 def test_the_largest_difference_is_told_even_when_all_is_equal() -> None:
     row = compared(torch.zeros(2), torch.tensor([0.0, 5e-8])).row(["the example inputs"])
     assert row.is_equal
-    assert (pytest.approx(row.largest_difference), row.where) == (5e-8, "it, with the example inputs")
+    assert (pytest.approx(row.largest_difference), row.where) == (
+        5e-8,
+        "it, with the example inputs",
+    )
 
 
 def test_both_have_to_raise_the_same() -> None:
@@ -91,7 +106,9 @@ def test_both_have_to_raise_the_same() -> None:
     comparison.add(seen(1, raised="ValueError"), seen(1, raised="ValueError"))
     assert comparison.differences == []
     comparison.add(seen(1, raised="ValueError"), seen(1))
-    assert comparison.differences == ["with the example inputs it raised ValueError before and it returned after"]
+    assert comparison.differences == [
+        "with the example inputs it raised ValueError before and it returned after"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -100,13 +117,23 @@ def test_both_have_to_raise_the_same() -> None:
         ("IndexError", "RuntimeError", "", True),
         ("RuntimeError", "AssertionError while compiling", "", True),
         ("IndexError", "RuntimeError", "said by the program itself", False),
-        ("IndexError", "RuntimeError", "Runtime assertion failed for expression u0 >= 1 on node 'ge'", True),
+        (
+            "IndexError",
+            "RuntimeError",
+            "Runtime assertion failed for expression u0 >= 1 on node 'ge'",
+            True,
+        ),
         ("ValueError", "RuntimeError", "", False),
     ],
 )
-def test_an_operator_may_raise_something_else_while_it_is_traced(before: str, after: str, message: str, is_equal: bool) -> None:
+def test_an_operator_may_raise_something_else_while_it_is_traced(
+    before: str, after: str, message: str, is_equal: bool
+) -> None:
     comparison = Comparison()
-    comparison.add({**seen(1, raised=before), "message": "of the operator"}, {**seen(1, raised=after), "message": message})
+    comparison.add(
+        {**seen(1, raised=before), "message": "of the operator"},
+        {**seen(1, raised=after), "message": message},
+    )
     assert bool(comparison.differences) != is_equal
 
 
@@ -131,7 +158,8 @@ def test_a_check_of_the_graph_that_comes_before_the_operation_is_told() -> None:
     comparison = Comparison()
     checked = "Runtime assertion failed for expression u0 >= 1 on node 'ge'"
     comparison.add(
-        {**seen(1, raised="IndexError"), "message": "of the operator"}, {**seen(1, raised="RuntimeError"), "message": checked}
+        {**seen(1, raised="IndexError"), "message": "of the operator"},
+        {**seen(1, raised="RuntimeError"), "message": checked},
     )
     (told,) = comparison.row([]).other_messages
     assert told == f"IndexError said 'of the operator' and RuntimeError says {checked!r}"
@@ -141,7 +169,12 @@ def test_lines_are_counted_whatever_their_order() -> None:
     comparison = Comparison()
     comparison.add(seen(1, printed=("a", "b", "b")), seen(1, printed=("b", "a", "c")))
     row = comparison.row([])
-    assert (row.is_equal, row.prints_equal, row.lost_lines, row.new_lines) == (True, False, ("b",), ("c",))
+    assert (row.is_equal, row.prints_equal, row.lost_lines, row.new_lines) == (
+        True,
+        False,
+        ("b",),
+        ("c",),
+    )
 
 
 def test_fresh_inputs_are_the_same_in_every_process_and_have_the_form_of_the_examples() -> None:
@@ -166,8 +199,12 @@ def test_fresh_inputs_are_the_same_in_every_process_and_have_the_form_of_the_exa
 def test_some_integers_have_a_sum_that_overflows_as_an_exponent_and_still_ends(
     shape: tuple[int, ...], dtype: torch.dtype
 ) -> None:
-    example = torch.ones(shape, dtype=dtype).t() if len(shape) == 2 else torch.ones(shape, dtype=dtype)
-    (given,) = (call.arguments for call in calls(Arguments((example,), {})) if call.words == MODERATE)
+    example = (
+        torch.ones(shape, dtype=dtype).t() if len(shape) == 2 else torch.ones(shape, dtype=dtype)
+    )
+    (given,) = (
+        call.arguments for call in calls(Arguments((example,), {})) if call.words == MODERATE
+    )
     (moderate,) = given.tensors()
     assert (moderate.shape, moderate.dtype) == (example.shape, dtype)
     assert 64 <= int(moderate.max()) <= 101
@@ -175,7 +212,10 @@ def test_some_integers_have_a_sum_that_overflows_as_an_exponent_and_still_ends(
 
 
 def test_the_inputs_go_both_ways_of_what_a_branch_may_ask() -> None:
-    given = {call.words: next(call.arguments.tensors()) for call in calls(Arguments((torch.tensor([1.0, 2.0]),), {}))}
+    given = {
+        call.words: next(call.arguments.tensors())
+        for call in calls(Arguments((torch.tensor([1.0, 2.0]),), {}))
+    }
     questions = [
         lambda x: x.numel() and x.sum() > 100,
         lambda x: x.numel() and x.sum() < -100,
@@ -191,7 +231,10 @@ def test_the_inputs_go_both_ways_of_what_a_branch_may_ask() -> None:
 
 
 def test_numbers_and_flags_among_the_arguments_vary_too() -> None:
-    seen = [call.arguments.args[1:] for call in calls(Arguments((torch.ones(2), 3, True, {"scale": 0.5}), {}))]
+    seen = [
+        call.arguments.args[1:]
+        for call in calls(Arguments((torch.ones(2), 3, True, {"scale": 0.5}), {}))
+    ]
     assert {flag for _, flag, _ in seen} == {True, False}
     assert {number for number, _, _ in seen} >= {3, 4, -3, 0, 2**62}
     assert {given["scale"] for _, _, given in seen} >= {0.5, 1.5, -0.5, 0.0}

@@ -44,7 +44,9 @@ def varying(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def tried(session: Path, wanted: Callable[[list[DynamicMark]], list[DynamicMark]]) -> DynamicMarkTrial:
+def tried(
+    session: Path, wanted: Callable[[list[DynamicMark]], list[DynamicMark]]
+) -> DynamicMarkTrial:
     with SessionReader(session) as reader:
         request = reader.request()
         found, before = marks(reader), totals(reader).compilations
@@ -63,7 +65,8 @@ def test_each_size_and_number_that_varied_can_be_marked(
 
 
 @pytest.mark.parametrize(
-    ("which", "compilations"), [(slice(1), WITH_SIZE), (slice(1, 2), WITH_NUMBER), (slice(None), WITH_BOTH)]
+    ("which", "compilations"),
+    [(slice(1), WITH_SIZE), (slice(1, 2), WITH_NUMBER), (slice(None), WITH_BOTH)],
 )
 def test_a_mark_that_is_tried_takes_its_recompile_away(
     captured: Captured, varying: Path, which: slice, compilations: int
@@ -78,7 +81,9 @@ def test_marks_that_change_nothing_are_not_called_good(captured: Captured, varyi
     assert (trial.after, trial.is_good) == (COMPILED, False)
 
 
-def test_a_program_that_does_not_get_through_with_marks_is_told(captured: Captured, tmp_path: Path) -> None:
+def test_a_program_that_does_not_get_through_with_marks_is_told(
+    captured: Captured, tmp_path: Path
+) -> None:
     path = tmp_path / "touchy.py"
     path.write_text(VARYING.format(condition="os.environ.get('TORCH_COMPILE_DYNAMIC_SOURCES')"))
     trial = tried(captured(path), lambda found: found)
@@ -86,13 +91,18 @@ def test_a_program_that_does_not_get_through_with_marks_is_told(captured: Captur
     assert "did not get through" in trial.in_words
 
 
-def test_marks_are_offered_for_their_recompile_and_tried_as_fixes_are(captured: Captured, varying: Path) -> None:
+def test_marks_are_offered_for_their_recompile_and_tried_as_fixes_are(
+    captured: Captured, varying: Path
+) -> None:
     session = captured(varying)
     with SessionReader(session) as reader:
         first, *_, flag = causes(reader)
         before = session_figures(reader)
     found = offer(session, first)
-    assert [fix.title.rpartition(" of ")[2] for fix in found.fixes] == ["x as dynamic", "mark all that vary as dynamic"]
+    assert [fix.title.rpartition(" of ")[2] for fix in found.fixes] == [
+        "x as dynamic",
+        "mark all that vary as dynamic",
+    ]
     assert found.fixes[1].instruction.startswith(
         "torch._dynamo.mark_dynamic(x, 0)\n# or, without an edit: TORCH_COMPILE_DYNAMIC"
     )
@@ -124,7 +134,10 @@ def test_what_a_mark_does_not_help_gets_none(
 
 
 def test_the_command_lists_recompiles_and_tries_them(
-    captured: Captured, varying: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    captured: Captured,
+    varying: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(varying.parent)
     session = captured(varying)
@@ -133,7 +146,10 @@ def test_the_command_lists_recompiles_and_tries_them(
     assert "varying.py:7  compiled again: size 0 of x was 4 and now is 6" in listed
     assert "tried" not in listed
     assert cli.main(["fix", str(session), "--try"]) == 0
-    assert f"tried, {COMPILED} compilations → {WITH_BOTH}: TORCH_COMPILE_DYNAMIC_SOURCES=" in capsys.readouterr().out
+    assert (
+        f"tried, {COMPILED} compilations → {WITH_BOTH}: TORCH_COMPILE_DYNAMIC_SOURCES="
+        in capsys.readouterr().out
+    )
 
 
 TOGETHER = """
@@ -157,9 +173,13 @@ for length in (8, 12):
 """
 
 
-@pytest.mark.skipif(not marks_one_size(), reason="older releases of torch mark all sizes of a tensor")
+@pytest.mark.skipif(
+    not marks_one_size(), reason="older releases of torch mark all sizes of a tensor"
+)
 @pytest.mark.parametrize("arguments", ["ids, mask", "ids=ids, mask=mask", "ids, mask=mask"])
-def test_sizes_that_change_together_are_marked_together(captured: Captured, tmp_path: Path, arguments: str) -> None:
+def test_sizes_that_change_together_are_marked_together(
+    captured: Captured, tmp_path: Path, arguments: str
+) -> None:
     """With one of them marked, torch compiles again for the other."""
     path = tmp_path / "together.py"
     path.write_text(TOGETHER.format(arguments=arguments))
@@ -168,7 +188,10 @@ def test_sizes_that_change_together_are_marked_together(captured: Captured, tmp_
         (mark,) = marks(reader)
         request = reader.request()
     assert mark.title == "mark size 1 of ids and size 1 of mask as dynamic"
-    assert mark.lines == ["torch._dynamo.mark_dynamic(ids, 1)", "torch._dynamo.mark_dynamic(mask, 1)"]
+    assert mark.lines == [
+        "torch._dynamo.mark_dynamic(ids, 1)",
+        "torch._dynamo.mark_dynamic(mask, 1)",
+    ]
     (fix,) = offer(session, mark.cause).fixes
     assert fix.marks == mark.sources
     alone = asyncio.run(try_marks(request, [mark.source], 2))

@@ -21,11 +21,19 @@ ELSEWHERE = replace(PLAIN, line=9)
 
 
 def test_nothing_is_known_before_a_trial_but_what_a_fix_says_of_itself() -> None:
-    assert [chance_of(one) for one in (PLAIN, KEPT_OUT, UNSEEN)] == ["expected", "less likely", "less likely"]
+    assert [chance_of(one) for one in (PLAIN, KEPT_OUT, UNSEEN)] == [
+        "expected",
+        "less likely",
+        "less likely",
+    ]
 
 
 def test_its_own_last_trial_decides() -> None:
-    good, refused, partly = trial(PLAIN, "good"), trial(PLAIN, "refused"), trial(PLAIN, "partly compared")
+    good, refused, partly = (
+        trial(PLAIN, "good"),
+        trial(PLAIN, "refused"),
+        trial(PLAIN, "partly compared"),
+    )
     assert chance_of(PLAIN, [refused, good]) == "holds"
     assert chance_of(PLAIN, [good, refused]) == "fails"
     assert chance_of(PLAIN, [good, partly]) == "less likely"
@@ -35,7 +43,11 @@ def test_the_same_fix_in_another_line_tells_something() -> None:
     assert chance_of(ELSEWHERE, [trial(PLAIN, "good")]) == "likely"
     assert chance_of(ELSEWHERE, [trial(PLAIN, "refused")]) == "unlikely"
     assert (
-        chance_of(ELSEWHERE, [trial(PLAIN, "good"), trial(PLAIN, "good"), trial(replace(PLAIN, line=5), "refused")]) == "likely"
+        chance_of(
+            ELSEWHERE,
+            [trial(PLAIN, "good"), trial(PLAIN, "good"), trial(replace(PLAIN, line=5), "refused")],
+        )
+        == "likely"
     )
     assert chance_of(KEPT_OUT, [trial(replace(KEPT_OUT, line=7), "good")]) == "less likely"
 

@@ -21,20 +21,34 @@ AFTER = f"{BEFORE}    def forward_graph(self, x): return x\n"
 
 def call_that_leaves(facts: dict[str, dict[str, str]]) -> dict[str, Any]:
     written: dict[str, list[str]] = {"printed": [], "errors": [], "effects": []}
-    nothing = {"values": {}, "same": [], "overlapping": [], "unreadable": {}, "raised": "", "message": ""}
+    nothing = {
+        "values": {},
+        "same": [],
+        "overlapping": [],
+        "unreadable": {},
+        "raised": "",
+        "message": "",
+    }
     return {"call": "the example inputs", "facts": facts, **written, **nothing}
 
 
 def test_a_method_that_the_change_writes_is_told_apart_from_one_that_a_call_adds() -> None:
-    before, after = (frozenset(names_of([module_with(text)], "program")) for text in (BEFORE, AFTER))
+    before, after = (
+        frozenset(names_of([module_with(text)], "program")) for text in (BEFORE, AFTER)
+    )
     assert after - before == {"global Net.forward_graph"}
     seen = {"global Net": {"type": "type"}, "global Net.forward": {"type": "function"}}
     comparison = Comparison(ignored=after - before, known=before)
-    written, added = ({f"global Net.{name}": {"type": "function"}} for name in ("forward_graph", "added_by_a_call"))
+    written, added = (
+        {f"global Net.{name}": {"type": "function"}}
+        for name in ("forward_graph", "added_by_a_call")
+    )
     comparison.add(call_that_leaves(seen), call_that_leaves({**seen, **written}))
     assert comparison.differences == []
     comparison.add(call_that_leaves(seen), call_that_leaves({**seen, **added}))
-    assert comparison.differences == ["global Net.added_by_a_call (function) is new, with the example inputs"]
+    assert comparison.differences == [
+        "global Net.added_by_a_call (function) is new, with the example inputs"
+    ]
 
 
 def test_classes_of_others_are_not_looked_into() -> None:

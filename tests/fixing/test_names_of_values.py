@@ -21,14 +21,19 @@ def test_a_parameter_has_its_name_in_the_module_also_where_an_optimizer_comes_fi
     model(torch.ones(1, 2)).sum().backward()
     optimizer.step()
     found = reached(optimizer=optimizer, model=model)
-    assert set(found.values["gradient"]) == {f"the gradient of model.0.0.0.{name}" for name in ("weight", "bias")}
+    assert set(found.values["gradient"]) == {
+        f"the gradient of model.0.0.0.{name}" for name in ("weight", "bias")
+    }
     assert "model.0.0.0.weight" in found.values["global"]
 
 
 def test_a_key_of_a_dict_has_its_other_name_if_it_has_one() -> None:
     key, other = torch.ones(2, requires_grad=True), torch.ones(3, requires_grad=True)
     found = reached(by_tensor={key: 1, other: 2}, holder=[[[key]]])
-    assert set(found.values["gradient"]) == {"the gradient of holder[0][0][0]", "the gradient of by_tensor, key 1"}
+    assert set(found.values["gradient"]) == {
+        "the gradient of holder[0][0][0]",
+        "the gradient of by_tensor, key 1",
+    }
 
 
 def test_the_code_of_a_graph_is_no_file_of_the_users() -> None:

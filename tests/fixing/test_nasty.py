@@ -15,9 +15,19 @@ NUMBER = "let the graph hold the number"
 WHERE = "choose with torch.where"
 
 WRONG = [
-    ("nasty:total_on_an_object", OUT, "refused", "global st.total, with the example inputs: was 8.0 and is 0"),
+    (
+        "nasty:total_on_an_object",
+        OUT,
+        "refused",
+        "global st.total, with the example inputs: was 8.0 and is 0",
+    ),
     ("nasty:private_on_an_object", NOT_COMPILED, "refused", "global st._n"),
-    ("nasty:kept_in_a_list", "keep the value in a tensor", "refused", "kept_in_a_list's default of seen"),
+    (
+        "nasty:kept_in_a_list",
+        "keep the value in a tensor",
+        "refused",
+        "kept_in_a_list's default of seen",
+    ),
     ("nasty:float_for_the_state", "keep the value in a tensor", "refused", "global st.scale"),
     ("nasty:alias_or_copy", WHERE, "refused", "input 1"),
     ("nasty:threshold", WHERE, "good", "equal in 20 calls"),
@@ -29,7 +39,12 @@ WRONG = [
         "a tensor is looked up in a dictionary or a set, which finds it",
     ),
     ("nasty:corner_kept", "keep the value in a tensor", "good", "equal in 20 calls"),
-    ("nasty:reads_the_clock", OUT, "partly compared", "time.time(), which is something else in each run"),
+    (
+        "nasty:reads_the_clock",
+        OUT,
+        "partly compared",
+        "time.time(), which is something else in each run",
+    ),
 ]
 
 
@@ -43,28 +58,38 @@ def test_what_is_lost_is_found_and_what_is_not_seen_is_named(
     assert said in trial.reason
 
 
-def test_a_number_that_overflows_in_a_kernel_is_found_in_the_built_code(case: Callable[[str], Case]) -> None:
+def test_a_number_that_overflows_in_a_kernel_is_found_in_the_built_code(
+    case: Callable[[str], Case],
+) -> None:
     found = case("nasty:overflowing")
     integers = replace(found.request, inputs="torch.arange(6)")
-    assert replace(found, request=integers).tried(found.fix(NUMBER)).verdict == "good"  # with backend eager nothing is built
+    assert (
+        replace(found, request=integers).tried(found.fix(NUMBER)).verdict == "good"
+    )  # with backend eager nothing is built
     built = replace(found, request=replace(integers, backend="inductor")).tried(found.fix(NUMBER))
-    assert built.verdict == "partly compared", built.reason  # the number is one of 64 bits behind the break, too
-    where = (
-        "(the output, with the largest and smallest integers in the built code: differs by up to 104, and that of the original "
-    )
+    assert built.verdict == "partly compared", (
+        built.reason
+    )  # the number is one of 64 bits behind the break, too
+    where = "(the output, with the largest and smallest integers in the built code: differs by up to 104, and that of the original "
     assert f"not compared: what compiling changes, with the original too {where}" in built.reason
     assert "with the code built too" not in built.reason
 
 
-def test_what_inductor_sets_in_its_own_process_is_no_difference(case: Callable[[str], Case]) -> None:
+def test_what_inductor_sets_in_its_own_process_is_no_difference(
+    case: Callable[[str], Case],
+) -> None:
     found = case("nasty:computed_with_floats")
     integers = replace(found.request, inputs="torch.arange(6)", backend="inductor")
     built = replace(found, request=integers).tried(found.fix(NUMBER))
-    assert built.verdict == "good", built.reason  # the kernel computes 4.0 * float(m), which cannot overflow
+    assert built.verdict == "good", (
+        built.reason
+    )  # the kernel computes 4.0 * float(m), which cannot overflow
     assert "with the code built too" in built.reason
 
 
-def test_integers_that_wrap_in_a_tensor_and_not_in_python_are_tried(case: Callable[[str], Case]) -> None:
+def test_integers_that_wrap_in_a_tensor_and_not_in_python_are_tried(
+    case: Callable[[str], Case],
+) -> None:
     found = case("nasty:summed_in_python")
     integers = replace(found, request=replace(found.request, inputs="torch.arange(3)"))
     trial = integers.tried(found.fix("keep the value in a tensor"))
@@ -72,14 +97,22 @@ def test_integers_that_wrap_in_a_tensor_and_not_in_python_are_tried(case: Callab
     assert "an integer of which two are too many for the dtype" in trial.reason
 
 
-def test_a_sum_that_a_graph_makes_in_another_order_is_tried_with_large_numbers_that_cancel(case: Callable[[str], Case]) -> None:
+def test_a_sum_that_a_graph_makes_in_another_order_is_tried_with_large_numbers_that_cancel(
+    case: Callable[[str], Case],
+) -> None:
     found = case("nasty:scaled_to_its_range")
-    built = replace(found, request=replace(found.request, backend="inductor")).tried(found.fix(NUMBER))
-    assert built.verdict == "partly compared", built.reason  # the floats of the original are dynamic by then, with the same end
+    built = replace(found, request=replace(found.request, backend="inductor")).tried(
+        found.fix(NUMBER)
+    )
+    assert built.verdict == "partly compared", (
+        built.reason
+    )  # the floats of the original are dynamic by then, with the same end
     assert "with one large number in all places in the built code" in built.reason
 
 
-def test_what_raises_when_it_is_looked_at_is_named_and_not_blamed_on_the_program(case: Callable[[str], Case]) -> None:
+def test_what_raises_when_it_is_looked_at_is_named_and_not_blamed_on_the_program(
+    case: Callable[[str], Case],
+) -> None:
     found = case("odd:uses_them")
     trial = found.tried(found.fix(NUMBER))
     assert trial.verdict == "partly compared", trial.reason

@@ -15,7 +15,12 @@ from fx_explorer.session import SessionReader, SessionWriter
 
 @pytest.mark.parametrize(
     ("target", "file"),
-    [("m.py", Path("m.py")), ("a/m.py:Model", Path("a/m.py")), ("package.module:f", None), ("a:b.py", Path("a:b.py"))],
+    [
+        ("m.py", Path("m.py")),
+        ("a/m.py:Model", Path("a/m.py")),
+        ("package.module:f", None),
+        ("a:b.py", Path("a:b.py")),
+    ],
 )
 def test_a_target_names_a_file_or_none(target: str, file: Path | None) -> None:
     assert target_file(target) == file
@@ -27,7 +32,9 @@ def test_a_module_may_be_anywhere_and_a_file_must_be_there(tmp_path: Path) -> No
     here = tmp_path / "m.py"
     with SessionReader(tmp_path / "s.fxs") as reader:
         assert why_not_tried(reader, CaptureRequest("package.module:f", "")) == ""
-        assert why_not_tried(reader, CaptureRequest(f"{here}:f", "")).startswith(f"{here} is not here")
+        assert why_not_tried(reader, CaptureRequest(f"{here}:f", "")).startswith(
+            f"{here} is not here"
+        )
         here.touch()
         assert why_not_tried(reader, CaptureRequest(f"{here}:f", "")) == ""
 
@@ -39,7 +46,9 @@ def test_a_module_may_be_anywhere_and_a_file_must_be_there(tmp_path: Path) -> No
         ("__create_fn__.<locals>.__init__", "Dynamo decided to skip the frame while tracing"),
     ],
 )
-def test_code_that_python_made_itself_needs_no_fix(tmp_path: Path, function: str, reason: str) -> None:
+def test_code_that_python_made_itself_needs_no_fix(
+    tmp_path: Path, function: str, reason: str
+) -> None:
     """Functions and reasons are those of a capture with torch 2.13."""
     with SessionWriter(tmp_path / "s.fxs") as writer:
         writer.add(model.Fallback(0, 0, "skipped", function, "<string>", 1, "", reason))

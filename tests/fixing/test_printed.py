@@ -21,7 +21,9 @@ CONFIGURED = "logging.basicConfig(level=logging.INFO, format='%(message)s', stre
 
 
 def heard(program: str) -> tuple[str, str]:
-    ended = subprocess.run([sys.executable, "-c", HEARD, program], capture_output=True, text=True, check=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", HEARD, program], capture_output=True, text=True, check=True
+    )
     return ended.stdout, ended.stderr
 
 
@@ -31,7 +33,10 @@ def heard(program: str) -> tuple[str, str]:
         (f"{CONFIGURED}; log.info('one %s', 1)", '["INFO train: one 1", "one 1"]'),
         ("log.warning('unconfigured')", '["WARNING train: unconfigured"]'),
         ("log.info('below the level')", "[]"),
-        ("log.propagate = False; log.addHandler(logging.NullHandler()); log.error('kept')", '["ERROR train: kept"]'),
+        (
+            "log.propagate = False; log.addHandler(logging.NullHandler()); log.error('kept')",
+            '["ERROR train: kept"]',
+        ),
         ("logging.getLogger('torch._dynamo').error('of torch')", "[]"),
         (
             "log.addHandler(logging.NullHandler()); log.error('%d', 'x')",
@@ -45,7 +50,9 @@ def test_messages_are_heard(program: str, lines: str) -> None:
 
 
 def test_a_line_on_stderr_that_has_a_message_in_it_is_another_line() -> None:
-    stdout, _ = heard(f"{CONFIGURED.replace('stdout', 'stderr')}; log.info('step'); print('step', 3, file=sys.stderr)")
+    stdout, _ = heard(
+        f"{CONFIGURED.replace('stdout', 'stderr')}; log.info('step'); print('step', 3, file=sys.stderr)"
+    )
     assert stdout.splitlines()[-1] == '[["INFO train: step"], ["step 3"]]'
 
 

@@ -13,7 +13,9 @@ from fx_explorer.session import SessionReader, SessionWriter
 from tests.fixes import after
 
 
-def proposed(session: Path, source: str, registry_id: str = "GB0170", *, is_user: bool = True) -> list[fixing.Fix]:
+def proposed(
+    session: Path, source: str, registry_id: str = "GB0170", *, is_user: bool = True
+) -> list[fixing.Fix]:
     """The fixes for a break at the line that holds ``# here``."""
     text = textwrap.dedent(source).lstrip("\n")
     line = next(number for number, one in enumerate(text.splitlines(), 1) if "# here" in one)
@@ -41,7 +43,10 @@ def edited(fixes: list[fixing.Fix], title: str) -> str:
             "if c > 0:  # here\n    y = a\nelif d > 0:\n    y = b\nelse:\n    y = e",
             "y = torch.where(c > 0, a, torch.where(d > 0, b, e))",
         ),
-        ("if c > 0:  # here\n    self.y = a\nelse:\n    self.y = b", "self.y = torch.where(c > 0, a, b)"),
+        (
+            "if c > 0:  # here\n    self.y = a\nelse:\n    self.y = b",
+            "self.y = torch.where(c > 0, a, b)",
+        ),
         (
             "if c > 0:  # here\n    y = a\n    z = b\nelse:\n    y = b\n    z = a",
             "condition = c > 0\ny = torch.where(condition, a, b)\nz = torch.where(condition, b, a)",
@@ -52,7 +57,9 @@ def edited(fixes: list[fixing.Fix], title: str) -> str:
     ],
 )
 def test_a_branch_becomes_where(tmp_path: Path, body: str, expected: str) -> None:
-    source = "import torch\ndef f(self, a, b, c, d, e, y, z):\n" + textwrap.indent(body, "    ") + "\n"
+    source = (
+        "import torch\ndef f(self, a, b, c, d, e, y, z):\n" + textwrap.indent(body, "    ") + "\n"
+    )
     assert edited(proposed(tmp_path / "s.fxs", source), "choose with torch.where") == expected
 
 
@@ -75,15 +82,30 @@ def test_a_branch_becomes_where(tmp_path: Path, body: str, expected: str) -> Non
         "if 'key' in s and c > 0:  # here\n    y = a",
     ],
 )
-def test_a_branch_that_does_more_than_choose_does_not_become_where(tmp_path: Path, body: str) -> None:
-    source = "import operator, torch\ndef f(a, b, c, s, y):\n" + textwrap.indent(body, "    ") + "\n    return y\n"
-    assert "choose with torch.where" not in [fix.title for fix in proposed(tmp_path / "s.fxs", source)]
+def test_a_branch_that_does_more_than_choose_does_not_become_where(
+    tmp_path: Path, body: str
+) -> None:
+    source = (
+        "import operator, torch\ndef f(a, b, c, s, y):\n"
+        + textwrap.indent(body, "    ")
+        + "\n    return y\n"
+    )
+    assert "choose with torch.where" not in [
+        fix.title for fix in proposed(tmp_path / "s.fxs", source)
+    ]
 
 
 def test_what_python_rounds_is_not_kept_in_a_tensor(tmp_path: Path) -> None:
     source = "import torch\ndef f(x):\n    m = x.mean().item(){}\n    return x - {}\n"
-    for number, (used, is_kept) in enumerate((("round(m, 2)", False), ("round(2 * m)", False), ("m", True))):
-        titles = [one.title for one in proposed(tmp_path / f"{number}.fxs", source.format("  # here", used), "GB0124")]
+    for number, (used, is_kept) in enumerate(
+        (("round(m, 2)", False), ("round(2 * m)", False), ("m", True))
+    ):
+        titles = [
+            one.title
+            for one in proposed(
+                tmp_path / f"{number}.fxs", source.format("  # here", used), "GB0124"
+            )
+        ]
         assert ("keep the value in a tensor" in titles) is is_kept
 
 
@@ -96,7 +118,9 @@ def test_cond_passes_what_a_branch_changes_and_copies_what_it_leaves(tmp_path: P
                 x = x.sin()
             return x
     """
-    (fix,) = (one for one in proposed(tmp_path / "s.fxs", source) if one.title == "choose with torch.cond")
+    (fix,) = (
+        one for one in proposed(tmp_path / "s.fxs", source) if one.title == "choose with torch.cond"
+    )
     assert after(fix) == textwrap.dedent("""\
         import torch
         def f(x, w):
@@ -121,7 +145,9 @@ def test_cond_is_not_proposed_for_a_name_that_one_branch_alone_makes(tmp_path: P
                 y = x
             return x
     """
-    assert "choose with torch.cond" not in [fix.title for fix in proposed(tmp_path / "s.fxs", source)]
+    assert "choose with torch.cond" not in [
+        fix.title for fix in proposed(tmp_path / "s.fxs", source)
+    ]
 
 
 def test_a_while_becomes_two_functions_and_a_call(tmp_path: Path) -> None:
@@ -137,7 +163,11 @@ def test_a_while_becomes_two_functions_and_a_call(tmp_path: Path) -> None:
                 b += c * w
             return b
     """
-    (fix,) = (one for one in proposed(tmp_path / "s.fxs", source) if one.title == "loop with torch.while_loop")
+    (fix,) = (
+        one
+        for one in proposed(tmp_path / "s.fxs", source)
+        if one.title == "loop with torch.while_loop"
+    )
     assert after(fix) == textwrap.dedent("""\
         import torch
         def f(x, w):
@@ -162,23 +192,36 @@ def test_a_while_becomes_two_functions_and_a_call(tmp_path: Path) -> None:
     ("body", "said"),
     [
         ("if x.sum() > 9:\n    break", "break inside leaves or changes the function around it"),
-        ("x = x + 1\nself.rounds = 1", "'self.rounds = 1' changes something that is not a variable of the function"),
+        (
+            "x = x + 1\nself.rounds = 1",
+            "'self.rounds = 1' changes something that is not a variable of the function",
+        ),
         ("x = x + 1\nprint(x)", "'print(x)' does more than compute"),
         ("x = s.pop()", "'s.pop()' does more than compute"),
-        ("x = x + 1\ny = x", "y is made inside and used behind it, where there may have been no round"),
+        (
+            "x = x + 1\ny = x",
+            "y is made inside and used behind it, where there may have been no round",
+        ),
         ("z = 1", "nothing that was there before it changes inside"),
     ],
 )
 def test_a_while_that_cannot_be_converted_says_why(tmp_path: Path, body: str, said: str) -> None:
-    source = "import torch\ndef f(self, x, s):\n    while x.sum() < 100:  # here\n" + textwrap.indent(body, " " * 8)
+    source = (
+        "import torch\ndef f(self, x, s):\n    while x.sum() < 100:  # here\n"
+        + textwrap.indent(body, " " * 8)
+    )
     session = tmp_path / "s.fxs"
     assert proposed(session, f"{source}\n    return x, y\n") == []
     with SessionReader(session) as reader:
         (found,) = distinct_breaks(reader)
-        assert fixing.why_none(reader, found) == f"This while cannot become torch.while_loop: {said}."
+        assert (
+            fixing.why_none(reader, found) == f"This while cannot become torch.while_loop: {said}."
+        )
 
 
-def test_a_forward_that_goes_backward_is_left_to_python_and_the_rest_compiled(tmp_path: Path) -> None:
+def test_a_forward_that_goes_backward_is_left_to_python_and_the_rest_compiled(
+    tmp_path: Path,
+) -> None:
     source = """
         import torch
         class M(torch.nn.Module):
@@ -190,7 +233,11 @@ def test_a_forward_that_goes_backward_is_left_to_python_and_the_rest_compiled(tm
                 (loss * 2).backward()  # here
                 return loss.detach(), weight
     """
-    (fix,) = (one for one in proposed(tmp_path / "s.fxs", source) if one.title.startswith("call backward() outside"))
+    (fix,) = (
+        one
+        for one in proposed(tmp_path / "s.fxs", source)
+        if one.title.startswith("call backward() outside")
+    )
     assert after(fix) == textwrap.dedent("""\
         import torch
         class M(torch.nn.Module):
@@ -220,11 +267,15 @@ def test_a_forward_that_goes_backward_is_left_to_python_and_the_rest_compiled(tm
     ],
 )
 def test_a_function_that_cannot_be_split_is_not(tmp_path: Path, function: str) -> None:
-    titles = [fix.title for fix in proposed(tmp_path / "s.fxs", f"import torch\n{function}", "GB0123")]
+    titles = [
+        fix.title for fix in proposed(tmp_path / "s.fxs", f"import torch\n{function}", "GB0123")
+    ]
     assert titles == ["let the graph hold the backward"]
 
 
-@pytest.mark.parametrize("line", ["assert len(x) < 3", "if len(x) > 3: raise ValueError", "y = y + 1"])
+@pytest.mark.parametrize(
+    "line", ["assert len(x) < 3", "if len(x) > 3: raise ValueError", "y = y + 1"]
+)
 def test_a_print_is_not_moved_behind_what_raises_by_design(tmp_path: Path, line: str) -> None:
     body = ["assert len(x)", "y = x + 1", "print(y.sum())  # here", line, "return y"]
     source = "import torch\ndef f(x):\n" + "".join(f"    {one}\n" for one in body)
@@ -242,7 +293,11 @@ def test_a_print_is_written_by_who_calls_the_graph(tmp_path: Path) -> None:
             return y, x
         g = torch.compile(f, dynamic=True)
     """
-    (fix,) = (one for one in proposed(tmp_path / "s.fxs", source) if one.title == "print where the compiled code is called")
+    (fix,) = (
+        one
+        for one in proposed(tmp_path / "s.fxs", source)
+        if one.title == "print where the compiled code is called"
+    )
     assert fix.keeps_prints
     assert after(fix) == textwrap.dedent("""\
         import torch
@@ -275,20 +330,27 @@ def test_a_print_is_written_by_who_calls_the_graph(tmp_path: Path) -> None:
         ("y = x.view(-1)[0].item()  # here", "y = x.view(-1)[0].detach().clone()  # here"),
         ("y = 1 + (x > 0).all().item()  # here", "y = 1 + (x > 0).all().detach().long()  # here"),
         ("y = bool((x > 0).all())  # here", "y = ((x > 0).all()).detach().bool().long()  # here"),
-        ("y = 1 + (x.any() & ~(x > 0).all()).item()  # here", "y = 1 + (x.any() & ~(x > 0).all()).detach().long()  # here"),
-        ("y = 1 + (bool(x.any()) or x)  # here", "y = 1 + ((x.any()).detach().bool().long() or x)  # here"),
+        (
+            "y = 1 + (x.any() & ~(x > 0).all()).item()  # here",
+            "y = 1 + (x.any() & ~(x > 0).all()).detach().long()  # here",
+        ),
+        (
+            "y = 1 + (bool(x.any()) or x)  # here",
+            "y = 1 + ((x.any()).detach().bool().long() or x)  # here",
+        ),
         ("y = x.any().item(); z = not y  # here", "y = x.any().detach().long(); z = not y  # here"),
     ],
 )
 def test_a_number_stays_a_tensor_without_gradient(tmp_path: Path, line: str, expected: str) -> None:
     source = f"import torch\ndef f(x):\n    {line}\n    return x * y\n"
-    assert edited(proposed(tmp_path / "s.fxs", source, "GB0124"), "keep the value in a tensor") == expected
+    assert (
+        edited(proposed(tmp_path / "s.fxs", source, "GB0124"), "keep the value in a tensor")
+        == expected
+    )
 
 
 def test_a_truth_that_is_only_asked_for_stays_one(tmp_path: Path) -> None:
-    source = (
-        "import torch\ndef f(x):\n    y = bool(x.any())  # here\n    return x.masked_fill(torch.tensor(y), 0) if y else x\n"
-    )
+    source = "import torch\ndef f(x):\n    y = bool(x.any())  # here\n    return x.masked_fill(torch.tensor(y), 0) if y else x\n"
     assert (
         edited(proposed(tmp_path / "s.fxs", source, "GB0124"), "keep the value in a tensor")
         == "y = (x.any()).detach().bool()  # here"
@@ -306,7 +368,11 @@ def test_a_truth_that_is_only_asked_for_stays_one(tmp_path: Path) -> None:
 def test_a_mask_becomes_zeros(tmp_path: Path, line: str, expected: str) -> None:
     source = f"import torch\ndef f(x, m):\n    {line}\n    return y\n"
     assert (
-        edited(proposed(tmp_path / "s.fxs", source, "GB0036"), "keep the size: put zeros where the mask is false") == expected
+        edited(
+            proposed(tmp_path / "s.fxs", source, "GB0036"),
+            "keep the size: put zeros where the mask is false",
+        )
+        == expected
     )
 
 
@@ -335,12 +401,22 @@ def test_a_disabled_function_is_found_by_whatever_name_torch_goes(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "line", ["torch.manual_seed(0)", "self.tracker.count(x)", "time.sleep(1)", "flags['a'] = 1", "time.flag = 1"]
+    "line",
+    [
+        "torch.manual_seed(0)",
+        "self.tracker.count(x)",
+        "time.sleep(1)",
+        "flags['a'] = 1",
+        "time.flag = 1",
+    ],
 )
 def test_what_is_done_for_its_effect_can_be_skipped(tmp_path: Path, line: str) -> None:
     source = f"import time\nimport torch\nflags = {{}}\ndef f(self, x):\n    {line}  # here\n    return x\n"
     fixes = proposed(tmp_path / "s.fxs", source, "GB0007")
-    assert edited(fixes, "do this only when not compiled") == f"if not torch.compiler.is_compiling():\n    {line}  # here"
+    assert (
+        edited(fixes, "do this only when not compiled")
+        == f"if not torch.compiler.is_compiling():\n    {line}  # here"
+    )
 
 
 @pytest.mark.parametrize("line", ["y = x", "x[0] = 1", "self.count = 1"])
@@ -355,8 +431,12 @@ def test_an_edit_of_a_library_says_so(tmp_path: Path) -> None:
     assert "belongs to an installed library" in fix.risk
 
 
-def test_nothing_is_called_at_import_that_needs_the_variable_of_a_comprehension(tmp_path: Path) -> None:
-    source = "import torch, zlib\ndef f(x):\n    y = [{call} for r in x]  # here\n    return x * y[0]\n"
+def test_nothing_is_called_at_import_that_needs_the_variable_of_a_comprehension(
+    tmp_path: Path,
+) -> None:
+    source = (
+        "import torch, zlib\ndef f(x):\n    y = [{call} for r in x]  # here\n    return x * y[0]\n"
+    )
     for call in ("r.item()", "zlib.crc32(r)"):
         fixes = proposed(tmp_path / "s.fxs", source.replace("{call}", call), "GB0124")
         assert not any("when the file is imported" in fix.title for fix in fixes)
@@ -369,13 +449,30 @@ def test_what_is_proposed_twice_is_offered_once(tmp_path: Path) -> None:
 
 
 def test_a_log_message_that_is_written_once_is_a_log_message(tmp_path: Path) -> None:
-    fixes = proposed(tmp_path / "s.fxs", 'def f(x):\n    logger.warning_once("slow")  # here\n    return x', "GB0059")
+    fixes = proposed(
+        tmp_path / "s.fxs",
+        'def f(x):\n    logger.warning_once("slow")  # here\n    return x',
+        "GB0059",
+    )
     assert "take the log message out of the compiled code" in [fix.title for fix in fixes]
 
 
-@pytest.mark.parametrize(("code", "warns"), [("float(x)", True), ("int(x)", False), ("x.item()", False), ("bool(x)", False)])
-def test_a_warning_of_torchs_that_a_fix_takes_away_is_told(tmp_path: Path, code: str, warns: bool) -> None:
-    fixes = proposed(tmp_path / "s.fxs", f"import torch\n\ndef f(x):\n    n = {code}  # here\n    return x * n\n", "GB0124")
-    risks = [fix.risk for fix in fixes if fix.title in ("keep the value in a tensor", "let the graph hold the number")]
+@pytest.mark.parametrize(
+    ("code", "warns"),
+    [("float(x)", True), ("int(x)", False), ("x.item()", False), ("bool(x)", False)],
+)
+def test_a_warning_of_torchs_that_a_fix_takes_away_is_told(
+    tmp_path: Path, code: str, warns: bool
+) -> None:
+    fixes = proposed(
+        tmp_path / "s.fxs",
+        f"import torch\n\ndef f(x):\n    n = {code}  # here\n    return x * n\n",
+        "GB0124",
+    )
+    risks = [
+        fix.risk
+        for fix in fixes
+        if fix.title in ("keep the value in a tensor", "let the graph hold the number")
+    ]
     assert len(risks) == 2
     assert all(("torch's warning" in risk) == warns for risk in risks)

@@ -162,7 +162,9 @@ run(1)
 """
 """In a tensor, ``n * n`` overflows in the first run. Nothing of it is left at the end."""
 
-TRAIN = "loss_of(torch.ones(3, 4), torch.full((16,), scale, dtype=torch.int32)).backward(); opt.step()"
+TRAIN = (
+    "loss_of(torch.ones(3, 4), torch.full((16,), scale, dtype=torch.int32)).backward(); opt.step()"
+)
 
 
 PRINTS_NORMS = """
@@ -237,7 +239,9 @@ def tried_one_of_several(session: Path, title: str) -> fixing.Trial:
 
 
 @pytest.fixture
-def script(tmp_path: Path, captured: Callable[..., Path], warm_workers: None) -> Callable[..., Path]:
+def script(
+    tmp_path: Path, captured: Callable[..., Path], warm_workers: None
+) -> Callable[..., Path]:
     """``script(text)`` → the session of the script."""
 
     def session_of(text: str, exit_code: int = 0) -> Path:
@@ -248,7 +252,9 @@ def script(tmp_path: Path, captured: Callable[..., Path], warm_workers: None) ->
     return session_of
 
 
-def test_what_two_runs_of_a_script_have_in_common_is_compared_and_said(script: Callable[..., Path]) -> None:
+def test_what_two_runs_of_a_script_have_in_common_is_compared_and_said(
+    script: Callable[..., Path],
+) -> None:
     trial = tried(script(TRAINING, exit_code=3), AFTER)
     assert trial.verdict == "good"
     assert trial.reason == (
@@ -267,29 +273,46 @@ def test_calls_that_only_one_of_the_runs_makes_are_named(script: Callable[..., P
     )
 
 
-def test_a_script_whose_compiled_calls_return_something_else_is_refused(script: Callable[..., Path]) -> None:
+def test_a_script_whose_compiled_calls_return_something_else_is_refused(
+    script: Callable[..., Path],
+) -> None:
     trial = tried(script(IN_A_FUNCTION.format(method="sin_", use="f(torch.ones(2))")), OUT)
     assert trial.verdict == "refused"
-    assert trial.reason.startswith("results differ: the output of call 1 of f, with the script's own inputs: differs")
+    assert trial.reason.startswith(
+        "results differ: the output of call 1 of f, with the script's own inputs: differs"
+    )
 
 
 def test_a_script_that_ends_otherwise_is_refused(script: Callable[..., Path]) -> None:
-    trial = tried(script(IN_A_FUNCTION.format(method="sin_", use="raise SystemExit(int(f(torch.ones(2))[0] > 3))")), OUT)
+    trial = tried(
+        script(
+            IN_A_FUNCTION.format(
+                method="sin_", use="raise SystemExit(int(f(torch.ones(2))[0] > 3))"
+            )
+        ),
+        OUT,
+    )
     assert trial.verdict == "refused"
-    assert "the exit status, with the script's own inputs: was 0 and is 1" in str(trial.verification)
+    assert "the exit status, with the script's own inputs: was 0 and is 1" in str(
+        trial.verification
+    )
 
 
 def test_without_results_to_compare_it_is_not_called_good(script: Callable[..., Path]) -> None:
     trial = tried(script(IN_A_FUNCTION.format(method="sin", use="f(torch.ones(2))")), AT_CALLER)
     assert trial.verdict == "not compared"
-    assert trial.reason.startswith("1 break → 0; equal: exit status, 1 printed line; not compared: calls of f,")
+    assert trial.reason.startswith(
+        "1 break → 0; equal: exit status, 1 printed line; not compared: calls of f,"
+    )
     assert trial.reason.endswith("no results were, so look at them yourself")
 
 
 def test_what_lies_in_variables_of_functions_is_compared(script: Callable[..., Path]) -> None:
     trial = tried_one_of_several(script(IN_MAIN), "keep the value in a tensor")
     assert trial.verdict == "refused"
-    assert trial.reason.startswith("results differ: main()'s model.weight, with the script's own inputs: differs by up to")
+    assert trial.reason.startswith(
+        "results differ: main()'s model.weight, with the script's own inputs: differs by up to"
+    )
 
 
 def test_gradients_are_compared_where_they_come_to_be(script: Callable[..., Path]) -> None:
@@ -300,25 +323,36 @@ def test_gradients_are_compared_where_they_come_to_be(script: Callable[..., Path
 
 
 def test_what_a_script_saves_and_throws_away_is_compared(script: Callable[..., Path]) -> None:
-    trial = tried_one_of_several(script(THROWN_AWAY.format(train=TRAIN)), "keep the value in a tensor")
+    trial = tried_one_of_several(
+        script(THROWN_AWAY.format(train=TRAIN)), "keep the value in a tensor"
+    )
     assert trial.verdict == "refused"
     assert trial.reason.startswith(
         "results differ: what call 1 of torch.save() writes['model']['weight'], with the script's own"
     )
-    assert "the gradient of a tensor [2, 4] at call 1 of backward(), with" in str(trial.verification)
+    assert "the gradient of a tensor [2, 4] at call 1 of backward(), with" in str(
+        trial.verification
+    )
 
 
 def test_a_right_fix_of_what_is_thrown_away_is_good(script: Callable[..., Path]) -> None:
-    trial = tried_one_of_several(script(THROWN_AWAY.format(train=TRAIN)), "let the graph hold the number")
+    trial = tried_one_of_several(
+        script(THROWN_AWAY.format(train=TRAIN)), "let the graph hold the number"
+    )
     assert trial.verdict == "good", trial.reason
     assert "4 gradients, 4 tensors given to torch.save()" in trial.reason
 
 
-def test_gradients_of_a_backward_inside_a_graph_are_not_said_to_be_equal(script: Callable[..., Path]) -> None:
+def test_gradients_of_a_backward_inside_a_graph_are_not_said_to_be_equal(
+    script: Callable[..., Path],
+) -> None:
     trial = tried_one_of_several(script(PRINTS_NORMS), "let the graph hold the backward")
     assert trial.verdict in ("refused", "partly compared"), trial.reason
     if trial.verdict == "partly compared":  # a release of torch that knows the hook
-        assert "gradients at calls of backward(), of which the original makes 2 and the changed script 0" in trial.reason
+        assert (
+            "gradients at calls of backward(), of which the original makes 2 and the changed script 0"
+            in trial.reason
+        )
     else:
         assert "it no longer prints" in trial.reason
 
@@ -369,19 +403,27 @@ def run(counts: dict[str, int], values: dict[str, object], problem: str = "") ->
 
 def test_a_function_that_is_called_more_often_is_a_difference() -> None:
     assert not compared(run({"f": 2}, {"f": 1}), run({"f": 2}, {"f": 1})).differences
-    assert not compared(run({"f": 2}, {}), run({"f": 2}, {})).compared["output"], "what is None is no result"
+    assert not compared(run({"f": 2}, {}), run({"f": 2}, {})).compared["output"], (
+        "what is None is no result"
+    )
     found = compared(run({"f": 2}, {"f": 1}), run({"f": 3}, {"f": 1}))
     assert found.differences == ["the number of calls of f, with x: was 2 and is 3"]
 
 
 def test_what_is_not_kept_is_said() -> None:
     many = run({"f": MOST_CALLS + 1}, {"f": 1})
-    assert compared(many, many).not_compared == [f"compiled calls after the first {MOST_CALLS} of {MOST_CALLS + 1}"]
+    assert compared(many, many).not_compared == [
+        f"compiled calls after the first {MOST_CALLS} of {MOST_CALLS + 1}"
+    ]
     blind = run({}, {}, "torch 9 has no such part")
-    assert compared(blind, blind).not_compared == ["what compiled calls return (torch 9 has no such part)"]
+    assert compared(blind, blind).not_compared == [
+        "what compiled calls return (torch 9 has no such part)"
+    ]
 
 
-def test_what_inductor_changes_of_the_original_too_is_not_laid_to_the_fix(script: Callable[..., Path]) -> None:
+def test_what_inductor_changes_of_the_original_too_is_not_laid_to_the_fix(
+    script: Callable[..., Path],
+) -> None:
     trial = tried(script(ROUNDED_LESS), AFTER)
     assert trial.verdict == "partly compared", trial.reason
     assert "what compiling changes, with the original too (global last" in trial.reason
@@ -408,11 +450,15 @@ print("plain calls", plain_calls)
 """
 
 
-def test_what_the_original_does_too_once_it_is_compiled_is_not_laid_to_the_fix(script: Callable[..., Path]) -> None:
+def test_what_the_original_does_too_once_it_is_compiled_is_not_laid_to_the_fix(
+    script: Callable[..., Path],
+) -> None:
     trial = tried(script(SEES_THAT_IT_IS_COMPILED), "remove the line that asks for the break")
     assert trial.verdict == "partly compared", trial.reason
     assert "what compiling changes, with the original too (global plain_calls" in trial.reason
-    assert trial.reason.count("what compiling changes") == 1, "the captured run and the built code are told of once"
+    assert trial.reason.count("what compiling changes") == 1, (
+        "the captured run and the built code are told of once"
+    )
     assert "'plain calls 0' in place of 'plain calls 2'" in trial.reason
 
 
@@ -437,7 +483,9 @@ for width in (4, 5, 4):
 """
 
 
-def test_a_failure_of_the_compiler_that_the_original_catches_too_is_not_laid_to_the_fix(script: Callable[..., Path]) -> None:
+def test_a_failure_of_the_compiler_that_the_original_catches_too_is_not_laid_to_the_fix(
+    script: Callable[..., Path],
+) -> None:
     trial = tried(script(CATCHES), "remove the line that asks for the break")
     assert trial.verdict in ("prints differ", "partly compared"), trial.reason
     assert "fails" not in trial.reason

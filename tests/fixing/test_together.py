@@ -25,7 +25,12 @@ BEFORE = "import os\n\n\ndef f(x):\n    a = 1\n    b = 2\n    c = 3\n    return 
 
 def edit(old: str, new: str, *, path: str = "/p/m.py", title: str = "") -> Fix:
     assert old in BEFORE
-    return Fix(title or f"{old} → {new}", "why", line=1, edits=(FileEdit(path, BEFORE, BEFORE.replace(old, new)),))
+    return Fix(
+        title or f"{old} → {new}",
+        "why",
+        line=1,
+        edits=(FileEdit(path, BEFORE, BEFORE.replace(old, new)),),
+    )
 
 
 def good(*fixes: Fix) -> list[Trial]:
@@ -47,12 +52,15 @@ def test_fixes_that_change_the_same_are_one_and_marks_of_two_sizes_are_two() -> 
 
 def test_edits_of_one_file_are_merged_and_an_import_that_both_need_comes_once() -> None:
     one = edit("import os\n\n\n", "import os\nimport torch\n\n\n")
-    first, second = (with_text(one, after(one).replace(old, new)) for old, new in (("a = 1", "a = 10"), ("    c = 3\n", "")))
+    first, second = (
+        with_text(one, after(one).replace(old, new))
+        for old, new in (("a = 1", "a = 10"), ("    c = 3\n", ""))
+    )
     whole = together([[first], [second]], good(first, second))
     assert whole is not None
-    assert after(whole.fix) == BEFORE.replace("os\n", "os\nimport torch\n").replace("a = 1", "a = 10").replace(
-        "    c = 3\n", ""
-    )
+    assert after(whole.fix) == BEFORE.replace("os\n", "os\nimport torch\n").replace(
+        "a = 1", "a = 10"
+    ).replace("    c = 3\n", "")
     assert (whole.taken, whole.left_out) == ((first, second), ())
 
 
@@ -68,7 +76,10 @@ def test_an_edit_of_the_same_line_is_left_out_and_named() -> None:
 
 
 def test_edits_that_do_not_parse_together_are_not_merged() -> None:
-    one, two = edit("    a = 1\n", "    if x:\n        a = 1\n"), edit("    b = 2\n", "    else:\n        b = 2\n")
+    one, two = (
+        edit("    a = 1\n", "    if x:\n        a = 1\n"),
+        edit("    b = 2\n", "    else:\n        b = 2\n"),
+    )
     three = edit("c = 3", "c = 4")
     whole = together([[two], [one], [three]], good(two, one, three))
     assert whole is not None
@@ -77,7 +88,9 @@ def test_edits_that_do_not_parse_together_are_not_merged() -> None:
 
 
 def test_options_and_edits_of_several_files_go_together() -> None:
-    option = Fix("let the graph hold the number", "", settings={"dynamo.capture_scalar_outputs": True})
+    option = Fix(
+        "let the graph hold the number", "", settings={"dynamo.capture_scalar_outputs": True}
+    )
     one, two = edit("a = 1", "a = 2"), edit("b = 2", "b = 1", path="/p/other.py")
     whole = together([[one], [option], [two]], good(one, option, two))
     assert whole is not None
@@ -93,7 +106,13 @@ def test_one_fix_is_enough_for_a_break_and_one_alone_is_nothing_to_do_together()
     assert next_to_try([[first, second], [third]], [refused]) == second
     assert next_to_try([[first, second], [third]], good(first)) == third
     assert next_to_try([[first, second], [third]], good(first, third)) is None
-    assert together([[first, second], [third]], [*good(first), replace(good(third)[0], verdict="prints differ")]) is None
+    assert (
+        together(
+            [[first, second], [third]],
+            [*good(first), replace(good(third)[0], verdict="prints differ")],
+        )
+        is None
+    )
 
 
 def test_all_files_are_written_or_none(tmp_path: Path) -> None:
@@ -120,21 +139,32 @@ def test_all_files_are_written_or_none(tmp_path: Path) -> None:
 
 def test_breaks_of_the_whole_are_counted_before_and_after(case: Callable[[str], Case]) -> None:
     found = case("control:three_breaks")
-    wanted = ("keep the value in a tensor", "do this only when not compiled", "choose with torch.where")
+    wanted = (
+        "keep the value in a tensor",
+        "do this only when not compiled",
+        "choose with torch.where",
+    )
     fixes = [found.fix(title) for title in wanted]
     whole = together([[fix] for fix in fixes], good(*fixes))
     assert whole is not None
     trial = found.tried(whole.fix)
-    assert trial.verdict == "partly compared", trial.reason  # one of them is: what it leaves out is not lost from what is said
+    assert trial.verdict == "partly compared", (
+        trial.reason
+    )  # one of them is: what it leaves out is not lost from what is said
     assert trial.reason.startswith("3 breaks → 0; equal in 20 calls; not compared: what ")
 
 
-def test_fixes_that_are_good_alone_and_not_together_are_refused(case: Callable[[str], Case]) -> None:
+def test_fixes_that_are_good_alone_and_not_together_are_refused(
+    case: Callable[[str], Case],
+) -> None:
     found = case("control:depends_on_both")
     (asked,) = {before(fix): fix for fix in found.fixes}.values()
     cut = "    torch._dynamo.graph_break()\n"
     edits = [
-        replace(with_text(asked, before(asked).replace(f"    {name} = 1\n{cut}", f"    {name} = 2\n")), title=name)
+        replace(
+            with_text(asked, before(asked).replace(f"    {name} = 1\n{cut}", f"    {name} = 2\n")),
+            title=name,
+        )
         for name in ("one", "other")
     ]
     assert [found.tried(fix).verdict for fix in edits] == ["good", "good"]

@@ -14,7 +14,10 @@ def test_only_the_numbers_that_vary_are_left_out() -> None:
     before = ["step 1 loss 2.5 took 0.1 s", "step 2 loss 2.4 took 0.2 s"]
     again = ["step 1 loss 2.5 took 0.3 s", "step 2 loss 2.4 took 0.2 s"]
     varying = VaryingLines.of(before, again)
-    assert varying.masked(["step 1 loss 7 took 9 s", "another line of 3"]) == ["step 1 loss 7 took … s", "another line of 3"]
+    assert varying.masked(["step 1 loss 7 took 9 s", "another line of 3"]) == [
+        "step 1 loss 7 took … s",
+        "another line of 3",
+    ]
     assert VaryingLines.of(before, before) == VaryingLines()
 
 
@@ -24,13 +27,27 @@ def test_a_number_is_not_taken_for_another_that_stands_alone_too() -> None:
 
 
 def test_names_of_temporary_files_and_of_runs_are_left_out() -> None:
-    before = ["calls tempfile.mkdtemp(/tmp/tmp7tqnupu8)", "starting run-0a1c8bb7", "opens /tmp/tmp7tqnupu8/a.pt for writing"]
-    again = ["calls tempfile.mkdtemp(/tmp/tmp7zz9_u81)", "starting run-0bbb8b11", "opens /tmp/tmp7zz9_u81/a.pt for writing"]
+    before = [
+        "calls tempfile.mkdtemp(/tmp/tmp7tqnupu8)",
+        "starting run-0a1c8bb7",
+        "opens /tmp/tmp7tqnupu8/a.pt for writing",
+    ]
+    again = [
+        "calls tempfile.mkdtemp(/tmp/tmp7zz9_u81)",
+        "starting run-0bbb8b11",
+        "opens /tmp/tmp7zz9_u81/a.pt for writing",
+    ]
     varying = VaryingLines.of(before, again)
-    assert varying.masked(["calls tempfile.mkdtemp(/tmp/tmpq1)"]) == ["calls tempfile.mkdtemp(/tmp/…)"]
+    assert varying.masked(["calls tempfile.mkdtemp(/tmp/tmpq1)"]) == [
+        "calls tempfile.mkdtemp(/tmp/…)"
+    ]
     assert varying.masked(["starting run-77"]) == ["starting run-…"]
-    assert varying.masked(["opens /tmp/other/a.pt for writing"]) == ["opens /tmp/…/a.pt for writing"]
-    assert varying.masked(["opens /home/other/a.pt for writing"]) == ["opens /home/other/a.pt for writing"]
+    assert varying.masked(["opens /tmp/other/a.pt for writing"]) == [
+        "opens /tmp/…/a.pt for writing"
+    ]
+    assert varying.masked(["opens /home/other/a.pt for writing"]) == [
+        "opens /home/other/a.pt for writing"
+    ]
     assert varying.told()[2] == "'starting run-…', which is another in each run"
     assert not VaryingLines.of(["a b"], ["c d"]).around, "another line"
 
@@ -42,9 +59,18 @@ def test_lines_of_which_there_are_more_in_one_run_are_left_out() -> None:
 
 
 def test_a_progress_bar_may_be_written_more_often() -> None:
-    before, again = ["train: 50% 2/4 [9.1it/s]", "train: done"], ["train: 50% 2/4 [1.2s/it]", "train: done"]
-    assert VaryingLines.of(before, again).masked(["train: 50% 2/4 [3s/it]"] * 2) == ["train: 50% 2/4 […]"] * 2
-    assert VaryingLines.of(before, again, of_progress=True).masked(["train: 50% 2/4 [3s/it]"] * 2) == []
+    before, again = (
+        ["train: 50% 2/4 [9.1it/s]", "train: done"],
+        ["train: 50% 2/4 [1.2s/it]", "train: done"],
+    )
+    assert (
+        VaryingLines.of(before, again).masked(["train: 50% 2/4 [3s/it]"] * 2)
+        == ["train: 50% 2/4 […]"] * 2
+    )
+    assert (
+        VaryingLines.of(before, again, of_progress=True).masked(["train: 50% 2/4 [3s/it]"] * 2)
+        == []
+    )
 
 
 def test_an_address_is_another_in_each_process() -> None:

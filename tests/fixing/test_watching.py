@@ -29,11 +29,20 @@ def test_gradients_of_each_backward_are_kept_though_the_program_throws_them_away
 def test_gradients_of_what_is_gone_go_by_shape_and_size() -> None:
     backwards = BackwardCalls()
     with backwards.watched():
-        for factors in ((3.0, 1.0), (1.0, 3.0)):  # the order in which a graph has its leaves is no one's
+        for factors in (
+            (3.0, 1.0),
+            (1.0, 3.0),
+        ):  # the order in which a graph has its leaves is no one's
             leaves = [torch.ones(2, requires_grad=True) for _ in factors]
-            sum((leaf * factor).sum() for leaf, factor in zip(leaves, factors, strict=True)).backward()
+            sum(
+                (leaf * factor).sum() for leaf, factor in zip(leaves, factors, strict=True)
+            ).backward()
     kept = backwards.of_leaves({})
-    at = [f"the gradient of a tensor [2] at call {call} of backward(), {rank} of 2" for call in (1, 2) for rank in (1, 2)]
+    at = [
+        f"the gradient of a tensor [2] at call {call} of backward(), {rank} of 2"
+        for call in (1, 2)
+        for rank in (1, 2)
+    ]
     assert [kept[name].tolist() for name in at] == [[1.0, 1.0], [3.0, 3.0]] * 2
 
 
@@ -44,7 +53,9 @@ def test_backwards_inside_a_backward_are_part_of_it() -> None:
     with backwards.watched():
         checkpoint(lambda x: x * x, weight * 1, use_reentrant=True).sum().backward()
     assert backwards.count == 1
-    assert list(backwards.of_leaves({id(weight): "weight"})) == ["the gradient of weight at call 1 of backward()"]
+    assert list(backwards.of_leaves({id(weight): "weight"})) == [
+        "the gradient of weight at call 1 of backward()"
+    ]
 
 
 def test_of_a_large_gradient_evenly_spaced_elements_are_kept() -> None:
@@ -68,7 +79,9 @@ def test_variables_are_seen_as_they_are_at_the_end_of_the_last_call() -> None:
     inner(1)
     inner(5)
     names = dict(callers.variables())
-    of_inner = {name.partition("()'s ")[2]: value for name, value in names.items() if "inner()" in name}
+    of_inner = {
+        name.partition("()'s ")[2]: value for name, value in names.items() if "inner()" in name
+    }
     assert of_inner["given"] == 6
     assert of_inner["seen"] is seen
 

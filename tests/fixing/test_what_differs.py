@@ -24,23 +24,33 @@ def test_a_difference_of_one_kind_is_found(tmp_path: Path, pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("pair", cases.PROCESS, ids=lambda pair: pair.name)
-def test_a_setting_of_the_process_that_only_the_original_changes_is_found(tmp_path: Path, pair: Pair) -> None:
-    found = in_a_child(lambda: differences(tmp_path, pair.before, pair.after, pair.inputs).differences)
+def test_a_setting_of_the_process_that_only_the_original_changes_is_found(
+    tmp_path: Path, pair: Pair
+) -> None:
+    found = in_a_child(
+        lambda: differences(tmp_path, pair.before, pair.after, pair.inputs).differences
+    )
     assert any(pair.said in told for told in found), found
 
 
 @pytest.mark.parametrize("pair", cases.PRINTED, ids=lambda pair: pair.name)
-def test_what_is_no_longer_written_is_found(tmp_path: Path, pair: Pair, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_longer_written_is_found(
+    tmp_path: Path, pair: Pair, capfd: pytest.CaptureFixture[str]
+) -> None:
     with warnings.catch_warnings(), capfd.disabled():  # what stands on descriptor 1 is read
         warnings.simplefilter("always")
         found = differences(tmp_path, pair.before, pair.after, pair.inputs)
     assert ((found.lost + found.other_messages)[:1], found.differences) == ([pair.said], [])
 
 
-def test_the_order_of_a_print_and_a_log_message_is_seen(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_order_of_a_print_and_a_log_message_is_seen(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     head = "import logging\nL = logging.getLogger('p')\n"
     lines = ("    print('a')\n", "    L.warning('b')\n")
-    one, other = (f"{head}def f(x):\n{''.join(order)}    return x * 2\n" for order in (lines, lines[::-1]))
+    one, other = (
+        f"{head}def f(x):\n{''.join(order)}    return x * 2\n" for order in (lines, lines[::-1])
+    )
     with capfd.disabled():
         found = differences(tmp_path, one, other)
     assert (found.lost, found.new, found.moved) == ([], [], "WARNING p: b")
@@ -60,7 +70,10 @@ def test_the_order_of_a_print_and_a_log_message_is_seen(tmp_path: Path, capfd: p
         ("pathlib.Path('/').stat().st_mtime", "what os.stat says later"),
         ("shutil.disk_usage('/').free", "what os.statvfs says later"),
         ("threading.active_count()", "what threading.active_count says later"),
-        ("open('/dev/null', 'w').close()", "what follows when the program opens /dev/null for writing"),
+        (
+            "open('/dev/null', 'w').close()",
+            "what follows when the program opens /dev/null for writing",
+        ),
         ("x = x if x.sum() != 12345.5 else x + 1", "the other way of a condition in line 6"),
         ("SET.add(object())", "1 objects in a set, whose order changes (set) of global SET"),
     ],
@@ -75,14 +88,26 @@ def test_what_cannot_be_compared_is_named(tmp_path: Path, line: str, said: str) 
 CHECK = "def check(n):\n    if n == 7:\n        raise ValueError(n)\n"
 
 
-def test_a_call_that_is_left_out_is_not_known_to_do_nothing_where_no_input_has_made_it_raise(tmp_path: Path) -> None:
+def test_a_call_that_is_left_out_is_not_known_to_do_nothing_where_no_input_has_made_it_raise(
+    tmp_path: Path,
+) -> None:
     before = f"{CHECK}\ndef f(x):\n    check(len(x))\n    return x * 2\n"
-    skipped = before.replace("    check(", "    if not torch.compiler.is_compiling():\n        check(")
+    skipped = before.replace(
+        "    check(", "    if not torch.compiler.is_compiling():\n        check("
+    )
     for after in (before.replace("    check(len(x))\n", ""), skipped):
-        assert "line 4 of program.py, which no input reached" in differences(tmp_path, before, after).not_compared
+        assert (
+            "line 4 of program.py, which no input reached"
+            in differences(tmp_path, before, after).not_compared
+        )
     same = before.replace("check(len(x))", "check(x.shape[0])")
-    moved = before.replace("    check(len(x))\n    return x * 2\n", "    y = x * 2\n    check(len(x))\n    return y\n")
-    assert [differences(tmp_path, before, after).not_compared for after in (same, moved)] == [[], []]
+    moved = before.replace(
+        "    check(len(x))\n    return x * 2\n", "    y = x * 2\n    check(len(x))\n    return y\n"
+    )
+    assert [differences(tmp_path, before, after).not_compared for after in (same, moved)] == [
+        [],
+        [],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -93,11 +118,16 @@ def test_a_call_that_is_left_out_is_not_known_to_do_nothing_where_no_input_has_m
     ],
     ids=["finally at the end", "in front of the try"],
 )
-def test_a_try_of_other_statements_says_nothing_while_no_input_raises_inside(tmp_path: Path, after: str) -> None:
+def test_a_try_of_other_statements_says_nothing_while_no_input_raises_inside(
+    tmp_path: Path, after: str
+) -> None:
     head = f"STATE = [0]\n{CHECK}\ndef f(x):\n    "
     before = f"{head}try:\n        check(len(x))\n        y = x * 2\n    finally:\n        STATE[0] = 1\n    return y\n"
     found = differences(tmp_path, before, f"{head}{after}\n")
-    assert "an exception inside the try in line 8 of program.py, which no input raised" in found.not_compared
+    assert (
+        "an exception inside the try in line 8 of program.py, which no input raised"
+        in found.not_compared
+    )
     raising = before.replace("n == 7", "n == 4")  # what it was called with
     found = differences(tmp_path, raising, f"{head}{after}\n".replace("n == 7", "n == 4"))
     assert not any("no input raised" in told for told in found.not_compared), found.not_compared
@@ -123,7 +153,9 @@ def test_a_file_that_is_read_once_instead_of_in_each_call_is_named(tmp_path: Pat
         found = differences(tmp_path, before, after)
     (said,) = found.not_compared
     assert said.startswith("what ")
-    assert said.endswith("scale.txt says later, which is no longer read in each call"), "a long path is cut in front"
+    assert said.endswith("scale.txt says later, which is no longer read in each call"), (
+        "a long path is cut in front"
+    )
 
 
 @pytest.mark.parametrize("pair", cases.EQUAL, ids=lambda pair: pair.name)

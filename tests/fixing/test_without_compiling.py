@@ -42,8 +42,14 @@ f(torch.ones(2))
             f"{COMPILING} or x.astype(int)",
             "it raises AttributeError: 'Tensor' object has no attribute 'astype', without torch.compile",
         ),
-        (f"x = x if {COMPILING} else x + 1", "the output, with the example inputs, without torch.compile: differs by up to 2"),
-        (f"x = x if {COMPILING} else x.double()", "its dtype was torch.float32 and is torch.float64"),
+        (
+            f"x = x if {COMPILING} else x + 1",
+            "the output, with the example inputs, without torch.compile: differs by up to 2",
+        ),
+        (
+            f"x = x if {COMPILING} else x.double()",
+            "its dtype was torch.float32 and is torch.float64",
+        ),
         (
             f"x = x if {COMPILING} or x.sum() >= 0 else x * 2",
             "with the example inputs negated, a million times as large, without torch.compile",
@@ -51,11 +57,15 @@ f(torch.ones(2))
         (f"{COMPILING} or print('more')", "it prints 'more' in addition, without torch.compile"),
     ],
 )
-def test_a_fix_that_only_compiled_code_understands_is_refused(case: Callable[[str], Case], line: str, said: str) -> None:
+def test_a_fix_that_only_compiled_code_understands_is_refused(
+    case: Callable[[str], Case], line: str, said: str
+) -> None:
     found = case("calls:printed")
     fix = found.fix("let torch do the print after the graph")
     assert HEAD in after(fix)
-    changed = with_text(fix, f"import torch\n{after(fix).replace(HEAD, f'{HEAD}    {line}{chr(10)}')}")
+    changed = with_text(
+        fix, f"import torch\n{after(fix).replace(HEAD, f'{HEAD}    {line}{chr(10)}')}"
+    )
     trial = found.tried(changed)
     assert trial.verdict == "refused"
     assert said in f"{trial.reason} {trial.verification}"
@@ -72,15 +82,22 @@ def proposed(session: Path, title: str) -> tuple[CaptureRequest, fixing.Fix, Ses
 
 
 @pytest.mark.usefixtures("warm_workers")
-def test_a_script_that_only_compiled_code_understands_is_refused(tmp_path: Path, captured: Callable[..., Path]) -> None:
+def test_a_script_that_only_compiled_code_understands_is_refused(
+    tmp_path: Path, captured: Callable[..., Path]
+) -> None:
     file = tmp_path / "script.py"
     file.write_text(SCRIPT)
     request, fix, before = proposed(captured(file), "let torch do the print after the graph")
-    changed = with_text(fix, after(fix).replace("return x * 2", f"return x * (2 if {COMPILING} else 3)"))
+    changed = with_text(
+        fix, after(fix).replace("return x * 2", f"return x * (2 if {COMPILING} else 3)")
+    )
     assert asyncio.run(fixing.try_fix(request, fix, before)).verdict == "good"
     trial = asyncio.run(fixing.try_fix(request, changed, before))
     assert trial.verdict == "refused"
-    assert "the output of call 1 of f, with the script's own inputs, without torch.compile: differs by up to 1" in trial.reason
+    assert (
+        "the output of call 1 of f, with the script's own inputs, without torch.compile: differs by up to 1"
+        in trial.reason
+    )
 
 
 def gradient_of_cond() -> list[str]:
@@ -110,7 +127,9 @@ f(torch.ones(2))
 
 
 @pytest.mark.usefixtures("warm_workers")
-def test_a_script_that_looks_a_number_up_keeps_the_number(tmp_path: Path, captured: Callable[..., Path]) -> None:
+def test_a_script_that_looks_a_number_up_keeps_the_number(
+    tmp_path: Path, captured: Callable[..., Path]
+) -> None:
     file = tmp_path / "script.py"
     file.write_text(LOOKING_UP)
     request, fix, before = proposed(captured(file), "keep the value in a tensor")

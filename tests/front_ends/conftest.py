@@ -44,7 +44,10 @@ def traced(tmp_path: Path, opened: list[SessionReader]) -> Traced:
         request = CaptureRequest("test", str(path), front_end_limit_s=limit_s)
         kept = keep(Target("target", function, Arguments(arguments, named)), [])
         before()
-        with SessionWriter(path) as writer, recording(writer, request, lambda notice: None) as state:
+        with (
+            SessionWriter(path) as writer,
+            recording(writer, request, lambda notice: None) as state,
+        ):
             for one in only:
                 record_front_end(state, request, one, kept)
         opened.append(SessionReader(path))

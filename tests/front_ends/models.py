@@ -19,7 +19,20 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from benchmarks.models import SAMPLES, build, inputs
 
-NAMES = ("mlp", "resnet", "llama2", "gpt2-2", "bert", "t5", "vit", "convnextv2", "transformer", "convnet", "regions", "breaks")
+NAMES = (
+    "mlp",
+    "resnet",
+    "llama2",
+    "gpt2-2",
+    "bert",
+    "t5",
+    "vit",
+    "convnextv2",
+    "transformer",
+    "convnet",
+    "regions",
+    "breaks",
+)
 """Eight of benchmarks/models.py and four samples: twelve models."""
 
 
@@ -30,7 +43,11 @@ def made(name: str) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
         import runpy
 
         there = runpy.run_path(str(SAMPLES / "graph_breaks.py"))
-        model = next(one for one in there.values() if isinstance(one, type) and issubclass(one, torch.nn.Module))
+        model = next(
+            one
+            for one in there.values()
+            if isinstance(one, type) and issubclass(one, torch.nn.Module)
+        )
         return model(), tuple(there["example_inputs"]), {}
     model, given = build(name), inputs(name)
     return (model, (), given) if isinstance(given, dict) else (model, tuple(given), {})
@@ -42,7 +59,11 @@ def operators(graph: torch.fx.Graph) -> dict[str, int]:
 
 
 def target(node: torch.fx.Node) -> str:
-    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target)).split(".")[0]
+    return (
+        node.target
+        if isinstance(node.target, str)
+        else getattr(node.target, "__name__", str(node.target)).split(".")[0]
+    )
 
 
 def symbolic(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.fx.Graph:
@@ -57,7 +78,9 @@ def traced(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.f
     if not kwargs:
         return make_fx(model)(*args).graph
     names = list(kwargs)
-    return make_fx(lambda *values: model(**dict(zip(names, values, strict=True))))(*kwargs.values()).graph
+    return make_fx(lambda *values: model(**dict(zip(names, values, strict=True))))(
+        *kwargs.values()
+    ).graph
 
 
 DIRECT: dict[str, Callable[[Any, tuple[Any, ...], dict[str, Any]], torch.fx.Graph]] = {
@@ -80,4 +103,7 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
     assert "fx_explorer" not in sys.modules
-    print("\n" + json.dumps({name: {one: direct(name, one) for one in DIRECT} for name in sys.argv[1:]}))
+    print(
+        "\n"
+        + json.dumps({name: {one: direct(name, one) for one in DIRECT} for name in sys.argv[1:]})
+    )

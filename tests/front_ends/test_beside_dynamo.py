@@ -39,12 +39,18 @@ def breaks(captured: Captured) -> Path:
 
 @pytest.fixture(scope="module")
 def convnet(captured: Captured) -> Path:
-    return captured("convnet", "--frontend", "symbolic_trace", "--frontend", "export,make_fx", backend="eager")
+    return captured(
+        "convnet", "--frontend", "symbolic_trace", "--frontend", "export,make_fx", backend="eager"
+    )
 
 
 def sentences(session: Path) -> dict[str, list[str]]:
     with SessionReader(session) as reader:
-        return {row.name: differences(beside_dynamo(reader, row)) for row in reader.rows(model.FrontEnd) if row.graph}
+        return {
+            row.name: differences(beside_dynamo(reader, row))
+            for row in reader.rows(model.FrontEnd)
+            if row.graph
+        }
 
 
 def test_the_graphs_are_documents_and_in_the_outline(mlp: Path, reader: OpenedReader) -> None:
@@ -55,7 +61,9 @@ def test_the_graphs_are_documents_and_in_the_outline(mlp: Path, reader: OpenedRe
     assert [entry.title for entry in entries[at + 1 :]] == TITLES
 
 
-def test_everything_else_of_the_session_is_as_without_them(mlp: Path, captured: Captured, reader: OpenedReader) -> None:
+def test_everything_else_of_the_session_is_as_without_them(
+    mlp: Path, captured: Captured, reader: OpenedReader
+) -> None:
     """The second source is a capture without front ends: its figures, compilations and totals."""
     with_, without = (json_report(reader(one)) for one in (mlp, captured("mlp")))
     for report in (with_, without):
@@ -67,14 +75,28 @@ def test_everything_else_of_the_session_is_as_without_them(mlp: Path, captured: 
 def test_what_is_said_of_the_mlp_is_what_its_graphs_have(mlp: Path) -> None:
     """Counted by hand: two linear layers and a gelu."""
     said = {name: " ".join(told) for name, told in sentences(mlp).items()}
-    assert "One graph of 5 nodes, 3 calls among them; Dynamo has 3 calls in 1 graph." in said["symbolic_trace"]
-    assert "2 modules of torch stay one node each (call_module): fc1 (Linear) and fc2 (Linear)." in said["symbolic_trace"]
+    assert (
+        "One graph of 5 nodes, 3 calls among them; Dynamo has 3 calls in 1 graph."
+        in said["symbolic_trace"]
+    )
+    assert (
+        "2 modules of torch stay one node each (call_module): fc1 (Linear) and fc2 (Linear)."
+        in said["symbolic_trace"]
+    )
     assert "4 parameters are inputs of the graph, by name" in said["export"]
     assert "One graph of 9 nodes" in said["export"]
-    assert "mlp.py:14: linear and gelu of Dynamo's graph became t, addmm and gelu." in said["make_fx"]
-    assert "4 parameters or other tensors are attributes that the graph reads (get_attr), not inputs." in said["make_fx"]
+    assert (
+        "mlp.py:14: linear and gelu of Dynamo's graph became t, addmm and gelu." in said["make_fx"]
+    )
+    assert (
+        "4 parameters or other tensors are attributes that the graph reads (get_attr), not inputs."
+        in said["make_fx"]
+    )
     assert all("This graph has none" in told for told in said.values())
-    assert "the module() of an exported program checks sizes before it runs the graph" in said["export"]
+    assert (
+        "the module() of an exported program checks sizes before it runs the graph"
+        in said["export"]
+    )
     assert "runs with whatever it is given" not in said["export"]
 
 
@@ -93,7 +115,9 @@ def test_a_line_lights_what_every_front_end_made_of_it(mlp: Path, reader: Opened
     place = Place(shown["mlp.py"], 13)
     lit = linked_places(session, place, [shown[title] for title in TITLES])
     names = {
-        one.title: [session.nodes(session.get(model.Graph, one.id))[row].name for row in sorted(rows)]
+        one.title: [
+            session.nodes(session.get(model.Graph, one.id))[row].name for row in sorted(rows)
+        ]
         for one, rows in lit.items()
     }
     assert names["torch.fx.symbolic_trace"] == ["fc1", "gelu"]
@@ -101,7 +125,9 @@ def test_a_line_lights_what_every_front_end_made_of_it(mlp: Path, reader: Opened
     assert names["make_fx"] == ["_param_constant0", "t", "_param_constant1", "addmm", "gelu"]
 
 
-def test_a_node_of_a_front_end_lights_its_line_in_dynamos_graph_and_kernels(mlp: Path, reader: OpenedReader) -> None:
+def test_a_node_of_a_front_end_lights_its_line_in_dynamos_graph_and_kernels(
+    mlp: Path, reader: OpenedReader
+) -> None:
     session = reader(mlp)
     shown = {one.title: one for one in documents(session)}
     graph = shown["torch.export.export"]
@@ -126,13 +152,17 @@ def test_refusals_are_in_outline_and_report(breaks: Path, reader: OpenedReader) 
         assert told["advice"]
 
 
-def test_the_report_has_counts_by_operator_and_by_line(mlp: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_has_counts_by_operator_and_by_line(
+    mlp: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["report", str(mlp), "--format", "json"]) == 0
     told: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["front_ends"]
     by_name = {one["name"]: one for one in told}
     assert by_name["export"]["ops"] == {"aten.linear.default": 2, "aten.gelu.default": 1}
     assert by_name["export"]["opcodes"] == {"placeholder": 5, "call_function": 3, "output": 1}
-    assert [(one["line"], one["dynamo"], one["front_end"]) for one in by_name["make_fx"]["lines"]] == [
+    assert [
+        (one["line"], one["dynamo"], one["front_end"]) for one in by_name["make_fx"]["lines"]
+    ] == [
         (14, ["linear", "gelu"], ["t", "addmm", "gelu"]),
         (15, ["linear"], ["t", "addmm"]),
     ]
@@ -155,7 +185,10 @@ def test_an_unknown_front_end_is_refused(capsys: pytest.CaptureFixture[str]) -> 
     with pytest.raises(SystemExit) as ended:
         main(["capture", "m.py", "--frontend", "jit"])
     assert ended.value.code == 2
-    assert "'jit' is no front end; there are symbolic_trace, export, make_fx" in capsys.readouterr().err
+    assert (
+        "'jit' is no front end; there are symbolic_trace, export, make_fx"
+        in capsys.readouterr().err
+    )
 
 
 async def test_the_preset_puts_them_side_by_side(mlp: Path, open_app: OpenApp) -> None:
@@ -174,7 +207,9 @@ async def test_a_pane_says_why_its_front_end_refused(breaks: Path, open_app: Ope
         assert "graph_breaks.py:24" in driver.screen
 
 
-def test_a_nested_graph_of_export_is_below_it(captured: Captured, tmp_path: Path, reader: OpenedReader) -> None:
+def test_a_nested_graph_of_export_is_below_it(
+    captured: Captured, tmp_path: Path, reader: OpenedReader
+) -> None:
     file = tmp_path / "branches.py"
     file.write_text(
         "import torch\n"
@@ -189,4 +224,7 @@ def test_a_nested_graph_of_export_is_below_it(captured: Captured, tmp_path: Path
         "torch.export.export · true_graph_0",
         "torch.export.export · false_graph_0",
     ]
-    assert document_of(session, "code", session.rows(model.FrontEnd)[0].graph).title == "torch.export.export · as Python"
+    assert (
+        document_of(session, "code", session.rows(model.FrontEnd)[0].graph).title
+        == "torch.export.export · as Python"
+    )

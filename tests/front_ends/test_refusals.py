@@ -21,17 +21,53 @@ X = torch.ones(3, 4)
     ("target", "front_end", "mark", "said", "why"),
     [
         (programs.Branch, "symbolic_trace", "BRANCH", "TraceError", "which way an if"),
-        (programs.Branch, "export", "BRANCH", "GuardOnDataDependentSymNode", "depends on the content of a tensor"),
-        (programs.Branch, "make_fx", "BRANCH", "RuntimeError", "a Python number of a tensor's content"),
-        (programs.Iterated, "symbolic_trace", "ITERATED", "TraceError", "does not know how many parts"),
+        (
+            programs.Branch,
+            "export",
+            "BRANCH",
+            "GuardOnDataDependentSymNode",
+            "depends on the content of a tensor",
+        ),
+        (
+            programs.Branch,
+            "make_fx",
+            "BRANCH",
+            "RuntimeError",
+            "a Python number of a tensor's content",
+        ),
+        (
+            programs.Iterated,
+            "symbolic_trace",
+            "ITERATED",
+            "TraceError",
+            "does not know how many parts",
+        ),
         (programs.Counted, "symbolic_trace", "COUNTED", "RuntimeError", "len() asks how many"),
         (programs.Sized, "symbolic_trace", "SIZED", "TypeError", "Python needs a real number here"),
         (programs.Item, "make_fx", "ITEM", "RuntimeError", "a Python number of a tensor's content"),
         (programs.Numpy, "symbolic_trace", "NUMPY", "TypeError", "NumPy needs the memory"),
         (programs.Numpy, "export", "NUMPY", "RuntimeError", "NumPy needs their memory"),
-        (programs.Hidden, "symbolic_trace", "HIDDEN", "NameError", "is not an attribute of the model"),
-        (programs.Inner, "symbolic_trace", "INNER", "RuntimeError", "given to torch.compile by the program"),
-        (programs.Returns, "symbolic_trace", "", "NotImplementedError", "an object that no graph can hold"),
+        (
+            programs.Hidden,
+            "symbolic_trace",
+            "HIDDEN",
+            "NameError",
+            "is not an attribute of the model",
+        ),
+        (
+            programs.Inner,
+            "symbolic_trace",
+            "INNER",
+            "RuntimeError",
+            "given to torch.compile by the program",
+        ),
+        (
+            programs.Returns,
+            "symbolic_trace",
+            "",
+            "NotImplementedError",
+            "an object that no graph can hold",
+        ),
         (programs.Returns, "export", "", "RuntimeError", "must take it apart"),
         (programs.Raises, "make_fx", "RAISES", "KeyError", "runs the code once with real tensors"),
         (programs.Exits, "export", "", "SystemExit", "needs one graph"),
@@ -51,7 +87,9 @@ def test_a_refusal_is_told_in_plain_words_with_the_users_line(
     assert why in told.why
 
 
-def test_a_front_end_that_needs_too_long_is_stopped(traced: Traced, opened: list[SessionReader]) -> None:
+def test_a_front_end_that_needs_too_long_is_stopped(
+    traced: Traced, opened: list[SessionReader]
+) -> None:
     began = time.monotonic()
     row = traced(programs.Slow(), X, only=("make_fx",), limit_s=1)["make_fx"]
     assert time.monotonic() - began < 30
@@ -85,7 +123,9 @@ def test_front_ends_get_the_target_as_it_was_before_the_call(traced: Traced) -> 
 
 
 @pytest.mark.parametrize("kind", ["module", "in place", "function"])
-def test_a_compiled_target_is_traced_as_what_it_was_compiled_from(kind: str, traced: Traced) -> None:
+def test_a_compiled_target_is_traced_as_what_it_was_compiled_from(
+    kind: str, traced: Traced
+) -> None:
     if kind == "function":
         target: Any = torch.compile(programs.function)
     elif kind == "module":
@@ -107,7 +147,9 @@ def test_lambdas_methods_and_keywords_are_traced(traced: Traced) -> None:
     assert "scale became such" in rows["make_fx"].remarks[-1]
 
 
-def test_what_a_model_prints_while_it_is_traced_is_dropped(traced: Traced, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_model_prints_while_it_is_traced_is_dropped(
+    traced: Traced, capsys: pytest.CaptureFixture[str]
+) -> None:
     def loud(x: torch.Tensor) -> torch.Tensor:
         print("again")
         return x + 1

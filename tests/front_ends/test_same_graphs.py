@@ -29,7 +29,9 @@ MADE = {"symbolic_trace": 5, "export": 11, "make_fx": 9}
 @pytest.fixture(scope="module")
 def bare() -> dict[str, dict[str, Any]]:
     command = [sys.executable, "-m", "tests.front_ends.models", *NAMES]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=300)
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=300
+    )
     found: dict[str, dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
     return found
 
@@ -50,7 +52,10 @@ def of_row(reader: SessionReader, row: FrontEnd) -> dict[str, Any]:
     if not row.graph:
         return {"error": row.error.partition(":")[0]}
     nodes = reader.nodes(reader.get(Graph, row.graph))
-    return {"nodes": len(nodes), "operators": dict(Counter(f"{node.op} {operator(node)}" for node in nodes))}
+    return {
+        "nodes": len(nodes),
+        "operators": dict(Counter(f"{node.op} {operator(node)}" for node in nodes)),
+    }
 
 
 def operator(node: Node) -> str:

@@ -15,9 +15,17 @@ from fx_explorer.worker.kernels.kernel_builder import QUOTED
 def main(path: str) -> None:
     toolchain = Toolchain(find_gpu("h200"))
     with SessionReader(path) as reader:
-        kernels = [kernel for kernel in reader.rows(model.Kernel) if kernel.language == "triton" and kernel.artifact]
+        kernels = [
+            kernel
+            for kernel in reader.rows(model.Kernel)
+            if kernel.language == "triton" and kernel.artifact
+        ]
         for kernel in kernels:
-            build(toolchain, kernel.name, QUOTED + text_of(reader, Document("artifact", kernel.artifact)))
+            build(
+                toolchain,
+                kernel.name,
+                QUOTED + text_of(reader, Document("artifact", kernel.artifact)),
+            )
 
 
 def build(toolchain: Toolchain, name: str, source: str) -> None:
@@ -25,7 +33,9 @@ def build(toolchain: Toolchain, name: str, source: str) -> None:
     kernel = loaded(name, source)
     first = [toolchain.build(kernel, position) for position in range(len(kernel.configs))]
     kernel.add_smaller_blocks([built.used.registers for built in first])
-    more = [toolchain.build(kernel, position) for position in range(len(first), len(kernel.configs))]
+    more = [
+        toolchain.build(kernel, position) for position in range(len(first), len(kernel.configs))
+    ]
     for config, built in zip(kernel.configs, first + more, strict=True):
         options = {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages}
         print(

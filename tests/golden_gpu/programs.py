@@ -51,16 +51,24 @@ def layer_norm(device: str) -> Program:
 
 @program
 def softmax(device: str) -> Program:
-    return Program(lambda x: torch.softmax(x, -1), (torch.randn(128, 50257, device=device, requires_grad=True),))
+    return Program(
+        lambda x: torch.softmax(x, -1),
+        (torch.randn(128, 50257, device=device, requires_grad=True),),
+    )
 
 
 def _heads(device: str, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
-    return tuple(torch.randn(2, 8, 256, 64, dtype=dtype, device=device, requires_grad=True) for _ in range(3))
+    return tuple(
+        torch.randn(2, 8, 256, 64, dtype=dtype, device=device, requires_grad=True) for _ in range(3)
+    )
 
 
 @program
 def attention_written_out(device: str) -> Program:
-    return Program(lambda q, k, v: torch.softmax(q @ k.transpose(-1, -2) / 8.0, -1) @ v, _heads(device, torch.float16))
+    return Program(
+        lambda q, k, v: torch.softmax(q @ k.transpose(-1, -2) / 8.0, -1) @ v,
+        _heads(device, torch.float16),
+    )
 
 
 @program
@@ -79,13 +87,23 @@ class Block(nn.Module):
         self.heads = heads
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
         self.dropout = nn.Dropout(0.1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, time, width = x.shape
-        q, k, v = self.qkv(self.norm1(x)).view(batch, time, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
-        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(batch, time, width)
+        q, k, v = (
+            self.qkv(self.norm1(x))
+            .view(batch, time, 3, self.heads, width // self.heads)
+            .permute(2, 0, 3, 1, 4)
+        )
+        attended = (
+            F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            .transpose(1, 2)
+            .reshape(batch, time, width)
+        )
         x = x + self.dropout(self.out(attended))
         return x + self.mlp(self.norm2(x))
 
@@ -109,8 +127,16 @@ def transformer_block_in_autocast(device: str) -> Program:
 @program
 def convolutions(device: str) -> Program:
     first = (nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2))
-    last = (nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10))
-    return Program(nn.Sequential(*first, *last).to(device), (torch.randn(8, 3, 64, 64, device=device),))
+    last = (
+        nn.Conv2d(16, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(32, 10),
+    )
+    return Program(
+        nn.Sequential(*first, *last).to(device), (torch.randn(8, 3, 64, 64, device=device),)
+    )
 
 
 @program
@@ -128,25 +154,38 @@ class Rotary(nn.Module):
         self.q = nn.Linear(width, width, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        normed = x * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + 1e-6).to(x.dtype) * self.weight
+        normed = (
+            x
+            * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + 1e-6).to(x.dtype)
+            * self.weight
+        )
         q = self.q(normed).view(*x.shape[:2], self.heads, -1)
-        frequencies = 1.0 / (10000 ** (torch.arange(0, q.shape[-1], 2, device=x.device).float() / q.shape[-1]))
+        frequencies = 1.0 / (
+            10000 ** (torch.arange(0, q.shape[-1], 2, device=x.device).float() / q.shape[-1])
+        )
         angles = torch.outer(torch.arange(x.shape[1], device=x.device).float(), frequencies)
-        cos, sin = (torch.cat([f, f], -1)[None, :, None].to(q.dtype) for f in (angles.cos(), angles.sin()))
+        cos, sin = (
+            torch.cat([f, f], -1)[None, :, None].to(q.dtype) for f in (angles.cos(), angles.sin())
+        )
         left, right = q.chunk(2, -1)
         return q * cos + torch.cat([-right, left], -1) * sin
 
 
 @program
 def rms_norm_and_rotary(device: str) -> Program:
-    return Program(Rotary().to(device, torch.bfloat16), (torch.randn(2, 128, 512, dtype=torch.bfloat16, device=device),))
+    return Program(
+        Rotary().to(device, torch.bfloat16),
+        (torch.randn(2, 128, 512, dtype=torch.bfloat16, device=device),),
+    )
 
 
 @program
 def cross_entropy(device: str) -> Program:
     head = nn.Linear(256, 32000, bias=False).to(device)
     targets = torch.randint(0, 32000, (128,), device=device)
-    return Program(lambda x, y: F.cross_entropy(head(x), y), (torch.randn(128, 256, device=device), targets))
+    return Program(
+        lambda x, y: F.cross_entropy(head(x), y), (torch.randn(128, 256, device=device), targets)
+    )
 
 
 @program

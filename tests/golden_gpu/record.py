@@ -33,8 +33,19 @@ def main(path: str) -> None:
     recorded = {}
     for name, build in PROGRAMS.items():
         recorded[name] = recorder.record(build("cuda"))
-        print(name, len(recorded[name]["graphs"]), "graphs", len(recorded[name]["builds"]), "builds", flush=True)
-    facts = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "triton": triton.__version__}
+        print(
+            name,
+            len(recorded[name]["graphs"]),
+            "graphs",
+            len(recorded[name]["builds"]),
+            "builds",
+            flush=True,
+        )
+    facts = {
+        "gpu": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+    }
     with gzip.open(path, "wt", encoding="utf-8") as file:
         json.dump({**facts, "programs": recorded}, file)
 
@@ -47,7 +58,10 @@ class Recorder:
         self.builds: list[dict[str, Any]] = []
 
     def install(self) -> None:
-        codegen, make_launcher = GraphLowering.codegen, triton_heuristics.TritonCompileResult.make_launcher
+        codegen, make_launcher = (
+            GraphLowering.codegen,
+            triton_heuristics.TritonCompileResult.make_launcher,
+        )
 
         def noting_codegen(lowering: GraphLowering) -> Any:
             written = codegen(lowering)
@@ -79,7 +93,11 @@ class Recorder:
 
 
 def _build(result: Any, launcher: Any) -> dict[str, Any]:
-    options = {**result.config.kwargs, "num_warps": result.config.num_warps, "num_stages": result.config.num_stages}
+    options = {
+        **result.config.kwargs,
+        "num_warps": result.config.num_warps,
+        "num_stages": result.config.num_stages,
+    }
     kernel = result.kernel
     return {
         "kernel": re.search(r"\.entry (\w+)", kernel.asm["ptx"])[1],
@@ -92,7 +110,9 @@ def _build(result: Any, launcher: Any) -> dict[str, Any]:
 
 
 def _first_template(choices: list[Any]) -> list[Any]:
-    return sorted(choices, key=lambda choice: isinstance(choice, select_algorithm.ExternKernelCaller))[:1]
+    return sorted(
+        choices, key=lambda choice: isinstance(choice, select_algorithm.ExternKernelCaller)
+    )[:1]
 
 
 if __name__ == "__main__":

@@ -26,10 +26,17 @@ from fx_explorer.session import SessionReader
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-GOLDEN: dict[str, Any] = json.loads(gzip.decompress((HERE / "h200_torch-2.11.json.gz").read_bytes()))
+GOLDEN: dict[str, Any] = json.loads(
+    gzip.decompress((HERE / "h200_torch-2.11.json.gz").read_bytes())
+)
 RECORDED_WITH = {name: GOLDEN[name].split("+")[0] for name in ("torch", "triton")}
 OPTIONS = {
-    "matmul_template": ("--option", "max_autotune_gemm=True", "--option", "max_autotune_gemm_backends=TRITON"),
+    "matmul_template": (
+        "--option",
+        "max_autotune_gemm=True",
+        "--option",
+        "max_autotune_gemm_backends=TRITON",
+    ),
     "dynamic_batch": ("--dynamic",),
 }
 
@@ -58,7 +65,11 @@ def program(request: pytest.FixtureRequest) -> str:
 def session(program: str, captured: Captured) -> Path:
     build = f"PROGRAMS[{program!r}]('cpu')"
     return captured(
-        HERE / "programs.py", *OPTIONS.get(program, ()), call=f"{build}.call", inputs=f"{build}.arguments", gpu="h200"
+        HERE / "programs.py",
+        *OPTIONS.get(program, ()),
+        call=f"{build}.call",
+        inputs=f"{build}.arguments",
+        gpu="h200",
     )
 
 
@@ -70,7 +81,9 @@ def test_kernel_sources_are_those_of_the_real_gpu(program: str, session: Path) -
     }
     with SessionReader(session) as reader:
         made = {
-            (kernel.direction == "backward", kernel.name): bare(text_of(reader, Document("artifact", kernel.artifact)))
+            (kernel.direction == "backward", kernel.name): bare(
+                text_of(reader, Document("artifact", kernel.artifact))
+            )
             for kernel in reader.rows(model.Kernel)
             if kernel.language == "triton" and kernel.artifact
         }

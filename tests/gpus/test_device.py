@@ -64,8 +64,14 @@ def test_a_device_of_that_name_with_other_counts_is_described_by_itself() -> Non
 def test_another_gpu_is_what_torch_read_off_it() -> None:
     found = gpu_like("NVIDIA GeForce RTX 4090", RTX_4090)
     assert found is not None
-    assert (found.arch, found.shared_per_block, found.threads_per_multiprocessor) == ("sm_89", 101376, 1536)
-    assert found.memory_bandwidth == pytest.approx(1008e9, rel=0.001), "NVIDIA's data sheet: 1008 GB/s"
+    assert (found.arch, found.shared_per_block, found.threads_per_multiprocessor) == (
+        "sm_89",
+        101376,
+        1536,
+    )
+    assert found.memory_bandwidth == pytest.approx(1008e9, rel=0.001), (
+        "NVIDIA's data sheet: 1008 GB/s"
+    )
     assert found.sources["memory_bandwidth"] == CLOCK_TIMES_BUS.format(transfers=2)
     assert found.peak_flops == {}, "nobody reads those off a device"
 
@@ -73,7 +79,12 @@ def test_another_gpu_is_what_torch_read_off_it() -> None:
 def test_limits_of_the_compute_capability_are_those_of_a_described_gpu_of_it() -> None:
     found, l4 = gpu_like("NVIDIA GeForce RTX 4090", RTX_4090), find_gpu("l4")
     assert found is not None
-    for field in ("registers_per_thread", "register_granularity", "shared_granularity", "shared_reserved_per_block"):
+    for field in (
+        "registers_per_thread",
+        "register_granularity",
+        "shared_granularity",
+        "shared_reserved_per_block",
+    ):
         assert getattr(found, field) == getattr(l4, field), field
     assert found.blocks_per_multiprocessor == l4.blocks_per_multiprocessor
 
@@ -86,10 +97,21 @@ def test_bandwidth_that_the_driver_does_not_tell_is_not_guessed() -> None:
 
 def test_limits_of_an_amd_architecture_are_those_of_the_described_gpu_of_it() -> None:
     """A card of the same architecture that nobody has described: what is not read off it is as on the MI300X."""
-    found, described = gpu_like("AMD Instinct MI325X", {**MI300X, "total_memory": 274877906944}), find_gpu("mi300x")
+    found, described = (
+        gpu_like("AMD Instinct MI325X", {**MI300X, "total_memory": 274877906944}),
+        find_gpu("mi300x"),
+    )
     assert found is not None
     assert found.peak_flops == {}
-    of_the_card = {"name", "title", "device_name", "memory_bytes", "memory_bandwidth", "peak_flops", "sources"}
+    of_the_card = {
+        "name",
+        "title",
+        "device_name",
+        "memory_bytes",
+        "memory_bandwidth",
+        "peak_flops",
+        "sources",
+    }
     for field, value in described.to_json().items():
         if field not in of_the_card:
             assert found.to_json()[field] == value, field
@@ -99,11 +121,20 @@ def test_limits_of_an_amd_architecture_are_those_of_the_described_gpu_of_it() ->
 
 
 def test_bandwidth_of_an_mi250x_is_that_of_its_data_sheet() -> None:
-    one_die = {**MI300X, "multi_processor_count": 110, "memory_clock_rate": 1600000, "memory_bus_width": 4096}
-    found = gpu_like("AMD Instinct MI250X", {**one_die, "minor": 0, "gcnArchName": "gfx90a:sramecc+:xnack-"})
+    one_die = {
+        **MI300X,
+        "multi_processor_count": 110,
+        "memory_clock_rate": 1600000,
+        "memory_bus_width": 4096,
+    }
+    found = gpu_like(
+        "AMD Instinct MI250X", {**one_die, "minor": 0, "gcnArchName": "gfx90a:sramecc+:xnack-"}
+    )
     assert found is not None
     assert found.arch == "gfx90a"
-    assert 2 * found.memory_bandwidth == pytest.approx(3.2768e12), "AMD's data sheet, for both dies: 3.2768 TB/s"
+    assert 2 * found.memory_bandwidth == pytest.approx(3.2768e12), (
+        "AMD's data sheet, for both dies: 3.2768 TB/s"
+    )
 
 
 @pytest.mark.parametrize("change", [{"major": 99}, {"gcnArchName": "gfx1100"}, {"warp_size": 0}])

@@ -32,7 +32,11 @@ def test_every_number_is_listed_with_its_source(capsys: pytest.CaptureFixture[st
     lines = printed.splitlines()
     for name in known_gpus():
         for number, source in find_gpu(name).sources.items():
-            assert any(line.split()[0] == number and line.endswith(source) for line in lines if line.strip())
+            assert any(
+                line.split()[0] == number and line.endswith(source)
+                for line in lines
+                if line.strip()
+            )
 
 
 def test_the_list_as_json_can_be_read_back(capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,7 +69,9 @@ def with_triton_of_2023(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.usefixtures("with_triton_of_2023")
-def test_a_triton_of_another_version_is_named_beside_torchs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_triton_of_another_version_is_named_beside_torchs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     ended, printed = doctor(capsys, "--gpu", "h100", "--format", "json")
     checks = {check["name"]: check for check in json.loads(printed)["checks"]}
     torch = metadata.version("torch")
@@ -104,13 +110,19 @@ def test_an_unknown_gpu_is_a_mistake_of_the_users(capsys: pytest.CaptureFixture[
     assert "there are a100" in capsys.readouterr().err
 
 
-def test_an_interpreter_that_dies_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    ended, printed = doctor(capsys, "--gpu", "h100", "--python", script(tmp_path / "python", "echo gone >&2; exit 7"))
+def test_an_interpreter_that_dies_is_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    ended, printed = doctor(
+        capsys, "--gpu", "h100", "--python", script(tmp_path / "python", "echo gone >&2; exit 7")
+    )
     assert ended == 1
     assert "ended with status 7: gone" in printed
 
 
-def test_an_interpreter_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_an_interpreter_that_is_not_there_is_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     ended, printed = doctor(capsys, "--gpu", "h100", "--python", os.fspath(tmp_path / "none"))
     assert ended == 1
     assert "cannot be started (No such file or directory)" in printed

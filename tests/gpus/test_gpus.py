@@ -33,7 +33,9 @@ def test_every_number_has_a_source(name: str) -> None:
     gpu = find_gpu(name)
     numbers = {key for key, value in gpu.to_json().items() if isinstance(value, int)}
     assert set(gpu.sources) == numbers | {f"peak_flops.{kind}" for kind in gpu.peak_flops}
-    assert all(len(source) > 20 for source in gpu.sources.values()), "a source is a text, not the name of one"
+    assert all(len(source) > 20 for source in gpu.sources.values()), (
+        "a source is a text, not the name of one"
+    )
 
 
 @pytest.mark.parametrize("name", known_gpus())
@@ -72,13 +74,22 @@ def test_a_file_describes_another_gpu(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_is_answered_with_what_there_is() -> None:
-    with pytest.raises(UsageError, match=r"no GPU called 'h1000'; there are a100, b200, h100, h200, l4, mi300x\..*\.toml"):
+    with pytest.raises(
+        UsageError,
+        match=r"no GPU called 'h1000'; there are a100, b200, h100, h200, l4, mi300x\..*\.toml",
+    ):
         find_gpu("h1000")
 
 
 @pytest.mark.parametrize(
     ("written", "meant"),
-    [("H100 ", "h100"), ("h-100", "h100"), ("NVIDIA H100", "h100"), ("AMD Instinct MI300X", "mi300x"), ("MI_300X", "mi300x")],
+    [
+        ("H100 ", "h100"),
+        ("h-100", "h100"),
+        ("NVIDIA H100", "h100"),
+        ("AMD Instinct MI300X", "mi300x"),
+        ("MI_300X", "mi300x"),
+    ],
 )
 def test_a_name_written_otherwise_is_recognised(written: str, meant: str) -> None:
     with pytest.raises(UsageError, match=rf"\(did you mean {meant}\?\); there are a100"):
@@ -114,10 +125,18 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     ("old", "new", "said"),
     [
         ('arch = "sm_90"\n', "", "arch is missing"),
-        ('vendor = "nvidia"', 'vendor = "matrox"', "vendor cannot be 'matrox'; it is one of nvidia, amd"),
+        (
+            'vendor = "nvidia"',
+            'vendor = "matrox"',
+            "vendor cannot be 'matrox'; it is one of nvidia, amd",
+        ),
         ("value = 132, source", "value = -1, source", "multiprocessors cannot be -1"),
         ("value = 132, source", "value = 0.5, source", "multiprocessors cannot be 0.5"),
-        ('{ value = 132, source = "whitepaper" }', "132", "multiprocessors cannot be 132: each number is"),
+        (
+            '{ value = 132, source = "whitepaper" }',
+            "132",
+            "multiprocessors cannot be 132: each number is",
+        ),
         ("capability = [9, 0]", "capability = [9]", "capability is two numbers"),
         ("capability = [9, 0]", "capability = 9", "capability cannot be 9: it is two numbers"),
         ("capability = [9, 0]", 'capability = ["9", "0"]', "capability cannot be ('9', '0')"),
@@ -126,12 +145,28 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
             "capability = [8, 0]",
             "vendor 'nvidia' and capability [8, 0], which make it sm_80",
         ),
-        ('arch = "sm_90"', 'arch = "gfx942"', "'gfx942' is not of vendor 'nvidia' and capability [9, 0], which make it sm_90"),
-        ('vendor = "nvidia"', 'vendor = "amd"', "'sm_90' is not of vendor 'amd' and capability [9, 0], which make it gfx90…"),
-        ('arch = "sm_90"', 'arch = "sm_90"\narch = "sm_80"', "is not valid TOML: Cannot overwrite a value"),
+        (
+            'arch = "sm_90"',
+            'arch = "gfx942"',
+            "'gfx942' is not of vendor 'nvidia' and capability [9, 0], which make it sm_90",
+        ),
+        (
+            'vendor = "nvidia"',
+            'vendor = "amd"',
+            "'sm_90' is not of vendor 'amd' and capability [9, 0], which make it gfx90…",
+        ),
+        (
+            'arch = "sm_90"',
+            'arch = "sm_90"\narch = "sm_80"',
+            "is not valid TOML: Cannot overwrite a value",
+        ),
         ("value = 132, source", f"value = {10**25}, source", f"multiprocessors cannot be {10**25}"),
         ("value = 132, source", "value = true, source", "multiprocessors cannot be True"),
-        ("warp_size = { value = 32", "warp_size = { value = 33", "warp_size of nvidia cannot be 33"),
+        (
+            "warp_size = { value = 32",
+            "warp_size = { value = 33",
+            "warp_size of nvidia cannot be 33",
+        ),
         (
             "threads_per_block = { value = 1_024",
             "threads_per_block = { value = 4_096",
@@ -146,7 +181,9 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         ("[sources]", "[sources", "is not valid TOML"),
     ],
 )
-def test_what_is_wrong_with_a_description_is_said(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_what_is_wrong_with_a_description_is_said(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
     path = described(tmp_path, old, new)
     with pytest.raises(UsageError) as caught:
         find_gpu(str(path))

@@ -25,7 +25,11 @@ Program = Callable[[Compile], object]
 def trained(model: nn.Module, *arguments: Any, **named: Any) -> Program:
     def program(compile_: Compile) -> None:
         output = compile_(model)(*arguments, **named)
-        first = next(one for one in tree_leaves(output) if isinstance(one, torch.Tensor) and one.requires_grad)
+        first = next(
+            one
+            for one in tree_leaves(output)
+            if isinstance(one, torch.Tensor) and one.requires_grad
+        )
         first.sum().backward()
 
     return program
@@ -33,7 +37,9 @@ def trained(model: nn.Module, *arguments: Any, **named: Any) -> Program:
 
 def of_benchmarks(name: str) -> Program:
     given = inputs(name)
-    return trained(build(name), **given) if isinstance(given, dict) else trained(build(name), *given)
+    return (
+        trained(build(name), **given) if isinstance(given, dict) else trained(build(name), *given)
+    )
 
 
 class Branches(nn.Module):
@@ -42,7 +48,9 @@ class Branches(nn.Module):
         self.linear = nn.Linear(4, 4)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.cond(x.sum() > 0, lambda y: self.linear(y) + 1, lambda y: self.linear(y).cos(), (x,))
+        return torch.cond(
+            x.sum() > 0, lambda y: self.linear(y) + 1, lambda y: self.linear(y).cos(), (x,)
+        )
 
 
 class EveryKindOfArgument(nn.Module):
@@ -56,8 +64,15 @@ class EveryKindOfArgument(nn.Module):
         filled = x.masked_fill(self.mask, float("-inf")).cpu()
         rows = torch.arange(x.shape[0], device=x.device, dtype=torch.int64)
         picked = x[rows.flip(0), ..., 1:3]
-        halves = torch.cat([picked, picked * 0.5], dim=-1).to(torch.bfloat16, memory_format=torch.contiguous_format)
-        return filled.softmax(-1), halves.float() ** 2, x.clamp(min=-1.0, max=1e308 * 10), torch.stack(x.split(2, 1))
+        halves = torch.cat([picked, picked * 0.5], dim=-1).to(
+            torch.bfloat16, memory_format=torch.contiguous_format
+        )
+        return (
+            filled.softmax(-1),
+            halves.float() ** 2,
+            x.clamp(min=-1.0, max=1e308 * 10),
+            torch.stack(x.split(2, 1)),
+        )
 
 
 class AttributesAndComplexNumbers(nn.Module):
@@ -79,7 +94,9 @@ PROGRAMS: dict[str, Program] = {
     "transformer": of_benchmarks("transformer"),
     "regions": of_benchmarks("regions"),
     "branches": trained(Branches(), torch.randn(3, 4)),
-    "dropout": trained(nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.BatchNorm1d(4)), torch.randn(3, 4)),
+    "dropout": trained(
+        nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.BatchNorm1d(4)), torch.randn(3, 4)
+    ),
     "arguments": trained(EveryKindOfArgument(), torch.randn(3, 4, requires_grad=True)),
     "attributes": trained(AttributesAndComplexNumbers(), torch.randn(3, 4, requires_grad=True)),
     "dynamic": with_dynamic_sizes,
@@ -95,7 +112,9 @@ def live(monkeypatch: pytest.MonkeyPatch) -> dict[int, torch.fx.GraphModule]:
     def kept(self: Recording, module: torch.fx.GraphModule, *arguments: Any, **named: Any) -> Any:
         recorded = add_graph(self, module, *arguments, **named)
         graph = copy.deepcopy(module.graph)
-        graph.set_codegen(torch.fx.graph.CodeGen())  # the inputs one by one, where AOTAutograd groups them
+        graph.set_codegen(
+            torch.fx.graph.CodeGen()
+        )  # the inputs one by one, where AOTAutograd groups them
         found[recorded.graph.id] = torch.fx.GraphModule(module, graph)
         return recorded
 
@@ -109,7 +128,13 @@ def test_the_code_of_every_graph_computes_what_gm_code_does(
 ) -> None:
     with record(tmp_path / "s.fxs", PROGRAMS[name]) as reader:
         graphs = [graph for graph in reader.rows(Graph) if not graph.parent]
-        assert {graph.stage for graph in graphs} >= {"dynamo", "joint", "forward", "backward", "post_grad"}
+        assert {graph.stage for graph in graphs} >= {
+            "dynamo",
+            "joint",
+            "forward",
+            "backward",
+            "post_grad",
+        }
         for graph in graphs:
             script: dict[str, Any] = {}
             exec(graph_script(reader, graph, ["test"]), script)  # for its inputs
@@ -143,7 +168,11 @@ def test_each_line_of_the_code_stands_for_the_node_that_it_computes(tmp_path: Pa
     with record(tmp_path / "s.fxs", PROGRAMS["branches"]) as reader:
         graph = reader.rows(Graph, stage="dynamo", parent=0)[0]
         text = graph_code(reader, graph)
-        nodes = {node.id: node for one in reader.rows(Graph, stage="dynamo") for node in reader.nodes(one)}
+        nodes = {
+            node.id: node
+            for one in reader.rows(Graph, stage="dynamo")
+            for node in reader.nodes(one)
+        }
         assert set(text.node_of_line.values()) == set(nodes)
         for line, node in text.node_of_line.items():
             if nodes[node].op != "output":

@@ -16,7 +16,9 @@ def hand(tmp_path: Path) -> Hand:
     return write_training_step(tmp_path / "step.fxs")
 
 
-def test_the_graphs_are_listed_with_their_numbers(hand: Hand, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_graphs_are_listed_with_their_numbers(
+    hand: Hand, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["graph", str(hand.path)]) == 0
     listed = capsys.readouterr().out.splitlines()
     assert [line.partition("]")[2].partition("  ")[0].strip() for line in listed] == [
@@ -30,19 +32,28 @@ def test_the_graphs_are_listed_with_their_numbers(hand: Hand, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize("name", ["backward", "Backward graph", "[0/0] backward graph"])
-def test_a_graph_is_named_by_its_stage_or_title(hand: Hand, capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_a_graph_is_named_by_its_stage_or_title(
+    hand: Hand, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
     assert main(["graph", str(hand.path), name]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("# Backward graph of [0/0]")
     compile(printed, "graph.py", "exec")
 
 
-def test_a_graph_that_is_not_there_is_told_with_those_that_are(hand: Hand, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_graph_that_is_not_there_is_told_with_those_that_are(
+    hand: Hand, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["graph", str(hand.path), "sideways"]) == 2
-    assert "no graph is called 'sideways'; there are:\n   1  [0/0] Dynamo graph" in capsys.readouterr().err
+    assert (
+        "no graph is called 'sideways'; there are:\n   1  [0/0] Dynamo graph"
+        in capsys.readouterr().err
+    )
 
 
-def test_words_that_fit_several_graphs_ask_for_a_number(hand: Hand, capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_that_fit_several_graphs_ask_for_a_number(
+    hand: Hand, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["graph", str(hand.path), "post_grad"]) == 2
     told = capsys.readouterr().err
     assert "fits 2 graphs" in told
@@ -86,12 +97,26 @@ def test_the_table_has_a_row_for_each_node(hand: Hand, capsys: pytest.CaptureFix
         ("x", "(x,)", "{}"),
         ("", "()", "{}"),
         ("x, dtype = torch.float32", "(x,)", "{'dtype': torch.float32}"),
-        ("x, device = cpu, pin_memory = False", "(x,)", "{'device': device(type='cpu'), 'pin_memory': False}"),
-        ("x, cuda:1, dtype = torch.int8", "(x, device(type='cuda', index=1))", "{'dtype': torch.int8}"),
+        (
+            "x, device = cpu, pin_memory = False",
+            "(x,)",
+            "{'device': device(type='cpu'), 'pin_memory': False}",
+        ),
+        (
+            "x, cuda:1, dtype = torch.int8",
+            "(x, device(type='cuda', index=1))",
+            "{'dtype': torch.int8}",
+        ),
         ("x, 'cuda:1'", "(x, 'cuda:1')", "{}"),
-        ("<OpOverload(op='aten.add', overload='Tensor')>, x", "(<OpOverload(op='aten.add', overload='Tensor')>, x)", "{}"),
+        (
+            "<OpOverload(op='aten.add', overload='Tensor')>, x",
+            "(<OpOverload(op='aten.add', overload='Tensor')>, x)",
+            "{}",
+        ),
         ("<what>, 1 …", "(<what>, 1 …)", "{}"),
     ],
 )
-def test_arguments_are_split_as_print_tabular_splits_them(text: str, args: str, kwargs: str) -> None:
+def test_arguments_are_split_as_print_tabular_splits_them(
+    text: str, args: str, kwargs: str
+) -> None:
     assert split_arguments(text) == (args, kwargs)

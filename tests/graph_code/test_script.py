@@ -49,7 +49,9 @@ def run_alone(scripts: list[Path]) -> dict[str, str]:
     """Run the scripts in a bare process, and return what each printed, or what it raised."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, "-c", RUN_ALL, *map(str, scripts)]
-    done = subprocess.run(command, env=environment, cwd=scripts[0].parent, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, env=environment, cwd=scripts[0].parent, capture_output=True, text=True, check=True
+    )
     found: dict[str, str] = json.loads(done.stdout)
     return found
 
@@ -62,7 +64,9 @@ def output_types(reader: SessionReader, graph: model.Graph) -> list[str]:
     return [name for name in names if name in by_name and by_name[name].shape is not None]
 
 
-def test_every_graph_of_the_samples_and_of_two_models_runs_alone(captured: Captured, tmp_path: Path) -> None:
+def test_every_graph_of_the_samples_and_of_two_models_runs_alone(
+    captured: Captured, tmp_path: Path
+) -> None:
     sessions = [captured(target) for target in (*SAMPLES, *LIBRARY_MODELS)]
     returned: dict[Path, int] = {}
     stages: set[str] = set()
@@ -76,7 +80,9 @@ def test_every_graph_of_the_samples_and_of_two_models_runs_alone(captured: Captu
     ended = run_alone(list(returned))
     assert stages >= STAGES
     assert len(returned) > 80
-    assert {file: printed for file, printed in ended.items() if not printed.startswith(("[", "torch."))} == {}
+    assert {
+        file: printed for file, printed in ended.items() if not printed.startswith(("[", "torch."))
+    } == {}
     for script, tensors in returned.items():
         assert ended[str(script)].count("torch.") >= min(tensors, 1)
 
@@ -103,41 +109,64 @@ Written = Callable[..., Any]
 
 
 def one_graph(
-    reader_of: Written, *nodes: tuple[str, str, str, str, dict[str, Any]], takes: tuple[tuple[int, int], ...] = ()
+    reader_of: Written,
+    *nodes: tuple[str, str, str, str, dict[str, Any]],
+    takes: tuple[tuple[int, int], ...] = (),
 ) -> Any:
     """A session with one graph of these nodes: name, opcode, target, arguments, and what else a row has."""
 
     def write(writer: Any) -> None:
         compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "f", "m.py", 1))
-        rows = [model.Node(0, 0, 0, name, op, target, arguments, **more) for name, op, target, arguments, more in nodes]
+        rows = [
+            model.Node(0, 0, 0, name, op, target, arguments, **more)
+            for name, op, target, arguments, more in nodes
+        ]
         writer.add_graph(model.Graph(0, compilation, "dynamo", ""), rows, takes)
 
     reader = reader_of(write)
     return reader, reader.rows(model.Graph)[0]
 
 
-TENSOR: dict[str, Any] = {"shape": ("2", "3"), "stride": ("3", "1"), "dtype": "f32", "device": "cpu"}
+TENSOR: dict[str, Any] = {
+    "shape": ("2", "3"),
+    "stride": ("3", "1"),
+    "dtype": "f32",
+    "device": "cpu",
+}
 
 
 @pytest.mark.parametrize(
     ("kept", "said"),
     [
-        ({**TENSOR, "stride": None}, "x had another layout than strides; here it is an ordinary tensor."),
+        (
+            {**TENSOR, "stride": None},
+            "x had another layout than strides; here it is an ordinary tensor.",
+        ),
         (
             {**TENSOR, "value": "TwoTensor(a: f32[2, 3], b: f32[2, 3])"},
             "x was TwoTensor(a: f32[2, 3], b: f32[2, 3]); here it is a plain",
         ),
-        ({**TENSOR, "shape": ("u0", "3")}, f"The size u0 has no value in the session; here it is {UNKNOWN_SIZE}."),
+        (
+            {**TENSOR, "shape": ("u0", "3")},
+            f"The size u0 has no value in the session; here it is {UNKNOWN_SIZE}.",
+        ),
         ({"value": "Generator"}, "The input x is None: the session says of it only: Generator."),
     ],
 )
-def test_what_is_not_as_it_was_is_said_at_the_top(written: Written, tmp_path: Path, kept: dict[str, Any], said: str) -> None:
+def test_what_is_not_as_it_was_is_said_at_the_top(
+    written: Written, tmp_path: Path, kept: dict[str, Any], said: str
+) -> None:
     reader, graph = one_graph(
-        written, ("x", "placeholder", "x", "", kept), ("output", "output", "output", "(x,)", {}), takes=((0, 1),)
+        written,
+        ("x", "placeholder", "x", "", kept),
+        ("output", "output", "output", "(x,)", {}),
+        takes=((0, 1),),
     )
     script = tmp_path / "g.py"
     script.write_text(graph_script(reader, graph, ["test"]))
-    head = " ".join(line.lstrip("# ") for line in script.read_text().splitlines() if line.startswith("#"))
+    head = " ".join(
+        line.lstrip("# ") for line in script.read_text().splitlines() if line.startswith("#")
+    )
     assert said in head
     assert run_alone([script])[str(script)].startswith("[")
 
@@ -187,15 +216,23 @@ def test_nothing_of_a_strangers_session_becomes_code_but_torchs_own_calls(
     written: Written, name: str, op: str, target: str, arguments: str
 ) -> None:
     evil = '"""\nimport os\nos.system("touch owned")\n"""'
-    reader, graph = one_graph(written, (name, op, target, arguments, {"value": evil}), ("o", "output", "output", "1", {}))
+    reader, graph = one_graph(
+        written, (name, op, target, arguments, {"value": evil}), ("o", "output", "output", "1", {})
+    )
     for form in ("code", "script"):
         text = written_graph(reader, graph, evil, form, is_own=False)  # type: ignore[arg-type]
         assert SIGN in text
         compile(text, "graph.py", "exec")
         lines = [line.strip() for line in text.splitlines() if not line.lstrip().startswith("#")]
         assert not [line for line in lines if line.startswith(("import os", "os."))]
-        assert sum("NotImplementedError" in line for line in lines) >= 1 + (form == "script") or name != "x" or op == "get_attr"
+        assert (
+            sum("NotImplementedError" in line for line in lines) >= 1 + (form == "script")
+            or name != "x"
+            or op == "get_attr"
+        )
         calls = [line for line in lines if not line.startswith("raise NotImplementedError(")]
-        assert not any(word in line for line in calls for word in ("os.", "exec(", ".load(", "__class__"))
+        assert not any(
+            word in line for line in calls for word in ("os.", "exec(", ".load(", "__class__")
+        )
     head = " ".join(line.lstrip("# ") for line in text.splitlines()[:6])
     assert STRANGERS[:40] in head

@@ -51,7 +51,9 @@ MeasuredLedger = Callable[..., Path]
 
 
 @pytest.fixture(scope="session")
-def measured(shared_folder: Path, warm_python: str, capture_environment: dict[str, str]) -> MeasuredLedger:
+def measured(
+    shared_folder: Path, warm_python: str, capture_environment: dict[str, str]
+) -> MeasuredLedger:
     """``measured(target, *options)`` → the session that ``fx-explorer ledger`` keeps, and beside it what it prints."""
 
     def measure(target: str | Path, *options: str) -> Path:
@@ -59,10 +61,25 @@ def measured(shared_folder: Path, warm_python: str, capture_environment: dict[st
         path = shared_folder / f"ledger-{file.stem}-{digest(target, options)}.fxs"
         with locked(path.with_suffix(".lock")):
             if not path.exists():
-                command = [sys.executable, "-m", "fx_explorer", "ledger", str(file), "--python", warm_python, "-o", str(path)]
+                command = [
+                    sys.executable,
+                    "-m",
+                    "fx_explorer",
+                    "ledger",
+                    str(file),
+                    "--python",
+                    warm_python,
+                    "-o",
+                    str(path),
+                ]
                 command += ["--steps", *options]
                 ended = subprocess.run(
-                    command, env=capture_environment, capture_output=True, text=True, timeout=300, check=False
+                    command,
+                    env=capture_environment,
+                    capture_output=True,
+                    text=True,
+                    timeout=300,
+                    check=False,
                 )
                 assert ended.returncode == 0, ended.stderr
                 path.with_suffix(".txt").write_text(ended.stdout)

@@ -31,7 +31,9 @@ def test_every_call_of_the_generated_wrappers_is_a_step_on_its_line(
     expected = set()
     for code in opened.rows(Artifact, kind="output_code"):
         for number, line in enumerate(opened.text(code.text).splitlines(), start=1):
-            if re.match(r" {8}(\w+ = )?(extern_kernels\.\w+|cpp_fused\w+|torch\.ops\.[\w.]+)\(", line):
+            if re.match(
+                r" {8}(\w+ = )?(extern_kernels\.\w+|cpp_fused\w+|torch\.ops\.[\w.]+)\(", line
+            ):
                 expected.add((names[code.compilation], code.direction, number))
     told = [entry.step for entry in figures.entries if entry.step.kind in ("kernel", "library")]
     assert {(step.compilation, step.direction, step.line) for step in told} == expected
@@ -42,11 +44,21 @@ def test_every_call_of_the_generated_wrappers_is_a_step_on_its_line(
 def test_steps_stand_in_the_order_of_the_call(figures: LedgerFigures) -> None:
     kinds = [entry.step.kind for entry in figures.entries]
     assert kinds[0] == "gradients"
-    assert kinds.index("entry") < kinds.index("guards") < kinds.index("wrapper") < kinds.index("break") < kinds.index("loss")
+    assert (
+        kinds.index("entry")
+        < kinds.index("guards")
+        < kinds.index("wrapper")
+        < kinds.index("break")
+        < kinds.index("loss")
+    )
     assert kinds.index("loss") < kinds.index("autograd")
     directions = [entry.step.direction for entry in figures.entries if entry.step.line]
     assert directions == sorted(directions, reverse=True), "forward, then backward"
-    backward = [entry.step.compilation for entry in figures.entries if entry.step.direction == "backward" and entry.step.line]
+    backward = [
+        entry.step.compilation
+        for entry in figures.entries
+        if entry.step.direction == "backward" and entry.step.line
+    ]
     assert list(dict.fromkeys(backward)) == ["1/0", "0/0"], "the last graph's backward runs first"
 
 
@@ -67,7 +79,12 @@ def test_products_are_counted_as_their_shapes_say(figures: LedgerFigures) -> Non
 
 
 def test_lines_of_both_sides_are_the_users_own(figures: LedgerFigures, program: Path) -> None:
-    compiled = {line.line for entry in figures.entries for line, _ in entry.lines if line.file == str(program)}
+    compiled = {
+        line.line
+        for entry in figures.entries
+        for line, _ in entry.lines
+        if line.file == str(program)
+    }
     uncompiled = {row.line for row in figures.operators if row.file == str(program)}
     assert {11, 13} <= compiled
     assert {11, 13} <= uncompiled
@@ -76,7 +93,9 @@ def test_lines_of_both_sides_are_the_users_own(figures: LedgerFigures, program: 
     assert {("AddmmBackward0", "backward", 13), ("ReluBackward0", "backward", 11)} <= named
 
 
-def test_what_was_measured_is_there_and_the_steps_are_about_the_call(figures: LedgerFigures) -> None:
+def test_what_was_measured_is_there_and_the_steps_are_about_the_call(
+    figures: LedgerFigures,
+) -> None:
     call = figures.call
     assert call.trains
     assert call.uncompiled_s > 0 < call.unguarded_s
@@ -101,10 +120,14 @@ def test_a_ledger_can_be_added_to_a_session_that_was_only_inspected(
     assert found is not None
     kernels = [entry for entry in found.entries if entry.step.kind in ("kernel", "library")]
     assert all(entry.place is not None for entry in kernels)
-    assert {"net.py:11", "net.py:13"} <= {in_file(line.file, line.line) for entry in kernels for line, _ in entry.lines}
+    assert {"net.py:11", "net.py:13"} <= {
+        in_file(line.file, line.line) for entry in kernels for line, _ in entry.lines
+    }
 
 
-def test_a_session_tells_its_ledger_again_in_every_format(session: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_session_tells_its_ledger_again_in_every_format(
+    session: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for name in ("text", "markdown", "csv", "json"):
         assert main(["ledger", str(session), "--format", name]) == 0, name
         assert re.search(r"net.py(:|\",\s+\"line\": )11\b", capsys.readouterr().out), name
@@ -113,7 +136,9 @@ def test_a_session_tells_its_ledger_again_in_every_format(session: Path, capsys:
 def test_a_report_has_the_ledger(session: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(session), "--format", "json"]) == 0
     told = json.loads(capsys.readouterr().out)["ledger"]
-    jsonschema.validate(told, json.loads((ROOT / "docs/report-schema.json").read_text())["properties"]["ledger"])
+    jsonschema.validate(
+        told, json.loads((ROOT / "docs/report-schema.json").read_text())["properties"]["ledger"]
+    )
     assert told["accounted_s"] == pytest.approx(sum(step["host_s"] for step in told["steps"]))
 
 
@@ -128,14 +153,20 @@ def test_a_report_has_the_ledger(session: Path, capsys: pytest.CaptureFixture[st
 def test_what_cannot_be_told_is_refused_with_what_to_do(
     captured: Captured, capsys: pytest.CaptureFixture[str], given: list[str], told: str
 ) -> None:
-    target = str(captured("mlp")) if given[0] == "captured" else str(ROOT / "sample_models" / "mlp.py")
+    target = (
+        str(captured("mlp")) if given[0] == "captured" else str(ROOT / "sample_models" / "mlp.py")
+    )
     assert main(["ledger", target, *given[1:]]) == 2
     assert told in capsys.readouterr().err
 
 
-def test_a_line_that_may_be_in_kernels_of_unknown_lines_has_no_compiled_time(figures: LedgerFigures) -> None:
+def test_a_line_that_may_be_in_kernels_of_unknown_lines_has_no_compiled_time(
+    figures: LedgerFigures,
+) -> None:
     kinds = ("kernel", "library")
-    entries = tuple(replace(one, lines=()) if one.step.kind in kinds else one for one in figures.entries)
+    entries = tuple(
+        replace(one, lines=()) if one.step.kind in kinds else one for one in figures.entries
+    )
     kernels_s = sum(one.seconds for one in entries if one.step.kind in kinds)
     blind = replace(figures, entries=entries, call=replace(figures.call, call_s=2 * kernels_s))
     known = {line for one in entries for line, _ in one.lines}

@@ -13,7 +13,12 @@ from typing import Any
 import pytest
 from torch._inductor import cudagraph_trees as trees
 
-from fx_explorer.capture.inductor.cuda_graph_runs import OTHER_PATH, CudaGraphRuns, in_short, runs_in_words
+from fx_explorer.capture.inductor.cuda_graph_runs import (
+    OTHER_PATH,
+    CudaGraphRuns,
+    in_short,
+    runs_in_words,
+)
 
 MISFIT = """static input data pointer changed.
 input name: primals_3. data pointer changed from 10 to 20. input stack trace:
@@ -27,8 +32,12 @@ input name: primals_3. data pointer changed from 10 to 20. input stack trace:
 @pytest.fixture
 def torch_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """What torch does on a GPU, without one."""
-    monkeypatch.setattr(trees.CUDAGraphTreeManager, "record_function", lambda manager, inputs, function: "recorded")
-    monkeypatch.setattr(trees.CUDAGraphTreeManager, "execute_node", lambda manager, node, inputs: "replayed")
+    monkeypatch.setattr(
+        trees.CUDAGraphTreeManager, "record_function", lambda manager, inputs, function: "recorded"
+    )
+    monkeypatch.setattr(
+        trees.CUDAGraphTreeManager, "execute_node", lambda manager, node, inputs: "replayed"
+    )
     monkeypatch.setattr(trees.CUDAGraphNode, "check_invariants", lambda node, inputs: node.answer)
 
 
@@ -51,7 +60,11 @@ def check(status: str) -> Any:
 
 @pytest.mark.usefixtures("torch_does")
 def test_recordings_and_replays_are_heard_with_their_graphs_and_torch_still_does_them() -> None:
-    heard, forward, backward = CudaGraphRuns(), manager("0/0", "FORWARD"), manager("0/0", "BACKWARD")
+    heard, forward, backward = (
+        CudaGraphRuns(),
+        manager("0/0", "FORWARD"),
+        manager("0/0", "BACKWARD"),
+    )
     with heard.heard():
         assert [record(forward), record(backward)] == ["recorded", "recorded"]
         assert check("SUCCESS")[0].name == "SUCCESS"
@@ -70,7 +83,9 @@ def test_a_graph_that_is_recorded_again_has_the_reason_and_the_line_that_torch_n
         check("StaticInputIdxMismatch")
         record(forward)
         record(forward)
-    assert heard.why_again == {"[0/0] forward": ["static input data pointer changed (/home/me/model.py:15)", OTHER_PATH]}
+    assert heard.why_again == {
+        "[0/0] forward": ["static input data pointer changed (/home/me/model.py:15)", OTHER_PATH]
+    }
 
 
 @pytest.mark.usefixtures("torch_does")
@@ -113,7 +128,9 @@ def test_what_is_replayed_what_is_outside_and_what_was_recorded_again_is_said() 
     assert replayed.startswith("Replayed as CUDA graphs: [0/0] forward;")
     assert outside == "Outside of CUDA graphs: [1/0] forward"
     assert again.startswith("[0/0] forward was recorded 2 times")
-    (in_every_call,) = runs_in_words(CudaGraphRuns(), CudaGraphRuns(Counter({"[0/0] forward": 1})), set())
+    (in_every_call,) = runs_in_words(
+        CudaGraphRuns(), CudaGraphRuns(Counter({"[0/0] forward": 1})), set()
+    )
     assert in_every_call.startswith("Recorded as CUDA graphs in every call")
 
 
@@ -122,4 +139,7 @@ def test_without_cuda_graphs_nothing_is_said() -> None:
 
 
 def test_a_reason_without_a_line_is_told_as_it_is() -> None:
-    assert in_short("expected dead indices before graph are live") == "expected dead indices before graph are live"
+    assert (
+        in_short("expected dead indices before graph are live")
+        == "expected dead indices before graph are live"
+    )

@@ -12,7 +12,9 @@ from fx_explorer.capture.inductor.cuda_graph_skips import NAME, hearing_skips
 
 
 def places() -> list[object]:
-    found = (module for name, module in list(sys.modules.items()) if name.startswith("torch._inductor"))
+    found = (
+        module for name, module in list(sys.modules.items()) if name.startswith("torch._inductor")
+    )
     return [vars(module)[NAME] for module in found if NAME in vars(module)]
 
 

@@ -16,7 +16,9 @@ from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter
 from fx_explorer.worker.ledger.timeline import CallStep, steps
 
-pytestmark = pytest.mark.skipif(not HAS_EXCEPTION_TABLES, reason="before Python 3.11 an exception leaves no tick")
+pytestmark = pytest.mark.skipif(
+    not HAS_EXCEPTION_TABLES, reason="before Python 3.11 an exception leaves no tick"
+)
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 
@@ -86,7 +88,10 @@ def nesting(ticks: list[tuple[float, str, int]]) -> str:
 
 def followed(function: Function) -> tuple[str, list[CallStep], list[tuple[float, str, int]]]:
     torch._dynamo.reset()
-    with SessionWriter(":memory:") as writer, recording(writer, CaptureRequest("test", ""), lambda notice: None) as state:
+    with (
+        SessionWriter(":memory:") as writer,
+        recording(writer, CaptureRequest("test", ""), lambda notice: None) as state,
+    ):
         clock = FrameClock(state)
         with clock.installed():
             call(function)
@@ -127,12 +132,19 @@ def test_an_exception_is_the_programs_own_with_a_clock_too() -> None:
             function(torch.ones(3))
         assert raised.value.__context__ is None
         assert sys.exc_info() == (None, None, None)
-        return [(one.name, one.lineno) for one in traceback.extract_tb(raised.value.__traceback__) if one.filename == __file__]
+        return [
+            (one.name, one.lineno)
+            for one in traceback.extract_tb(raised.value.__traceback__)
+            if one.filename == __file__
+        ]
 
     torch._dynamo.reset()
     expected = told(compiled(in_a_function_called_behind_a_break))
     torch._dynamo.reset()
-    with SessionWriter(":memory:") as writer, recording(writer, CaptureRequest("test", ""), lambda notice: None) as state:
+    with (
+        SessionWriter(":memory:") as writer,
+        recording(writer, CaptureRequest("test", ""), lambda notice: None) as state,
+    ):
         clock = FrameClock(state)
         with clock.installed():
             assert told(compiled(in_a_function_called_behind_a_break)) == expected

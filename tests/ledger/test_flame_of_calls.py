@@ -23,7 +23,9 @@ CALLS = {
 
 
 @pytest.fixture(params=CALLS)
-def found(request: pytest.FixtureRequest, program: Path, measured: MeasuredLedger, reader: OpenedReader) -> LedgerFigures:
+def found(
+    request: pytest.FixtureRequest, program: Path, measured: MeasuredLedger, reader: OpenedReader
+) -> LedgerFigures:
     target, *options = CALLS[request.param]
     figures = ledger_figures(reader(measured(target or program, *options)))
     assert figures is not None
@@ -44,9 +46,15 @@ def test_children_fill_their_parent_and_lie_within_it(found: LedgerFigures) -> N
         assert sum(child.duration_s for child in frame.children) <= frame.duration_s * (1 + 1e-9)
 
 
-def test_every_step_of_the_ledger_is_in_it_once_and_as_long_as_it_takes(found: LedgerFigures) -> None:
-    leaves = [frame for frame in flame(found).frames() if not frame.children and frame.kind != "rest"]
-    assert [list(leaf.steps) for leaf in leaves] == [[number] for number in range(len(found.entries))]
+def test_every_step_of_the_ledger_is_in_it_once_and_as_long_as_it_takes(
+    found: LedgerFigures,
+) -> None:
+    leaves = [
+        frame for frame in flame(found).frames() if not frame.children and frame.kind != "rest"
+    ]
+    assert [list(leaf.steps) for leaf in leaves] == [
+        [number] for number in range(len(found.entries))
+    ]
     for leaf, entry in zip(leaves, found.entries, strict=True):
         assert leaf.kind == entry.step.kind
         assert leaf.duration_s == pytest.approx(entry.step.host_s, abs=1e-12)
@@ -59,7 +67,9 @@ def test_generated_code_lies_in_the_graph_that_its_steps_name(found: LedgerFigur
             assert {graph_of(found.entries[number].step) for number in frame.steps} == {frame.name}
 
 
-def test_the_rest_of_the_users_function_lies_within_it(figures: LedgerFigures, program: Path) -> None:
+def test_the_rest_of_the_users_function_lies_within_it(
+    figures: LedgerFigures, program: Path
+) -> None:
     frames = list(flame(figures).frames())
     outer, inner = [frame for frame in frames if frame.kind == "function"]
     assert (outer.name, inner.name) == ("forward net.py:10", f"rest of forward after line {BREAK}")
@@ -69,7 +79,11 @@ def test_the_rest_of_the_users_function_lies_within_it(figures: LedgerFigures, p
 
 
 def test_the_command_draws_it_in_the_terminal_and_as_a_picture(
-    session: Path, figures: LedgerFigures, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    session: Path,
+    figures: LedgerFigures,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     picture = tmp_path / "call.svg"
@@ -78,13 +92,19 @@ def test_the_command_draws_it_in_the_terminal_and_as_a_picture(
     assert told.startswith("A training step of Net takes")
     chart = told[told.index("▏a training step of Net") :].splitlines()
     assert max(map(len, chart)) <= 100
-    for line, blocks in zip(chart, flame_rows(flame(figures), 100), strict=False):  # below the rows is the axis
+    for line, blocks in zip(
+        chart, flame_rows(flame(figures), 100), strict=False
+    ):  # below the rows is the axis
         for block in blocks:
-            if block.cells > len(block.names[0]) + 1:  # how wide it is depends on what the call took
+            if (
+                block.cells > len(block.names[0]) + 1
+            ):  # how wide it is depends on what the call took
                 assert line[block.first :].startswith(f"▏{block.names[0]}")
     titles = list(ElementTree.parse(picture).getroot().iter("{http://www.w3.org/2000/svg}title"))
     assert len(titles) == len(list(flame(figures).frames()))
-    assert main(["ledger", str(session), "--format", "json", "--svg", str(picture)]) == 0, "a picture of ours is replaced"
+    assert main(["ledger", str(session), "--format", "json", "--svg", str(picture)]) == 0, (
+        "a picture of ours is replaced"
+    )
 
 
 @pytest.mark.parametrize(

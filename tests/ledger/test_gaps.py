@@ -21,7 +21,13 @@ def call(begin_us: float, *work: tuple[str, float, float]) -> DeviceCall:
     """A call of four steps of 10 µs on the host, and what the GPU does: name, begin and end after the call began."""
     kinds = ("forward", "enter", "begin", "end", "over")
     ticks: list[RawTick] = [((begin_us + 10 * at) * US, kind, 0) for at, kind in enumerate(kinds)]
-    return DeviceCall(ticks, [DeviceWork(name, (begin_us + begin) * US, (begin_us + end) * US) for name, begin, end in work])
+    return DeviceCall(
+        ticks,
+        [
+            DeviceWork(name, (begin_us + begin) * US, (begin_us + end) * US)
+            for name, begin, end in work
+        ],
+    )
 
 
 PATH = signature(call(0).ticks)
@@ -31,7 +37,12 @@ WORK = ("a", 12.0, 15.0), ("b", 22.0, 38.0)
 
 
 def in_us(one: Gap) -> tuple[str, str, int, dict[int, int]]:
-    return one.before, one.after, round(one.seconds / US), {at: round(took_s / US) for at, took_s in one.of_steps.items()}
+    return (
+        one.before,
+        one.after,
+        round(one.seconds / US),
+        {at: round(took_s / US) for at, took_s in one.of_steps.items()},
+    )
 
 
 def test_each_gap_has_what_the_host_does_in_it() -> None:
@@ -64,7 +75,9 @@ def test_a_gap_is_behind_what_ended_last() -> None:
 def test_calls_that_ran_something_else_do_not_count() -> None:
     usual = [call(1000.0 * at, *WORK) for at in range(8)]
     other = [call(9000.0, ("other", 30.0, 39.0)), call(9900.0)]
-    elsewhere = replace(call(9950.0, ("c", 1.0, 2.0)), ticks=[(0.0, "forward", 0), (1.0, "over", 0)])
+    elsewhere = replace(
+        call(9950.0, ("c", 1.0, 2.0)), ticks=[(0.0, "forward", 0), (1.0, "over", 0)]
+    )
     assert gaps([*usual, *other, elsewhere], PATH) == gaps(usual, PATH)
 
 
@@ -77,13 +90,24 @@ def test_work_belongs_to_the_call_that_it_begins_in() -> None:
     calls = [call(1000.0 * at, *WORK) for at in range(3)]
     between = DeviceWork("between", 500 * US, 501 * US)
     before = DeviceWork("before", -500 * US, -499 * US)
-    whole = sorted([before, between, *(one for own in calls for one in own.work)], key=lambda one: one.begin_s)
+    whole = sorted(
+        [before, between, *(one for own in calls for one in own.work)], key=lambda one: one.begin_s
+    )
     assert assigned([list(one.ticks) for one in calls], whole) == calls
 
 
 GAPS = (
     LedgerGap(0, 1, 0, "", "triton_poi_fused_0", 4 * US, (0,), (4 * US,)),
-    LedgerGap(0, 1, 1, "triton_poi_fused_0", "void cutlass::Kernel2<int>(int)", 30 * US, (1, 2), (5 * US, 25 * US)),
+    LedgerGap(
+        0,
+        1,
+        1,
+        "triton_poi_fused_0",
+        "void cutlass::Kernel2<int>(int)",
+        30 * US,
+        (1, 2),
+        (5 * US, 25 * US),
+    ),
 )
 
 
@@ -91,16 +115,27 @@ def test_the_longest_gap_is_told_first_with_what_the_host_did_longest() -> None:
     steps = entry("entry", 20), entry("guards", 30), entry("python", 40), entry("kernel", 10)
     on_gpu = replace(figures(*steps, call=replace(CALL, busy_s=66 * US)), gaps=GAPS)
     assert gap_rows(on_gpu) == [
-        ("between triton_poi_fused_0 and Kernel2", "30 µs", "30 %", "Python that was not compiled 25 µs and guards 5 µs"),
+        (
+            "between triton_poi_fused_0 and Kernel2",
+            "30 µs",
+            "30 %",
+            "Python that was not compiled 25 µs and guards 5 µs",
+        ),
         ("before triton_poi_fused_0", "4 µs", "4 %", "entering torch.compile 4 µs"),
     ]
-    longest = "It waits longest between triton_poi_fused_0 and Kernel2: 30 µs; meanwhile on the host: "
+    longest = (
+        "It waits longest between triton_poi_fused_0 and Kernel2: 30 µs; meanwhile on the host: "
+    )
     assert any(one.startswith(longest) for one in verdict(on_gpu))
     assert "the GPU waits" in FORMATS["text"](on_gpu, False)
     assert "between triton_poi_fused_0 and Kernel2" in FORMATS["markdown"](on_gpu, False)
     told = json.loads(FORMATS["json"](on_gpu, False))["gaps"]
     assert [one["seconds"] for one in told] == [30 * US, 4 * US]
-    assert told[0]["meanwhile"][0] == {"step": 2, "name": "Python that was not compiled", "seconds": 25 * US}
+    assert told[0]["meanwhile"][0] == {
+        "step": 2,
+        "name": "Python that was not compiled",
+        "seconds": 25 * US,
+    }
 
 
 def test_a_ledger_of_a_cpu_has_no_gaps() -> None:
@@ -111,7 +146,10 @@ def test_a_ledger_of_a_cpu_has_no_gaps() -> None:
     ("kernel", "short"),
     [
         ("triton_per_fused_add_1", "triton_per_fused_add_1"),
-        ("void at::native::vectorized_elementwise_kernel<4, at::native::F>(int)", "vectorized_elementwise_kernel"),
+        (
+            "void at::native::vectorized_elementwise_kernel<4, at::native::F>(int)",
+            "vectorized_elementwise_kernel",
+        ),
         ("Memcpy HtoD (Pageable -> Device)", "Memcpy HtoD"),
         ("", ""),
     ],

@@ -59,11 +59,16 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> SessionReader:
 def leaves_without_us(name: str) -> int:
     """Count the leaves of the tree that torch prints, compiled with a filter and without a recorder."""
     torch._dynamo.reset()
-    torch.compile(Net(), backend="eager", options={"guard_filter_fn": getattr(torch.compiler, name)})(x())
+    torch.compile(
+        Net(), backend="eager", options={"guard_filter_fn": getattr(torch.compiler, name)}
+    )(x())
     (entry,) = _debug_get_cache_entry_list(Net.forward.__code__)
     kinds = re.findall(r"\+- (?!\w*Manager)([A-Z_]+):", str(entry.guard_manager))
     torch._dynamo.reset()
-    return sum(kind != "DIMENSION_DYNAMIC_MARKING_GUARD" or kinds[i - 1] != kind for i, kind in enumerate(kinds))
+    return sum(
+        kind != "DIMENSION_DYNAMIC_MARKING_GUARD" or kinds[i - 1] != kind
+        for i, kind in enumerate(kinds)
+    )
 
 
 def counts_of(reader: SessionReader) -> GuardCounts:
@@ -80,7 +85,9 @@ def test_a_filter_leaves_what_it_leaves_without_us_and_what_it_was_said_to_leave
     name: str, asked: SessionReader, tmp_path: Path
 ) -> None:
     options = {"guard_filter_fn": getattr(torch.compiler, name)}
-    reader = record(tmp_path / "s.fxs", lambda _: torch.compile(Net(), backend="eager", options=options)(x()))
+    reader = record(
+        tmp_path / "s.fxs", lambda _: torch.compile(Net(), backend="eager", options=options)(x())
+    )
     assert failures(reader) == []
     left = reader.count(GuardCheck)
     assert left == leaves_without_us(name)
@@ -91,7 +98,10 @@ def test_a_filter_leaves_what_it_leaves_without_us_and_what_it_was_said_to_leave
     assert {row.position for row in reader.rows(Guard) if row.dropped_by} == set(
         next(row.dropped for row in asked.rows(FilterAnswer) if row.filter == name)
     )
-    assert f"{name} dropped {effect.dropped} of {effect.guards} that Dynamo asked for" in guards_table(reader).notice
+    assert (
+        f"{name} dropped {effect.dropped} of {effect.guards} that Dynamo asked for"
+        in guards_table(reader).notice
+    )
     (compilation,) = json_report(reader)["compilations"]  # type: ignore[misc]
     assert compilation["guards"] == left
     assert compilation["dropped_guards"] == {name: effect.dropped}
@@ -100,7 +110,9 @@ def test_a_filter_leaves_what_it_leaves_without_us_and_what_it_was_said_to_leave
 def test_asking_filters_changes_no_guard(asked: SessionReader, tmp_path: Path) -> None:
     plain = record(tmp_path / "s.fxs", lambda compile: compile(Net())(x()), backend="eager")
     assert not plain.count(FilterAnswer)
-    assert [row.kind for row in plain.rows(GuardCheck)] == [row.kind for row in asked.rows(GuardCheck)]
+    assert [row.kind for row in plain.rows(GuardCheck)] == [
+        row.kind for row in asked.rows(GuardCheck)
+    ]
     assert not any(row.dropped_by for row in asked.rows(Guard))
 
 
@@ -108,7 +120,9 @@ def test_a_filter_that_drops_nothing_of_a_program_is_left_out(tmp_path: Path) ->
     def function(x: torch.Tensor) -> torch.Tensor:
         return x * 2
 
-    reader = record(tmp_path / "s.fxs", lambda compile: compile(function)(x()), backend="eager", ledger=True)
+    reader = record(
+        tmp_path / "s.fxs", lambda compile: compile(function)(x()), backend="eager", ledger=True
+    )
     names = {name for one in counts_of(reader).filters for name in (one.name, *one.like)}
     assert "skip_all_guards_unsafe" in names
     assert not [name for name in names if "nn_modules" in name or "globals" in name]
@@ -142,7 +156,11 @@ def changed(name: str, change: Callable[[Any, Any], object]) -> tuple[object, ob
             "attributes of modules (self.power",
             lambda net, patch: setattr(net, "power", 5),
         ),
-        ("skip_guard_on_globals_unsafe", "globals (SCALE)", lambda net, patch: patch.setitem(globals(), "SCALE", 5.0)),
+        (
+            "skip_guard_on_globals_unsafe",
+            "globals (SCALE)",
+            lambda net, patch: patch.setitem(globals(), "SCALE", 5.0),
+        ),
     ],
 )
 def test_what_is_said_to_go_unseen_does(
@@ -155,14 +173,20 @@ def test_what_is_said_to_go_unseen_does(
     assert (stale, right) == (4 * 2 * 2.0, 4 * 5 * 2.0)
 
 
-def test_without_guards_an_input_of_another_shape_goes_unseen_and_that_is_said(asked: SessionReader) -> None:
+def test_without_guards_an_input_of_another_shape_goes_unseen_and_that_is_said(
+    asked: SessionReader,
+) -> None:
     (effect,) = (one for one in counts_of(asked).filters if one.name == "skip_all_guards_unsafe")
     assert "arguments (x)" in effect.risk
     assert "another shape or dtype" in effect.risk
     graphs = []
     options = {"guard_filter_fn": guard_filter("skip_all_guards_unsafe")}
     torch._dynamo.reset()
-    compiled = torch.compile(lambda x: x * x.shape[0], backend=lambda graph, _: graphs.append(graph) or graph, options=options)
+    compiled = torch.compile(
+        lambda x: x * x.shape[0],
+        backend=lambda graph, _: graphs.append(graph) or graph,
+        options=options,
+    )
     assert compiled(torch.ones(2))[0] == 2
     assert compiled(torch.ones(3))[0] == 2, "3 without the filter"
     assert len(graphs) == 1
@@ -211,12 +235,17 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         ("nofile.py:f", "there is no such file"),
         ("keep.py:missing", "keep.py has nothing named 'missing' that could be a guard filter"),
         ("keep.py:number", "keep.py:number is not callable: it is of type int"),
-        ("bad.py:f", "bad.py:f cannot be loaded: ZeroDivisionError: division by zero (line 1 of bad.py)"),
+        (
+            "bad.py:f",
+            "bad.py:f cannot be loaded: ZeroDivisionError: division by zero (line 1 of bad.py)",
+        ),
         ("leaves.py:f", "leaves.py:f cannot be loaded: SystemExit: 3 (line 2 of leaves.py)"),
         (3, "guard_filter_fn=3 is no name of a filter"),
     ],
 )
-def test_a_filter_that_is_not_there_is_refused_with_those_that_are(file: str, name: object, told: str) -> None:
+def test_a_filter_that_is_not_there_is_refused_with_those_that_are(
+    file: str, name: object, told: str
+) -> None:
     with pytest.raises(TargetError) as raised:
         guard_filter(name)
     assert told in str(raised.value)
@@ -234,7 +263,9 @@ def test_a_filter_that_is_not_there_is_refused_with_those_that_are(file: str, na
     ],
 )
 @pytest.mark.filterwarnings("ignore")
-def test_a_filter_that_does_not_answer_is_told_in_a_sentence(file: str, name: str, told: str) -> None:
+def test_a_filter_that_does_not_answer_is_told_in_a_sentence(
+    file: str, name: str, told: str
+) -> None:
     options = {"guard_filter_fn": guard_filter(f"{file}:{name}")}
     torch._dynamo.reset()
     with pytest.raises(Exception) as raised:  # noqa: PT011 - torch makes an error of its own of it
@@ -247,17 +278,37 @@ def test_a_filter_that_does_not_answer_is_told_in_a_sentence(file: str, name: st
 def test_a_refused_filter_ends_the_command_without_a_traceback(
     file: str, warm_python: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "net.py").write_text("import torch\n\ndef f(x):\n    return x * 2\n\nexample_inputs = (torch.ones(2),)\n")
-    words = ["capture", "net.py:f", "--python", warm_python, "--backend", "eager", "--option", "guard_filter_fn=keep.py:short"]
+    (tmp_path / "net.py").write_text(
+        "import torch\n\ndef f(x):\n    return x * 2\n\nexample_inputs = (torch.ones(2),)\n"
+    )
+    words = [
+        "capture",
+        "net.py:f",
+        "--python",
+        warm_python,
+        "--backend",
+        "eager",
+        "--option",
+        "guard_filter_fn=keep.py:short",
+    ]
     assert main([*words, "-o", "s.fxs"]) == 2
     told = capsys.readouterr()
     assert "keep.py:short gave 1 answer for" in told.err
     assert "Traceback" not in told.err + told.out
 
 
-def test_a_session_tells_a_filter_of_a_file_by_its_name(file: str, captured: Captured, reader: OpenedReader) -> None:
+def test_a_session_tells_a_filter_of_a_file_by_its_name(
+    file: str, captured: Captured, reader: OpenedReader
+) -> None:
     filter_file = Path(file).absolute()
-    opened = reader(captured("mlp", backend="eager", train=False, option=f"guard_filter_fn={filter_file}:keep_tensors"))
+    opened = reader(
+        captured(
+            "mlp",
+            backend="eager",
+            train=False,
+            option=f"guard_filter_fn={filter_file}:keep_tensors",
+        )
+    )
     (told,) = filtered(opened)
     assert told.filter == f"{filter_file}:keep_tensors"
     assert {row.kind for row in opened.rows(Guard) if not row.dropped_by} == {"TENSOR_MATCH"}
@@ -269,12 +320,16 @@ def test_a_session_tells_a_filter_of_a_file_by_its_name(file: str, captured: Cap
 
 
 def test_a_mode_beside_a_filter_becomes_its_options() -> None:
-    given = with_guard_filter({"backend": "inductor", "mode": "max-autotune", "options": {"guard_filter_fn": FILTERS[0]}})
+    given = with_guard_filter(
+        {"backend": "inductor", "mode": "max-autotune", "options": {"guard_filter_fn": FILTERS[0]}}
+    )
     assert "mode" not in given
     assert given["options"]["max_autotune"] is True
     torch.compile(lambda x: x, **given)
     with pytest.raises(TargetError, match="inductor only"):
-        with_guard_filter({"backend": "eager", "mode": "default", "options": {"guard_filter_fn": FILTERS[0]}})
+        with_guard_filter(
+            {"backend": "eager", "mode": "default", "options": {"guard_filter_fn": FILTERS[0]}}
+        )
 
 
 def test_arguments_without_a_filter_stay_as_they_are() -> None:
@@ -318,22 +373,36 @@ def test_each_filter_that_would_drop_a_guard_is_measured_beside_the_program(
     assert "is counted as entering torch.compile" not in told, "guards hold outside of the call"
     lines = told.splitlines()
     for name in FILTERS:
-        (measured,) = (line for line in lines if line.startswith(f"eager with {name} ") and "equal" in line)
+        (measured,) = (
+            line for line in lines if line.startswith(f"eager with {name} ") and "equal" in line
+        )
         assert " × " not in measured
         (sentence,) = (line for line in lines if line.startswith(f"{name}: "))
-        assert re.search(r"^\w+: (saves|costs|no difference is shown|was not measured often enough)", sentence)
+        assert re.search(
+            r"^\w+: (saves|costs|no difference is shown|was not measured often enough)", sentence
+        )
         assert re.search(r"it drops \d+ of \d+ guards \(\d+ checks?, ", sentence)
         assert "what it risks: " in sentence
 
 
 @pytest.mark.usefixtures("warm_workers")
-def test_with_a_filter_in_force_no_other_one_is_tried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_with_a_filter_in_force_no_other_one_is_tried(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     net = tmp_path / "net.py"
     net.write_text(PROGRAM)
-    given = ["--no-train", "--backend", "eager", "--option", "guard_filter_fn=skip_all_guards_unsafe"]
+    given = [
+        "--no-train",
+        "--backend",
+        "eager",
+        "--option",
+        "guard_filter_fn=skip_all_guards_unsafe",
+    ]
     assert main(["ledger", str(net), *given, "--try"]) == 0
     told = capsys.readouterr()
-    assert re.search(r"The guard filter skip_all_guards_unsafe dropped (\d+) of the \1 guards", told.out)
+    assert re.search(
+        r"The guard filter skip_all_guards_unsafe dropped (\d+) of the \1 guards", told.out
+    )
     assert "Nothing was tried" in told.err
 
 
@@ -342,15 +411,23 @@ def test_a_budget_without_trying_is_refused(capsys: pytest.CaptureFixture[str]) 
     assert "--budget is for --try" in capsys.readouterr().err
 
 
-def test_a_backend_of_a_file_is_found_and_refused_in_the_same_way(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backend_of_a_file_is_found_and_refused_in_the_same_way(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for known in ("_BACKENDS", "_COMPILER_FNS"):  # torch has no function that takes one back
         monkeypatch.setattr(registry, known, dict(getattr(registry, known)))
     use_backend("keep.py:keep_tensors")
     assert "keep.py:keep_tensors" in registry.list_backends(exclude_tags=())
     for name, told in (
         ("nofile.py:f", "the backend nofile.py:f cannot be loaded: there is no such file"),
-        ("bad.py:f", "the backend bad.py:f cannot be loaded: ZeroDivisionError: division by zero (line 1 of bad.py)"),
-        ("leaves.py:f", "the backend leaves.py:f cannot be loaded: SystemExit: 3 (line 2 of leaves.py)"),
+        (
+            "bad.py:f",
+            "the backend bad.py:f cannot be loaded: ZeroDivisionError: division by zero (line 1 of bad.py)",
+        ),
+        (
+            "leaves.py:f",
+            "the backend leaves.py:f cannot be loaded: SystemExit: 3 (line 2 of leaves.py)",
+        ),
         ("keep.py:number", "the backend keep.py:number is not callable: it is of type int"),
         ("keep.py:missing", "keep.py has nothing named 'missing' that could be a backend"),
     ):

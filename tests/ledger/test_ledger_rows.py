@@ -8,13 +8,25 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.analysis.ledger.by_line import line_times
-from fx_explorer.analysis.ledger.figures import LedgerEntry, LedgerFigures, SourceLine, ledger_figures
+from fx_explorer.analysis.ledger.figures import (
+    LedgerEntry,
+    LedgerFigures,
+    SourceLine,
+    ledger_figures,
+)
 from fx_explorer.analysis.ledger.guard_counts import GuardCounts
 from fx_explorer.analysis.ledger.rates import rate
 from fx_explorer.analysis.ledger.remedies import remedies
 from fx_explorer.analysis.ledger.table import branch_in_words, kind_rows, line_rows, step_name
 from fx_explorer.analysis.ledger.verdict import verdict
-from fx_explorer.model import CaptureRequest, CardCeiling, LedgerCall, LedgerKind, LedgerOperator, LedgerStep
+from fx_explorer.model import (
+    CaptureRequest,
+    CardCeiling,
+    LedgerCall,
+    LedgerKind,
+    LedgerOperator,
+    LedgerStep,
+)
 from fx_explorer.report.performance.ledger_report import FORMATS, ledger_text
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import write_training_step
@@ -22,7 +34,22 @@ from tests.sessions import write_training_step
 US = 1e-6
 
 CALL = LedgerCall(
-    *(1, "Net", "(float32[4, 8])", False, 4, "cpu", "2.13.0", 1, 100 * US, 2 * US, (100 * US,) * 8, 50, 0, 3 * US),
+    *(
+        1,
+        "Net",
+        "(float32[4, 8])",
+        False,
+        4,
+        "cpu",
+        "2.13.0",
+        1,
+        100 * US,
+        2 * US,
+        (100 * US,) * 8,
+        50,
+        0,
+        3 * US,
+    ),
     uncompiled_s=50 * US,
     uncompiled_rounds_s=(50 * US,) * 8,
     unguarded_s=90 * US,
@@ -32,18 +59,31 @@ CALL = LedgerCall(
 A, B = SourceLine("net.py", 3), SourceLine("net.py", 4)
 
 
-def entry(kind: LedgerKind, took_us: float, *lines: tuple[SourceLine, float], name: str = "", **known: object) -> LedgerEntry:
+def entry(
+    kind: LedgerKind,
+    took_us: float,
+    *lines: tuple[SourceLine, float],
+    name: str = "",
+    **known: object,
+) -> LedgerEntry:
     step = LedgerStep(0, 1, 0, kind, name, "0/0", "inference", 1, "", 0, took_us * US, 0.0)
     return LedgerEntry(replace(step, **known), 0.0, lines, None)  # type: ignore[arg-type]
 
 
-def operator(name: str, took_us: float, line: SourceLine | None, device_us: float = -1e6) -> LedgerOperator:
+def operator(
+    name: str, took_us: float, line: SourceLine | None, device_us: float = -1e6
+) -> LedgerOperator:
     place = (line.file, line.line) if line else ("", 0)
     return LedgerOperator(0, 1, 0, name, "forward", *place, took_us * US, device_us * US)
 
 
-def figures(*entries: LedgerEntry, call: LedgerCall = CALL, operators: tuple[LedgerOperator, ...] = ()) -> LedgerFigures:
-    ceilings = {"memory": CardCeiling(0, "cpu", "memory", 1e10, ""), "fp32": CardCeiling(0, "cpu", "fp32", 1e11, "")}
+def figures(
+    *entries: LedgerEntry, call: LedgerCall = CALL, operators: tuple[LedgerOperator, ...] = ()
+) -> LedgerFigures:
+    ceilings = {
+        "memory": CardCeiling(0, "cpu", "memory", 1e10, ""),
+        "fp32": CardCeiling(0, "cpu", "fp32", 1e11, ""),
+    }
     return LedgerFigures(call, entries, operators, ceilings)
 
 
@@ -66,10 +106,16 @@ def test_steps_that_are_longer_than_the_call_are_told_as_such() -> None:
 def test_a_kernel_of_two_lines_counts_for_both_and_what_is_of_no_line_is_left() -> None:
     found = figures(
         *(entry("kernel", 40, (A, 0.75), (B, 0.25)), entry("guards", 60)),
-        operators=(operator("aten::relu", 20, A), operator("aten::add", 5, B), operator("aten::to", 1, None)),
+        operators=(
+            operator("aten::relu", 20, A),
+            operator("aten::add", 5, B),
+            operator("aten::to", 1, None),
+        ),
     )
     times = line_times(found)
-    assert [(one.line, round(one.compiled_s / US), round(one.uncompiled_s / US)) for one in times.lines] == [
+    assert [
+        (one.line, round(one.compiled_s / US), round(one.uncompiled_s / US)) for one in times.lines
+    ] == [
         (A, 30, 20),
         (B, 10, 5),
     ]
@@ -79,7 +125,9 @@ def test_a_kernel_of_two_lines_counts_for_both_and_what_is_of_no_line_is_left() 
 
 
 def test_lines_of_a_program_that_cannot_be_run_uncompiled_have_no_second_time() -> None:
-    found = figures(entry("kernel", 40, (A, 1.0)), call=replace(CALL, uncompiled_s=-1.0, uncompiled_rounds_s=()))
+    found = figures(
+        entry("kernel", 40, (A, 1.0)), call=replace(CALL, uncompiled_s=-1.0, uncompiled_rounds_s=())
+    )
     assert line_rows(found) == [("net.py:3", "40 µs", "", ""), ("of no line", "60 µs", "", "")]
     assert verdict(found)[0] == "A call of Net takes 100 µs."
 
@@ -97,7 +145,9 @@ def test_more_than_the_machine_was_measured_to_do_is_no_share_of_it() -> None:
     found = rate(figures(one), one)
     assert found is not None
     assert found.of_products == pytest.approx(5)
-    assert found.in_words.endswith("500 GFLOP/s (more than a float32 product reached when it was measured)")
+    assert found.in_words.endswith(
+        "500 GFLOP/s (more than a float32 product reached when it was measured)"
+    )
 
 
 def test_on_a_gpu_what_it_computes_is_the_work_and_the_rest_it_waits() -> None:
@@ -120,7 +170,9 @@ def test_on_a_gpu_what_it_computes_is_the_work_and_the_rest_it_waits() -> None:
         ([entry("kernel", 100)], []),
     ],
 )
-def test_a_remedy_is_named_where_its_part_is_large(entries: list[LedgerEntry], names: list[str]) -> None:
+def test_a_remedy_is_named_where_its_part_is_large(
+    entries: list[LedgerEntry], names: list[str]
+) -> None:
     assert [one.name for one in remedies(figures(*entries))] == names
 
 
@@ -130,14 +182,23 @@ def test_a_training_step_is_not_frozen() -> None:
 
 def test_a_difference_is_claimed_only_where_the_rounds_show_it() -> None:
     noisy = replace(
-        CALL, uncompiled_rounds_s=tuple(us * US for us in (90, 110, 95, 105, 130, 70, 99, 101)), uncompiled_s=100 * US
+        CALL,
+        uncompiled_rounds_s=tuple(us * US for us in (90, 110, 95, 105, 130, 70, 99, 101)),
+        uncompiled_s=100 * US,
     )
-    assert verdict(figures(entry("kernel", 100)))[0] == "A call of Net takes 100 µs, 50 µs uncompiled: 0.50 × as fast."
+    assert (
+        verdict(figures(entry("kernel", 100)))[0]
+        == "A call of Net takes 100 µs, 50 µs uncompiled: 0.50 × as fast."
+    )
     assert verdict(figures(entry("kernel", 100), call=noisy))[0].endswith("no difference is shown.")
 
 
 def test_skipping_guards_is_told_with_what_it_saves_and_what_it_risks() -> None:
-    found = [one for one in verdict(figures(entry("guards", 12), entry("kernel", 88))) if "Skipping guards" in one]
+    found = [
+        one
+        for one in verdict(figures(entry("guards", 12), entry("kernel", 88)))
+        if "Skipping guards" in one
+    ]
     assert found
     assert "saves 10 µs" in found[0]
     assert "unsafe" in found[0]
@@ -145,10 +206,16 @@ def test_skipping_guards_is_told_with_what_it_saves_and_what_it_risks() -> None:
 
 def test_breaks_and_lines_that_got_slower_are_named() -> None:
     at_break = entry("break", 40, (A, 1.0), file="net.py", user_line=3)
-    assert [one.line for one in line_times(figures(at_break)).lines] == [], "what it takes uncompiled is not known"
-    told = verdict(figures(at_break, entry("kernel", 60, (B, 1.0)), operators=(operator("aten::add", 5, B),)))
+    assert [one.line for one in line_times(figures(at_break)).lines] == [], (
+        "what it takes uncompiled is not known"
+    )
+    told = verdict(
+        figures(at_break, entry("kernel", 60, (B, 1.0)), operators=(operator("aten::add", 5, B),))
+    )
     assert any("Python at graph breaks takes 40 µs, at net.py:3" in one for one in told)
-    assert any(one.startswith("net.py:4 got slower: 60 µs compiled, 5 µs uncompiled") for one in told)
+    assert any(
+        one.startswith("net.py:4 got slower: 60 µs compiled, 5 µs uncompiled") for one in told
+    )
 
 
 def test_every_format_has_every_kind_and_the_verdict() -> None:
@@ -160,25 +227,39 @@ def test_every_format_has_every_kind_and_the_verdict() -> None:
         assert name == "csv" or "A call of Net takes 100" in text
 
 
-def test_on_a_narrow_terminal_every_step_keeps_its_kind_in_words_and_both_ends_of_its_kernel() -> None:
+def test_on_a_narrow_terminal_every_step_keeps_its_kind_in_words_and_both_ends_of_its_kernel() -> (
+    None
+):
     kernel = "cpp_fused__to_copy_add_addmm_native_dropout_native_layer_norm_native_layer_norm_backward_view_17"
-    steps = [entry("launch", 60, (A, 1.0), name=kernel), entry("kernel", 40, (A, 1.0), name=kernel), entry("checks", 1)]
+    steps = [
+        entry("launch", 60, (A, 1.0), name=kernel),
+        entry("kernel", 40, (A, 1.0), name=kernel),
+        entry("checks", 1),
+    ]
     found = figures(*steps)
     assert f"starting {kernel}" in ledger_text(found, True)
     *tables, _ = ledger_text(found, True, 80).split("\n\n")[1:]
     lines = [line for table in tables for line in table.splitlines()]
     assert max(map(len, lines)) <= 80
-    assert any(line.startswith("cpp_fused") and line.split()[0].endswith("view_17") for line in lines)
+    assert any(
+        line.startswith("cpp_fused") and line.split()[0].endswith("view_17") for line in lines
+    )
     assert any(line.startswith("checks of sizes and strides  ") for line in tables[-1].splitlines())
 
 
-def test_a_step_finds_its_generated_line_and_the_users_through_the_sessions_links(tmp_path: Path) -> None:
+def test_a_step_finds_its_generated_line_and_the_users_through_the_sessions_links(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "s.fxs"
     hand = write_training_step(path)
     with SessionWriter(path) as writer:
         writer.add(CALL)
         line = 9  # extern_kernels.addmm(bias, x, w), in tests/sessions.py
-        writer.add(LedgerStep(0, 1, 0, "library", "extern_kernels.addmm", "0/0", "forward", line, "", 0, US, 0.0))
+        writer.add(
+            LedgerStep(
+                0, 1, 0, "library", "extern_kernels.addmm", "0/0", "forward", line, "", 0, US, 0.0
+            )
+        )
         writer.add(LedgerStep(0, 1, 1, "checks", "", "9/9", "forward", 3, "", 0, US, 0.0))
     with SessionReader(path) as reader:
         found = ledger_figures(reader)
@@ -205,9 +286,13 @@ def test_lines_inside_what_has_no_generated_python_are_not_known() -> None:
 def test_what_is_in_force_is_no_remedy_and_nothing_is_frozen_without_parameters() -> None:
     slow = [entry("checks", 20), entry("library", 80)]
     assert [one.name for one in remedies(figures(*slow))] == ["size_asserts=False", "freezing"]
-    request = CaptureRequest("net.py", "", options={"freezing": True, "size_asserts": False, "alignment_asserts": False})
+    request = CaptureRequest(
+        "net.py", "", options={"freezing": True, "size_asserts": False, "alignment_asserts": False}
+    )
     assert remedies(replace(figures(*slow), request=request)) == []
-    assert [one.name for one in remedies(figures(*slow, call=replace(CALL, parameters=0)))] == ["size_asserts=False"]
+    assert [one.name for one in remedies(figures(*slow, call=replace(CALL, parameters=0)))] == [
+        "size_asserts=False"
+    ]
 
 
 def test_larger_inputs_are_not_advised_to_who_is_faster_already() -> None:

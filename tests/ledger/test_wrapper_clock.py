@@ -64,7 +64,9 @@ def line_of(text: str) -> int:
     return next(i for i, line in enumerate(CODE.splitlines(), start=1) if text in line)
 
 
-def test_a_ticking_wrapper_returns_the_same_and_ticks_once_for_each_part(generated: types.ModuleType) -> None:
+def test_a_ticking_wrapper_returns_the_same_and_ticks_once_for_each_part(
+    generated: types.ModuleType,
+) -> None:
     ticks: list[tuple[float, str, int]] = []
     clock = WrapperClock(ticks.append)
     plain = generated.call(["x", "y"])
@@ -76,15 +78,24 @@ def test_a_ticking_wrapper_returns_the_same_and_ticks_once_for_each_part(generat
     assert kinds[0] == WRAPPER
     assert kinds[-1] == WRAPPER_END
     assert set(kinds[1:-1]) == {PART}
-    called = [clock.parts[part] for _, kind, part in ticks if kind == PART and clock.parts[part].kind == "call"]
-    assert [part.line for part in called] == [line_of("kernel(a, buf0)"), *[line_of("kernel(b, i)")] * 2]
+    called = [
+        clock.parts[part]
+        for _, kind, part in ticks
+        if kind == PART and clock.parts[part].kind == "call"
+    ]
+    assert [part.line for part in called] == [
+        line_of("kernel(a, buf0)"),
+        *[line_of("kernel(b, i)")] * 2,
+    ]
     assert called[0].name == "kernel"
     assert called[0].arguments == 2
     assert [time_s for time_s, _, _ in ticks] == sorted(time_s for time_s, _, _ in ticks)
     assert ticks[0][0] <= time.perf_counter()
 
 
-def test_the_wrapper_is_the_same_function_with_its_own_code_again(generated: types.ModuleType) -> None:
+def test_the_wrapper_is_the_same_function_with_its_own_code_again(
+    generated: types.ModuleType,
+) -> None:
     function = generated.Runner.call
     code = function.__code__
     clock = WrapperClock(lambda tick: None)
@@ -95,7 +106,9 @@ def test_the_wrapper_is_the_same_function_with_its_own_code_again(generated: typ
     assert function.__code__ is code
 
 
-def test_a_wrapper_that_raises_is_put_back_and_its_lines_are_its_own(generated: types.ModuleType) -> None:
+def test_a_wrapper_that_raises_is_put_back_and_its_lines_are_its_own(
+    generated: types.ModuleType,
+) -> None:
     code = generated.Runner.call.__code__
     clock = WrapperClock(lambda tick: None)
     with pytest.raises(AttributeError) as raised, clock.on():
@@ -117,6 +130,8 @@ def test_whoever_sees_the_calls_makes_them(generated: types.ModuleType) -> None:
     assert seen == [("kernel", ("x", [1, 2])), ("kernel", ("y", 0)), ("kernel", ("y", 1))]
 
 
-def test_a_file_that_is_no_wrapper_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_no_wrapper_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(PyCodeCache, "modules", [types.ModuleType("kernel_alone")])
     assert WrapperClock(lambda tick: None).parts == []

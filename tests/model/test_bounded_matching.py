@@ -41,7 +41,9 @@ def test_a_diff_is_as_difflib_writes_it() -> None:
     before = [f"line {number}\n" for number in range(60)]
     for edits in range(1, 6):
         after = edited(before, edits)
-        assert unified_diff(before, after, "a.py") == "".join(difflib.unified_diff(before, after, "a/a.py", "b/a.py"))
+        assert unified_diff(before, after, "a.py") == "".join(
+            difflib.unified_diff(before, after, "a/a.py", "b/a.py")
+        )
     assert unified_diff(before, before, "a.py") == ""
     assert unified_diff(["a"], ["b"], "a.py").endswith("+b\n\\ No newline at end of file\n")
 

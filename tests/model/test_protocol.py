@@ -14,7 +14,11 @@ WHOLE = Command(
     "0/0",
     "backward",
     "mlp",
-    Changes({"inductor.max_fusion_size": 8}, (Mark("mlp", ("mul",), configs={"a": 1}),), (PassFile("joint", "a.py"),)),
+    Changes(
+        {"inductor.max_fusion_size": 8},
+        (Mark("mlp", ("mul",), configs={"a": 1}),),
+        (PassFile("joint", "a.py"),),
+    ),
 )
 
 
@@ -33,7 +37,10 @@ NONE: dict[str, object] = {
     "changes are": {"kind": "set", "changes": [1]},
     "gate cannot be": {"kind": "pass", "changes": {"passes": [{"gate": "post", "path": "a.py"}]}},
     "path cannot be": {"kind": "pass", "changes": {"passes": [{"gate": "joint", "path": 3}]}},
-    "first_line cannot be": {"kind": "mark", "changes": {"marks": [{"name": "a", "first_line": "1"}]}},
+    "first_line cannot be": {
+        "kind": "mark",
+        "changes": {"marks": [{"name": "a", "first_line": "1"}]},
+    },
     "nodes cannot be": {"kind": "mark", "changes": {"marks": [{"name": "a", "nodes": [1]}]}},
     "mapping": {"kind": "mark", "changes": {"marks": ["a"]}},
     "unexpected keyword": {"kind": "go", "speed": 9},

@@ -15,7 +15,9 @@ from fx_explorer.model.setting_values import parse_value, problem_of, python_tex
 
 
 def option(type_text: str, name: str = "x", choices: tuple[str, ...] = ()) -> Setting:
-    return Setting(1, "inductor", name, type_text, "null", "null", "", choices or choices_of(type_text))
+    return Setting(
+        1, "inductor", name, type_text, "null", "null", "", choices or choices_of(type_text)
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,7 +86,11 @@ def test_json_python_and_bare_words_are_read(type_text: str, typed: str, value: 
         ("list[int]", "[1, 'a']", 'inductor.x takes list[int], not [1, "a"]'),
         ("tuple[int, int]", "[1]", "inductor.x takes tuple[int, int], not [1]"),
         ("dict[str, int]", "{1: 2}", 'inductor.x takes dict[str, int], not the text "{1: 2}"'),
-        ("Literal['none', 'all']", "al", 'inductor.x takes "none" or "all", not the text "al"; did you mean "all"?'),
+        (
+            "Literal['none', 'all']",
+            "al",
+            'inductor.x takes "none" or "all", not the text "al"; did you mean "all"?',
+        ),
         (
             "list",
             "[1, 2",
@@ -96,7 +102,11 @@ def test_json_python_and_bare_words_are_read(type_text: str, typed: str, value: 
             "inductor.x takes a text; only plain values are taken: "
             "numbers, texts in quotes, True, False, None, lists and dicts",
         ),
-        ("", "1", "inductor.x holds a Python object and cannot be set from here; set it in your own program"),
+        (
+            "",
+            "1",
+            "inductor.x holds a Python object and cannot be set from here; set it in your own program",
+        ),
     ],
 )
 def test_a_wrong_value_says_what_the_option_takes(type_text: str, typed: str, message: str) -> None:
@@ -104,14 +114,27 @@ def test_a_wrong_value_says_what_the_option_takes(type_text: str, typed: str, me
         parse_value(option(type_text), typed)
 
 
-@pytest.mark.parametrize("typed", ["[" * 5_000, "9" * 5_000, "(" * 500 + ")" * 500, "\x00", "'\\d", "b'x'", "1+2j", "{1, 2}"])
+@pytest.mark.parametrize(
+    "typed",
+    ["[" * 5_000, "9" * 5_000, "(" * 500 + ")" * 500, "\x00", "'\\d", "b'x'", "1+2j", "{1, 2}"],
+)
 def test_whatever_is_typed_ends_in_a_message(typed: str) -> None:
     with pytest.raises(ValueError, match="takes a list"):
         parse_value(option("list"), typed)
 
 
 def test_many_choices_are_counted_and_the_nearest_named() -> None:
-    names = ("inductor", "eager", "aot_eager", "cudagraphs", "openxla", "tvm", "ts", "aot_ts", "pre_dispatch_eager")
+    names = (
+        "inductor",
+        "eager",
+        "aot_eager",
+        "cudagraphs",
+        "openxla",
+        "tvm",
+        "ts",
+        "aot_ts",
+        "pre_dispatch_eager",
+    )
     backend = option("str", choices=tuple(map(json.dumps, names)))
     assert problem_of(backend, "inducter") == (
         'inductor.x takes one of 9 names, not the text "inducter"; did you mean "inductor"?'
@@ -136,9 +159,27 @@ def test_a_tuple_travels_as_a_list_and_becomes_one_again() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["plain", "true", "8", "", " a ", "it's", '"', "[a", None, True, 1.5, 1e-30, ["a", None], {"a": [True]}]
+    "value",
+    [
+        "plain",
+        "true",
+        "8",
+        "",
+        " a ",
+        "it's",
+        '"',
+        "[a",
+        None,
+        True,
+        1.5,
+        1e-30,
+        ["a", None],
+        {"a": [True]},
+    ],
 )
-def test_what_is_shown_for_editing_is_python_and_reads_back_as_the_same_value(value: object) -> None:
+def test_what_is_shown_for_editing_is_python_and_reads_back_as_the_same_value(
+    value: object,
+) -> None:
     kind = "str" if isinstance(value, str) else "Any"
     assert parse_value(option(kind), python_text(value)) == value
     assert ast.literal_eval(python_text(value)) == value
@@ -170,5 +211,7 @@ def test_true_is_not_the_number_one() -> None:
         ("[1,", "[1,"),
     ],
 )
-def test_a_value_of_the_command_line_is_python_or_json_as_it_is_shown(typed: str, value: object) -> None:
+def test_a_value_of_the_command_line_is_python_or_json_as_it_is_shown(
+    typed: str, value: object
+) -> None:
     assert option_of_the_command_line(f"compile.options={typed}") == ("compile.options", value)

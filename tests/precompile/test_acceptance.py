@@ -31,7 +31,9 @@ def test_01_torch_precompile_exists_after_install() -> None:
     assert torch.Precompile is Precompile is fx_explorer.Precompile
 
 
-def test_01_install_leaves_a_precompile_of_torchs_own_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_01_install_leaves_a_precompile_of_torchs_own_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(torch, "Precompile", "torch's own")
     install()
     assert torch.Precompile == "torch's own"
@@ -68,7 +70,9 @@ def test_06_an_annotation_is_on_the_traced_nodes() -> None:
         return y + 1
 
     gm, *_ = torch.Precompile.dynamo(model, torch.ones(3))
-    custom = {node.name: node.meta.get("custom") for node in gm.graph.nodes if node.op != "placeholder"}
+    custom = {
+        node.name: node.meta.get("custom") for node in gm.graph.nodes if node.op != "placeholder"
+    }
     assert custom["y"] == {"compile_with_inductor": "r"}
     assert not custom["add"]
 
@@ -131,7 +135,10 @@ def test_12_a_transformer_with_attention_and_mlp_regions_equals_eager() -> None:
         compiled_output = compiled_fn(example_inputs)
         eager_output = model(x)
     assert torch.allclose(compiled_output, eager_output, atol=1e-4)
-    ours, theirs = gradients(model, lambda: compiled_fn(example_inputs)), gradients(model, lambda: model(x))
+    ours, theirs = (
+        gradients(model, lambda: compiled_fn(example_inputs)),
+        gradients(model, lambda: model(x)),
+    )
     assert all(torch.allclose(ours[name], theirs[name], atol=1e-4) for name in theirs)
 
 
@@ -151,11 +158,15 @@ def test_14_the_new_api_replaces_the_old_flow(mlp: Compiled, tmp_path: Path) -> 
     assert torch.equal(ours, old(mlp.model, *mlp.inputs))
     assert torch.allclose(ours, mlp.model(*mlp.inputs), atol=1e-5)
     with torch.no_grad():
-        assert torch.allclose(Precompile.load(path, mlp.model)(mlp.inputs), mlp.model(*mlp.inputs), atol=1e-5)
+        assert torch.allclose(
+            Precompile.load(path, mlp.model)(mlp.inputs), mlp.model(*mlp.inputs), atol=1e-5
+        )
 
 
 def test_a_custom_compiler_is_given_the_forward_and_the_backward_graph() -> None:
     seen: list[int] = []
     gm, _, guards, _ = Precompile.dynamo(torch.nn.Linear(2, 2), torch.ones(1, 2))
-    Precompile.aot_autograd(gm, guards, compiler=lambda graph, inputs: seen.append(len(inputs)) or eager(graph, inputs))
+    Precompile.aot_autograd(
+        gm, guards, compiler=lambda graph, inputs: seen.append(len(inputs)) or eager(graph, inputs)
+    )
     assert len(seen) == 2

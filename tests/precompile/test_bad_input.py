@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from fx_explorer.precompile import CompilerError, GraphBreakError, GuardError, Precompile, PrecompileError, SaveError
+from fx_explorer.precompile import (
+    CompilerError,
+    GraphBreakError,
+    GuardError,
+    Precompile,
+    PrecompileError,
+    SaveError,
+)
 from tests.precompile.models import Compiled, compiled, eager
 
 CALLS: list[str] = []
@@ -36,18 +43,31 @@ def graph_breaks() -> GraphBreakError:
 
 
 def line_of(text: str) -> int:
-    return next(number for number, line in enumerate(Path(__file__).read_text().splitlines(), 1) if line.strip() == text)
+    return next(
+        number
+        for number, line in enumerate(Path(__file__).read_text().splitlines(), 1)
+        if line.strip() == text
+    )
 
 
 def test_every_graph_break_is_listed_with_its_line(graph_breaks: GraphBreakError) -> None:
-    lines = ['print("a first break")', "torch._dynamo.graph_break()", "if x.sum() > 0:", "return x.tolist()"]
-    assert {(found.file, found.line) for found in graph_breaks.breaks} == {(__file__, line_of(line)) for line in lines}
+    lines = [
+        'print("a first break")',
+        "torch._dynamo.graph_break()",
+        "if x.sum() > 0:",
+        "return x.tolist()",
+    ]
+    assert {(found.file, found.line) for found in graph_breaks.breaks} == {
+        (__file__, line_of(line)) for line in lines
+    }
     assert "GB0170" in {found.registry_id for found in graph_breaks.breaks}
 
 
 def test_the_message_has_place_reason_and_hints_of_each(graph_breaks: GraphBreakError) -> None:
     message = str(graph_breaks)
-    assert all(f"{found.file}:{found.line}: {found.reason}" in message for found in graph_breaks.breaks)
+    assert all(
+        f"{found.file}:{found.line}: {found.reason}" in message for found in graph_breaks.breaks
+    )
     assert "hint: Use `torch.cond`" in message
     assert "running a deep copy" in message
 
@@ -83,7 +103,9 @@ def test_a_model_that_cannot_be_copied_has_its_first_break_listed() -> None:
         (lambda x: 3, (torch.ones(1),), "nothing to compile"),
     ],
 )
-def test_what_cannot_be_captured_is_said(model: object, inputs: tuple[object, ...], message: str) -> None:
+def test_what_cannot_be_captured_is_said(
+    model: object, inputs: tuple[object, ...], message: str
+) -> None:
     with pytest.raises(PrecompileError, match=message):
         Precompile.dynamo(model, *inputs)
 
@@ -110,7 +132,9 @@ def another_input(graph: torch.fx.GraphModule, inputs: object) -> object:
         (another_input, "changed what the graph takes or gives"),
     ],
 )
-def test_a_bad_compiler_is_named_and_the_graph_can_be_compiled_by_another(compiler: object, message: str) -> None:
+def test_a_bad_compiler_is_named_and_the_graph_can_be_compiled_by_another(
+    compiler: object, message: str
+) -> None:
     gm, _, guards, inputs = Precompile.dynamo(lambda x: (x * 2).sin() + 1, torch.zeros(3))
     with pytest.raises(CompilerError, match=f"the compiler {compiler.__name__}.*{message}"):
         Precompile.aot_autograd(gm, guards, compiler=compiler)
@@ -121,7 +145,9 @@ def test_a_bad_compiler_is_named_and_the_graph_can_be_compiled_by_another(compil
 def test_a_number_that_has_to_be_a_constant_for_inductor_is_told_with_what_helps() -> None:
     model, x = torch.nn.BatchNorm1d(4), torch.randn(3, 4)
     gm, _, guards, _ = Precompile.dynamo(model, x, dynamic=True)
-    with pytest.raises(PrecompileError, match=r"momentum of a BatchNorm.*specialize_float=True.*mark_dynamic"):
+    with pytest.raises(
+        PrecompileError, match=r"momentum of a BatchNorm.*specialize_float=True.*mark_dynamic"
+    ):
         Precompile.aot_autograd(gm, guards)
     with torch._dynamo.config.patch(specialize_float=True):
         gm, _, guards, _ = Precompile.dynamo(model, x, dynamic=True)
@@ -156,7 +182,9 @@ def test_what_dynamo_put_among_the_globals_of_the_module_is_in_the_file(tmp_path
     assert loaded(found.inputs)[1] == range(3)
 
 
-def test_regions_are_saved_and_loaded_with_gradients_and_guards(transformer: Compiled, tmp_path: Path) -> None:
+def test_regions_are_saved_and_loaded_with_gradients_and_guards(
+    transformer: Compiled, tmp_path: Path
+) -> None:
     model, inputs = transformer.model, transformer.inputs
     transformer.run(inputs).sum().backward()
     kept = model.layers[0].up.weight.grad
@@ -167,7 +195,10 @@ def test_regions_are_saved_and_loaded_with_gradients_and_guards(transformer: Com
     loaded(inputs).sum().backward()
     assert torch.allclose(model.layers[0].up.weight.grad, kept, atol=1e-4)
     model.zero_grad(set_to_none=True)
-    with pytest.raises(GuardError, match=r"compiled for other inputs: .* size mismatch at index 0. expected 2, actual 3"):
+    with pytest.raises(
+        GuardError,
+        match=r"compiled for other inputs: .* size mismatch at index 0. expected 2, actual 3",
+    ):
         loaded((torch.ones(3, 5, 16),))
     with pytest.raises(SaveError, match=r"Precompile.load\(path, model\)"):
         Precompile.load(tmp_path / "regions.pt2")

@@ -128,7 +128,9 @@ def test_a_graph_compiles_again_with_another_compiler_and_after_an_edit() -> Non
 
 
 def test_other_inputs_than_the_guards_allow_are_an_error_that_says_which(mlp: Compiled) -> None:
-    with pytest.raises(GuardError, match=r"'L\['x'\]' size mismatch at index 1. expected 8, actual 9") as raised:
+    with pytest.raises(
+        GuardError, match=r"'L\['x'\]' size mismatch at index 1. expected 8, actual 9"
+    ) as raised:
         mlp.run((torch.randn(3, 9),))
     assert "Precompile.dynamo(model" in str(raised.value)
 
@@ -142,7 +144,12 @@ def test_a_model_in_another_mode_is_not_what_was_compiled() -> None:
 def test_a_tiny_llama_gives_the_logits_and_gradients_of_eager() -> None:
     transformers = pytest.importorskip("transformers")
     config = transformers.LlamaConfig(
-        vocab_size=32, hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, use_cache=False
+        vocab_size=32,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        use_cache=False,
     )
     torch.manual_seed(0)
     model = transformers.LlamaForCausalLM(config)

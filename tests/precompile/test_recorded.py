@@ -18,7 +18,9 @@ PROGRAM = Path(__file__).parent / "programs" / "precompiled.py"
 
 
 @pytest.fixture
-def session(captured: Callable[..., Path], reader: Callable[[Path], SessionReader]) -> SessionReader:
+def session(
+    captured: Callable[..., Path], reader: Callable[[Path], SessionReader]
+) -> SessionReader:
     return reader(captured(PROGRAM))
 
 
@@ -26,20 +28,31 @@ def line_of(name: str) -> int:
     """Of the function, or of the forward of the class."""
     for node in ast.walk(ast.parse(PROGRAM.read_text())):
         if isinstance(node, ast.ClassDef) and node.name == name:
-            return next(one.lineno for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "forward")
+            return next(
+                one.lineno
+                for one in node.body
+                if isinstance(one, ast.FunctionDef) and one.name == "forward"
+            )
         if isinstance(node, ast.FunctionDef) and node.name == name:
             return node.lineno
     raise AssertionError(name)
 
 
 def stages(session: SessionReader, compilation: Compilation) -> list[str]:
-    return list(dict.fromkeys(graph.stage for graph in session.rows(Graph, compilation=compilation.id)))
+    return list(
+        dict.fromkeys(graph.stage for graph in session.rows(Graph, compilation=compilation.id))
+    )
 
 
-def test_each_capture_is_a_compilation_with_its_function_its_line_and_its_stages(session: SessionReader) -> None:
+def test_each_capture_is_a_compilation_with_its_function_its_line_and_its_stages(
+    session: SessionReader,
+) -> None:
     found = {row.name: row for row in session.rows(Compilation)}
     mlp, block, double, again, only_captured, failed, torchs = found.values()
-    named = [(row.function, row.file, row.line) for row in (mlp, block, double, again, only_captured, torchs)]
+    named = [
+        (row.function, row.file, row.line)
+        for row in (mlp, block, double, again, only_captured, torchs)
+    ]
     assert named == [
         ("MLP.forward", str(PROGRAM), line_of("MLP")),
         ("Block.forward", str(PROGRAM), line_of("Block")),
@@ -55,11 +68,20 @@ def test_each_capture_is_a_compilation_with_its_function_its_line_and_its_stages
         "inductor",
     ]
     assert [row.status for row in found.values()] == ["ok"] * 5 + ["failed", "ok"]
-    assert stages(session, mlp) == ["dynamo", "pre_grad", "joint", "forward", "backward", "post_grad"]
+    assert stages(session, mlp) == [
+        "dynamo",
+        "pre_grad",
+        "joint",
+        "forward",
+        "backward",
+        "post_grad",
+    ]
     assert stages(session, again) == ["dynamo", "pre_grad", "forward", "post_grad"]
     assert stages(session, torchs) == stages(session, again)
     assert stages(session, only_captured) == ["dynamo"]
-    assert set((only_captured.missing_stages or {}).values()) == {"only Dynamo has been asked for so far"}
+    assert set((only_captured.missing_stages or {}).values()) == {
+        "only Dynamo has been asked for so far"
+    }
     assert all(row.duration_s > 0 for row in (mlp, block, double, again, only_captured))
     assert "ZeroDivisionError: division by zero" in failed.error
 
@@ -80,7 +102,10 @@ def test_saving_and_loading_leave_nothing_in_the_session(session: SessionReader)
 
 def test_guards_that_are_built_again_stand_once(session: SessionReader) -> None:
     for row in session.rows(Compilation):
-        guards = [(guard.kind, guard.source, guard.code) for guard in session.rows(Guard, compilation=row.id)]
+        guards = [
+            (guard.kind, guard.source, guard.code)
+            for guard in session.rows(Guard, compilation=row.id)
+        ]
         assert len(guards) == len(set(guards))
 
 

@@ -45,7 +45,9 @@ def test_forward_and_backward_nodes_carry_the_annotation() -> None:
     seen: list[set[object]] = []
 
     def looking(graph: torch.fx.GraphModule, inputs: object) -> object:
-        seen.append({named(node) for node in graph.graph.nodes if node.op == "call_function"} - {None})
+        seen.append(
+            {named(node) for node in graph.graph.nodes if node.op == "call_function"} - {None}
+        )
         return eager(graph, inputs)
 
     compiled(Block(), torch.randn(2, 3, 16), compiler=looking)
@@ -74,7 +76,10 @@ def test_touching_regions_with_different_configs_each_get_their_own() -> None:
             return x.cos()
 
     messages = regions_compiled(model, torch.ones(4))
-    assert [message.partition("options: ")[2] for message in messages] == ["{'max_autotune': False}", "{'max_fusion_size': 8}"]
+    assert [message.partition("options: ")[2] for message in messages] == [
+        "{'max_autotune': False}",
+        "{'max_fusion_size': 8}",
+    ]
 
 
 def test_an_inner_region_is_its_own_inside_the_outer_one() -> None:
@@ -115,7 +120,10 @@ def entangled(later: str) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
 
 
 def test_regions_that_wait_for_each_other_are_named() -> None:
-    with pytest.raises(CompilerError, match=r'regions "first", "second": two of them each need .* a name of its own'):
+    with pytest.raises(
+        CompilerError,
+        match=r'regions "first", "second": two of them each need .* a name of its own',
+    ):
         regions_compiled(entangled("first"), torch.ones(4), torch.ones(4))
 
 

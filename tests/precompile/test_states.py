@@ -34,7 +34,10 @@ class Saved:
 
 @pytest.fixture(params=["mlp", "transformer", "mlp loaded", "transformer loaded"], scope="module")
 def trained(
-    request: pytest.FixtureRequest, mlp: Compiled, transformer: Compiled, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    mlp: Compiled,
+    transformer: Compiled,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> object:
     """``(model, inputs, compiled_fn)``, compiled for training, and the same from a file."""
     name, _, loaded = request.param.partition(" ")
@@ -60,7 +63,9 @@ def test_what_was_compiled_for_training_runs_without_gradients_and_saves_nothing
             assert ours.grad_fn is None
             assert not ours.requires_grad
             assert ours.is_inference() == torch.is_inference_mode_enabled()
-        assert torch.allclose(run([torch.ones_like(inputs[0])]), model(torch.ones_like(inputs[0])), atol=1e-5)
+        assert torch.allclose(
+            run([torch.ones_like(inputs[0])]), model(torch.ones_like(inputs[0])), atol=1e-5
+        )
     assert saved.count == 0
     with Saved().counting() as saved:
         assert run(inputs).requires_grad
@@ -113,7 +118,12 @@ def test_a_model_that_does_something_else_without_gradients_is_refused_by_name(
     found = compiled(kind(), torch.ones(3), compiler=eager)
     found.run(found.inputs)
     for _ in range(2):
-        with without(), pytest.raises(GuardError, match=r"gradients were on, and are off now, and the model") as raised:
+        with (
+            without(),
+            pytest.raises(
+                GuardError, match=r"gradients were on, and are off now, and the model"
+            ) as raised,
+        ):
             found.run(found.inputs)
         found.run(found.inputs)
     assert "under torch.no_grad()" in str(raised.value)
@@ -129,7 +139,9 @@ class Custom(torch.autograd.Function):
         return a.sin(), a * b
 
     @staticmethod
-    def backward(ctx: object, first: torch.Tensor, second: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def backward(
+        ctx: object, first: torch.Tensor, second: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         a, b = ctx.saved_tensors
         return first * a.cos() + second * b, second * a
 
@@ -201,7 +213,9 @@ def test_what_was_compiled_without_gradients_says_so_when_they_are_asked_for(
         assert torch.allclose(found.run(found.inputs), model(x))
     loaded = Precompile.load(Precompile.save(found.run, tmp_path / "linear.pt2"), model)
     for run in (found.run, loaded):
-        with pytest.raises(GuardError, match=r"compiled without gradients: .* asked for now by .*weight") as raised:
+        with pytest.raises(
+            GuardError, match=r"compiled without gradients: .* asked for now by .*weight"
+        ) as raised:
             run(found.inputs)
         assert "Call it under torch.no_grad()" in str(raised.value)
         for again in FORWARD_ONLY:
@@ -209,7 +223,9 @@ def test_what_was_compiled_without_gradients_says_so_when_they_are_asked_for(
                 assert torch.allclose(run(found.inputs), model(x))
                 assert torch.allclose(run([torch.ones(3, 4)]), model(torch.ones(3, 4)))
     model.requires_grad_(False)
-    with pytest.raises(GuardError, match=r"requires_grad mismatch.*which does not require them now"):
+    with pytest.raises(
+        GuardError, match=r"requires_grad mismatch.*which does not require them now"
+    ):
         found.run(found.inputs)
 
 
@@ -222,8 +238,12 @@ class Attending(torch.nn.Module):
         return self.attention(x, x, x, need_weights=False)[0]
 
 
-@pytest.mark.parametrize("kind", [lambda: torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), Attending])
-def test_the_fast_path_of_attention_in_eval_mode_is_no_other_result(kind: Callable[[], torch.nn.Module]) -> None:
+@pytest.mark.parametrize(
+    "kind", [lambda: torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), Attending]
+)
+def test_the_fast_path_of_attention_in_eval_mode_is_no_other_result(
+    kind: Callable[[], torch.nn.Module],
+) -> None:
     torch.manual_seed(0)
     model = kind().eval()
     found = compiled(model, torch.randn(2, 3, 8), compiler=eager)
@@ -239,7 +259,12 @@ def test_with_a_padding_mask_the_fast_path_computes_less_and_is_refused() -> Non
         layer, torch.randn(1, 2, 8), kwargs={"src_key_padding_mask": torch.tensor([[False, True]])}
     )
     run, _ = Precompile.aot_autograd(gm, guards, compiler=eager)
-    with torch.no_grad(), pytest.raises(GuardError, match=r"_transformer_encoder_layer_fwd|cannot be traced like that"):
+    with (
+        torch.no_grad(),
+        pytest.raises(
+            GuardError, match=r"_transformer_encoder_layer_fwd|cannot be traced like that"
+        ),
+    ):
         run(inputs)
 
 
@@ -256,18 +281,24 @@ def changed_after_contiguous(x: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("model", [contiguous_without_gradients, changed_after_contiguous])
-def test_a_copy_that_can_be_told_from_its_source_is_refused(model: Callable[..., torch.Tensor]) -> None:
+def test_a_copy_that_can_be_told_from_its_source_is_refused(
+    model: Callable[..., torch.Tensor],
+) -> None:
     found = compiled(model, torch.ones(2, 3), compiler=eager)
     with torch.no_grad(), pytest.raises(GuardError, match="contiguous"):
         found.run(found.inputs)
 
 
-def test_what_was_captured_under_no_grad_runs_where_gradients_are_on_and_nothing_requires_them() -> None:
+def test_what_was_captured_under_no_grad_runs_where_gradients_are_on_and_nothing_requires_them() -> (
+    None
+):
     model, x = torch.nn.Linear(4, 2).requires_grad_(False), torch.randn(3, 4)
     with torch.no_grad():
         found = compiled(model, x, compiler=eager)
     assert torch.allclose(found.run(found.inputs), model(x))
-    with pytest.raises(GuardError, match=r"compiled without gradients for that tensor, and they would be lost"):
+    with pytest.raises(
+        GuardError, match=r"compiled without gradients for that tensor, and they would be lost"
+    ):
         found.run([torch.randn(3, 4, requires_grad=True)])
 
 
@@ -277,7 +308,9 @@ def test_gradients_that_nothing_asked_for_at_the_capture_are_not_lost_silently(n
     found = compiled(model, x, compiler=eager)
     (model.weight if name == "weight" else x).requires_grad_(True)
     for given in (found.inputs, [x]):
-        with pytest.raises(GuardError, match=r"requires_grad mismatch.*compiled without gradients for that tensor"):
+        with pytest.raises(
+            GuardError, match=r"requires_grad mismatch.*compiled without gradients for that tensor"
+        ):
             found.run(given)
 
 
@@ -297,7 +330,11 @@ def test_a_model_in_another_mode_is_refused_without_gradients_too(trained: Train
 
 @pytest.fixture
 def restored() -> Iterator[None]:
-    before = torch.get_default_dtype(), torch.get_num_threads(), torch.get_float32_matmul_precision()
+    before = (
+        torch.get_default_dtype(),
+        torch.get_num_threads(),
+        torch.get_float32_matmul_precision(),
+    )
     yield
     torch.set_default_dtype(before[0])
     torch.set_num_threads(before[1])
@@ -356,11 +393,14 @@ def asking_for_the_dtype(x: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.usefixtures("restored")
 @pytest.mark.parametrize("model", [factory, a_float_times_integers, asking_for_the_dtype])
-def test_a_default_dtype_that_decides_something_is_refused_with_the_line(model: Callable[..., object]) -> None:
+def test_a_default_dtype_that_decides_something_is_refused_with_the_line(
+    model: Callable[..., object],
+) -> None:
     found = compiled(model, torch.ones(3), compiler=eager)
     another_dtype()
     with pytest.raises(
-        GuardError, match=r"default dtype was torch.float32, and is torch.float64 now.*test_states.py:\d+: `return"
+        GuardError,
+        match=r"default dtype was torch.float32, and is torch.float64 now.*test_states.py:\d+: `return",
     ):
         found.run(found.inputs)
     torch.set_default_dtype(torch.float32)
@@ -372,7 +412,8 @@ def test_deterministic_algorithms_are_refused_when_asked_for_later_and_not_when_
     found = compiled(lambda x: x * 2, torch.ones(3), compiler=eager)
     deterministic()
     with pytest.raises(
-        GuardError, match="use_deterministic_algorithms was off, and is on now, and the code was chosen without"
+        GuardError,
+        match="use_deterministic_algorithms was off, and is on now, and the code was chosen without",
     ):
         found.run(found.inputs)
     strict = compiled(lambda x: x * 2, torch.ones(3), compiler=eager)
@@ -381,12 +422,19 @@ def test_deterministic_algorithms_are_refused_when_asked_for_later_and_not_when_
 
 
 def test_autocast_that_is_on_is_refused(mlp: Compiled) -> None:
-    with torch.autocast("cpu"), pytest.raises(GuardError, match="autocast is not as it was, and operations are cast otherwise"):
+    with (
+        torch.autocast("cpu"),
+        pytest.raises(
+            GuardError, match="autocast is not as it was, and operations are cast otherwise"
+        ),
+    ):
         mlp.run(mlp.inputs)
     mlp.run(mlp.inputs)
 
 
-def test_guards_answer_as_the_function_does_and_print_the_state_of_the_capture(mlp: Compiled) -> None:
+def test_guards_answer_as_the_function_does_and_print_the_state_of_the_capture(
+    mlp: Compiled,
+) -> None:
     written = str(mlp.rebuilt)
     with torch.no_grad():
         assert mlp.guards.check(*mlp.inputs)

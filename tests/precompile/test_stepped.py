@@ -23,7 +23,9 @@ class Annotated(Net):
 
 
 def precompiled(compiler: Compiler | None = None, edit: bool = False) -> object:
-    def program(net: nn.Module, arguments: tuple[torch.Tensor, ...], request: CaptureRequest) -> torch.Tensor:
+    def program(
+        net: nn.Module, arguments: tuple[torch.Tensor, ...], request: CaptureRequest
+    ) -> torch.Tensor:
         gm, _, guards, example_inputs = Precompile.dynamo(net, *arguments)
         if edit:
             for node in gm.graph.find_nodes(op="call_function", target=nn.functional.gelu):
@@ -40,17 +42,30 @@ def precompiled(compiler: Compiler | None = None, edit: bool = False) -> object:
 def made(driven: Driven, name: str = "0/0") -> dict[str, object]:
     """What came of a compilation: its code, its kernels and how large each of its graphs is."""
     of = driven.variant(name).id
-    graphs = [(row.stage, row.direction, row.node_count) for row in driven.reader.rows(Graph, compilation=of)]
+    graphs = [
+        (row.stage, row.direction, row.node_count)
+        for row in driven.reader.rows(Graph, compilation=of)
+    ]
     kernels = [row.name for row in driven.reader.rows(Kernel, compilation=of)]
-    return {"code": driven.codes(name), "kernels": kernels, "graphs": [one for one in graphs if one[0] != "dynamo"]}
+    return {
+        "code": driven.codes(name),
+        "kernels": kernels,
+        "graphs": [one for one in graphs if one[0] != "dynamo"],
+    }
 
 
 @pytest.mark.parametrize("pause", ["dynamo", "step"])
 @pytest.mark.parametrize(("model", "compiler"), [(Net, None), (Annotated, regional_inductor)])
-def test_a_pause_changes_nothing(tmp_path: Path, pause: Pause, model: type[Net], compiler: Compiler | None) -> None:
+def test_a_pause_changes_nothing(
+    tmp_path: Path, pause: Pause, model: type[Net], compiler: Compiler | None
+) -> None:
     straight = drive(tmp_path / "straight.fxs", model=model, program=precompiled(compiler))
     paused = drive(
-        tmp_path / "paused.fxs", STEPS if pause == "step" else (), pause=pause, model=model, program=precompiled(compiler)
+        tmp_path / "paused.fxs",
+        STEPS if pause == "step" else (),
+        pause=pause,
+        model=model,
+        program=precompiled(compiler),
     )
     assert (straight.error, paused.error) == (None, None)
     assert made(paused) == made(straight)
@@ -60,8 +75,13 @@ def test_a_pause_changes_nothing(tmp_path: Path, pause: Pause, model: type[Net],
 
 
 @pytest.mark.parametrize("edit", [False, True])
-def test_a_variant_is_made_of_the_graph_that_was_given_to_the_compiler(tmp_path: Path, edit: bool) -> None:
-    again = [Command("go"), Command("again", gate="dynamo", changes=Changes({"inductor.max_fusion_size": 64}))]
+def test_a_variant_is_made_of_the_graph_that_was_given_to_the_compiler(
+    tmp_path: Path, edit: bool
+) -> None:
+    again = [
+        Command("go"),
+        Command("again", gate="dynamo", changes=Changes({"inductor.max_fusion_size": 64})),
+    ]
     driven = drive(tmp_path / "s.fxs", again, pause="dynamo", program=precompiled(edit=edit))
     assert driven.error is None
     assert driven.said("refused") == []
@@ -71,14 +91,19 @@ def test_a_variant_is_made_of_the_graph_that_was_given_to_the_compiler(tmp_path:
 
 
 def test_a_graph_that_is_compiled_twice_has_variants_by_its_first_compiler(tmp_path: Path) -> None:
-    def program(net: nn.Module, arguments: tuple[torch.Tensor, ...], request: CaptureRequest) -> torch.Tensor:
+    def program(
+        net: nn.Module, arguments: tuple[torch.Tensor, ...], request: CaptureRequest
+    ) -> torch.Tensor:
         gm, _, guards, example_inputs = Precompile.dynamo(net, *arguments)
         Precompile.aot_autograd(gm, guards)
         compiled_fn, _ = Precompile.aot_autograd(gm, guards, lambda graph, inputs: graph.forward)
         output: torch.Tensor = compiled_fn(example_inputs)
         return output
 
-    again = [Command("go"), Command("again", gate="dynamo", changes=Changes({"inductor.max_fusion_size": 64}))]
+    again = [
+        Command("go"),
+        Command("again", gate="dynamo", changes=Changes({"inductor.max_fusion_size": 64})),
+    ]
     driven = drive(tmp_path / "s.fxs", again, pause="dynamo", program=program)
     assert driven.error is None
     assert [(row.name, row.backend) for row in driven.reader.rows(Compilation)][:2] == [

@@ -58,7 +58,19 @@ def changed(saved: Path, path: Path, change: Change) -> Path:
 
 
 def captured(file: Path, session: Path, *options: str) -> int:
-    return main(["capture", str(file), "--trust", "-o", str(session), "--backend", "eager", "--force", *options])
+    return main(
+        [
+            "capture",
+            str(file),
+            "--trust",
+            "-o",
+            str(session),
+            "--backend",
+            "eager",
+            "--force",
+            *options,
+        ]
+    )
 
 
 def test_it_is_captured_with_the_inputs_that_it_was_exported_with(
@@ -81,16 +93,27 @@ def test_inputs_may_be_given(saved: Path, tmp_path: Path) -> None:
     assert captured(saved, session, "--inputs", inputs) == 0
 
 
-def test_without_trust_it_is_not_loaded(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for command in (["capture", str(saved), "-o", str(tmp_path / "s.fxs")], ["report", str(saved)], [str(saved)]):
+def test_without_trust_it_is_not_loaded(
+    saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in (
+        ["capture", str(saved), "-o", str(tmp_path / "s.fxs")],
+        ["report", str(saved)],
+        [str(saved)],
+    ):
         assert main(command) == 2
         told = capsys.readouterr().err
-        assert "is an ExportedProgram. Loading an ExportedProgram can run code of whoever made it" in told
+        assert (
+            "is an ExportedProgram. Loading an ExportedProgram can run code of whoever made it"
+            in told
+        )
         assert "add --trust" in told
     assert not (tmp_path / "s.fxs").exists()
 
 
-def test_the_worker_loads_nothing_that_nobody_agreed_to(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_worker_loads_nothing_that_nobody_agreed_to(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def never(*_: object) -> None:
         raise AssertionError("the program was loaded")
 
@@ -119,14 +142,21 @@ def newer(name: str, content: bytes) -> bytes:
     if not name.endswith("models/model.json"):
         return content
     written: dict[str, Any] = json.loads(content)
-    return json.dumps({**written, "schema_version": {"major": 99, "minor": 1}, "torch_version": "9.1"}).encode()
+    return json.dumps(
+        {**written, "schema_version": {"major": 99, "minor": 1}, "torch_version": "9.1"}
+    ).encode()
 
 
-def test_one_of_a_newer_torch_names_both(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_of_a_newer_torch_names_both(
+    saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = changed(saved, tmp_path / "newer.pt2", newer)
     assert captured(file, tmp_path / "s.fxs") == 5
     told = capsys.readouterr().err
-    assert f"torch {torch.__version__} cannot load newer.pt2, which was saved by torch 9.1 (schema 99.1)" in told
+    assert (
+        f"torch {torch.__version__} cannot load newer.pt2, which was saved by torch 9.1 (schema 99.1)"
+        in told
+    )
     assert "--python" in told
     assert "Traceback" not in told
 
@@ -138,14 +168,22 @@ def without_model(name: str, content: bytes) -> bytes:
 def test_one_that_is_damaged_is_not_said_to_be_of_another_torch(
     saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert captured(changed(saved, tmp_path / "damaged.pt2", without_model), tmp_path / "s.fxs") == 5
+    assert (
+        captured(changed(saved, tmp_path / "damaged.pt2", without_model), tmp_path / "s.fxs") == 5
+    )
     told = capsys.readouterr().err
     assert "The file seems to be damaged" in told
     assert "--python" not in told
 
 
-def test_an_operator_that_is_not_registered_is_named(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = changed(saved, tmp_path / "op.pt2", lambda name, content: content.replace(b"aten.relu", b"aten.nope"))
+def test_an_operator_that_is_not_registered_is_named(
+    saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = changed(
+        saved,
+        tmp_path / "op.pt2",
+        lambda name, content: content.replace(b"aten.relu", b"aten.nope"),
+    )
     assert captured(file, tmp_path / "s.fxs") == 5
     told = capsys.readouterr().err
     assert "torch.ops.aten.nope.default" in told
@@ -168,7 +206,10 @@ def flipped(saved: Path, path: Path) -> Path:
         ("text", "is text, and neither"),
         ("checkpoint", "is a model checkpoint"),
         ("torchscript", "is a TorchScript archive"),
-        ("archive", "is a zip archive, and neither an ExportedProgram nor a package of AOTInductor"),
+        (
+            "archive",
+            "is a zip archive, and neither an ExportedProgram nor a package of AOTInductor",
+        ),
         ("flipped", "Bad CRC-32"),
         ("no_json", "is no JSON"),
         ("twice", "two files of one name"),
@@ -177,9 +218,16 @@ def flipped(saved: Path, path: Path) -> Path:
         ("huge", "and at most"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:Duplicate name:UserWarning", "ignore:.*torch.jit.*:DeprecationWarning")
+@pytest.mark.filterwarnings(
+    "ignore:Duplicate name:UserWarning", "ignore:.*torch.jit.*:DeprecationWarning"
+)
 def test_what_is_no_program_is_named_with_exit_code_5(
-    name: str, said: str, saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    name: str,
+    said: str,
+    saved: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     file = tmp_path / "file.pt2"
     if name == "truncated":
@@ -191,7 +239,11 @@ def test_what_is_no_program_is_named_with_exit_code_5(
     elif name == "flipped":
         flipped(saved, file)
     elif name == "no_json":
-        changed(saved, file, lambda member, content: b"{" if member.endswith("models/model.json") else content)
+        changed(
+            saved,
+            file,
+            lambda member, content: b"{" if member.endswith("models/model.json") else content,
+        )
     else:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("m/archive_format", "pt2")

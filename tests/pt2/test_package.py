@@ -49,7 +49,11 @@ def test_asked_for_a_graph_it_says_what_it_has_instead(
     told = printed.err if name else printed.out
     assert "A package of AOTInductor has no graph" in told
     assert "torch.export.save" in told
-    for document in ("Wrapper · cabc.wrapper.cpp", "Metadata · cabc.wrapper_metadata.json", "Wrapper · x.wrapper.cpp"):
+    for document in (
+        "Wrapper · cabc.wrapper.cpp",
+        "Metadata · cabc.wrapper_metadata.json",
+        "Wrapper · x.wrapper.cpp",
+    ):
         assert document in told
 
 
@@ -82,15 +86,23 @@ def test_it_is_looked_at_without_trust_and_without_a_worker(
     monkeypatch.setattr("subprocess.Popen.__init__", never)
     monkeypatch.setattr("asyncio.create_subprocess_exec", never)
     assert main([str(package)]) == 0
-    assert "gpu.pt2 is a package of AOTInductor with 2 compiled models: model and other." in capsys.readouterr().out
+    assert (
+        "gpu.pt2 is a package of AOTInductor with 2 compiled models: model and other."
+        in capsys.readouterr().out
+    )
     assert main(["report", str(package), "--format", "json"]) == 0
 
 
-def test_a_damaged_text_is_told_with_exit_code_5(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_text_is_told_with_exit_code_5(
+    package: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     content = package.read_bytes()
     package.write_bytes(content.replace(b"// the wrapper", b"// the wrapped", 1))
     assert main([str(package)]) == 5
-    assert "is damaged: data/aotinductor/model/cabc.wrapper.cpp cannot be read (Bad CRC-32" in capsys.readouterr().err
+    assert (
+        "is damaged: data/aotinductor/model/cabc.wrapper.cpp cannot be read (Bad CRC-32"
+        in capsys.readouterr().err
+    )
 
 
 def test_the_table_of_contents_is_not_read_for_every_text(
@@ -124,10 +136,18 @@ async def test_the_app_shows_its_code(package: Path, tmp_path: Path, open_app: O
 @pytest.mark.skipif(shutil.which("g++") is None, reason="AOTInductor needs a C++ compiler")
 def test_a_real_package_is_shown_as_torch_wrote_it(tmp_path: Path) -> None:
     program = torch.export.export(torch.nn.ReLU(), (torch.randn(4, 8),))
-    path = torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "real.pt2"))
+    path = torch._inductor.aoti_compile_and_package(
+        program, package_path=str(tmp_path / "real.pt2")
+    )
     with kept(Path(path), tmp_path / "s.fxs") as reader, zipfile.ZipFile(path) as archive:
-        shown = {text_of(reader, one) for one in documents(reader) if one.language == "cpp" and one.stage != "kernel"}
-        written = {archive.read(name).decode() for name in archive.namelist() if name.endswith(".cpp")}
+        shown = {
+            text_of(reader, one)
+            for one in documents(reader)
+            if one.language == "cpp" and one.stage != "kernel"
+        }
+        written = {
+            archive.read(name).decode() for name in archive.namelist() if name.endswith(".cpp")
+        }
         assert shown == written
         (kernel,) = reader.rows(model.Kernel)
         source = reader.text(reader.get(model.Artifact, kernel.artifact).text)

@@ -44,7 +44,10 @@ def with_texts(log: bytes, old: bytes, new: bytes, record: bytes = b"") -> bytes
         start, brace, rest = head.partition(b"{")
         fields = json.loads(brace + rest)
         fields["has_payload"] = hashlib.md5(text, usedforsecurity=False).hexdigest()
-        changed += [start + json.dumps(fields).encode(), *(b"\t" + line for line in text.split(b"\n"))]
+        changed += [
+            start + json.dumps(fields).encode(),
+            *(b"\t" + line for line in text.split(b"\n")),
+        ]
     return b"\n".join(changed) + b"\n"
 
 

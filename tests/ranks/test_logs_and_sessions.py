@@ -59,7 +59,14 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a job that was run: a session per rank, and torch's logs in ``trace``."""
     folder = tmp_path_factory.mktemp("job of two")
     (folder / "train.py").write_text(PROGRAM)
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    launcher = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+    ]
     ended = subprocess.run(
         [*launcher, "-m", "fx_explorer", "run", "-o", "train.fxs", "train.py"],
         cwd=folder,
@@ -102,7 +109,10 @@ def test_sessions_and_logs_of_one_job_say_the_same_of_its_ranks(job: Path) -> No
     of_sessions, of_logs = told(compare(sessions_of(job))), told(compare([job / "trace"]))
     assert of_sessions == of_logs
     assert of_sessions[0] == "Rank 1 diverges from rank 0."
-    assert f"took another branch at train.py:{line}, where rank 0 had rank == 0: its graph has softmax" in of_sessions[1]
+    assert (
+        f"took another branch at train.py:{line}, where rank 0 had rank == 0: its graph has softmax"
+        in of_sessions[1]
+    )
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -113,7 +123,9 @@ def test_the_backend_of_a_rank_is_the_one_its_program_asked_for(job: Path, rank:
         assert {row.backend for row in reader.rows(model.SupportReport)} <= {"aot_eager"}
 
 
-def test_a_program_that_ended_has_no_unknown_end_whatever_torch_wrote_of_its_compilations(job: Path, tmp_path: Path) -> None:
+def test_a_program_that_ended_has_no_unknown_end_whatever_torch_wrote_of_its_compilations(
+    job: Path, tmp_path: Path
+) -> None:
     paths = []
     for path in sessions_of(job):
         paths.append(tmp_path / path.name)
@@ -136,9 +148,9 @@ def test_a_session_and_logs_are_not_held_against_one_another(job: Path, tmp_path
     logs = sorted((job / "trace").glob("*.log"))
     found = compare([*logs, sessions_of(job)[0]])
     assert told(found) == told(compare(logs))
-    assert [(one.path.name, one.why.partition(",")[0], one.is_unread) for one in found.left_out] == [
-        ("train.rank0.fxs", "is a session", False)
-    ]
+    assert [
+        (one.path.name, one.why.partition(",")[0], one.is_unread) for one in found.left_out
+    ] == [("train.rank0.fxs", "is a session", False)]
     alone = compare([sessions_of(job)[0], next(one for one in logs if "rank_1" in one.name)])
     assert alone.first is None
     assert [one.rank for one in alone.summaries] == [0]

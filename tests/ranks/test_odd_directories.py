@@ -41,16 +41,22 @@ def test_a_rank_in_a_name(name: str, rank: int | None) -> None:
 
 
 @pytest.mark.parametrize("share", [0.4, 0.7, 0.95])
-def test_a_log_that_was_cut_off_is_compared_up_to_there_and_does_not_diverge(tmp_path: Path, share: float) -> None:
+def test_a_log_that_was_cut_off_is_compared_up_to_there_and_does_not_diverge(
+    tmp_path: Path, share: float
+) -> None:
     log = text_of(DDP)
     for rank in range(3):
-        write_rank(tmp_path, rank, as_rank(log[: int(len(log) * share)] if rank == 2 else log, rank))
+        write_rank(
+            tmp_path, rank, as_rank(log[: int(len(log) * share)] if rank == 2 else log, rank)
+        )
     found = compare([tmp_path])
     assert found.first is None
     assert [bool(one.unknown_end) for one in found.summaries] == [False, False, True]
 
 
-def test_a_log_that_was_cut_off_in_the_first_line_of_a_compilation_does_not_diverge(tmp_path: Path) -> None:
+def test_a_log_that_was_cut_off_in_the_first_line_of_a_compilation_does_not_diverge(
+    tmp_path: Path,
+) -> None:
     log = text_of(DDP)
     write_rank(tmp_path, 0, log)
     write_rank(tmp_path, 1, as_rank(log[: log.rindex(b'{"dynamo_start"') + 40], 1))
@@ -75,7 +81,9 @@ def test_a_rank_that_only_stopped_compiling_diverges(tmp_path: Path) -> None:
     write_rank(tmp_path, 1, as_rank(log[: log.rindex(b"\n", 0, last) + 1], 1))
     found = compare([tmp_path])
     assert found.first is not None
-    assert found.first.words.startswith("rank 1 did not compile forward() at ranks_zoo.py:7, as rank 0 did")
+    assert found.first.words.startswith(
+        "rank 1 did not compile forward() at ranks_zoo.py:7, as rank 0 did"
+    )
 
 
 def did(found: ComparedRanks) -> list[RankSummary]:
@@ -83,9 +91,14 @@ def did(found: ComparedRanks) -> list[RankSummary]:
     return [replace(one, path="") for one in found.summaries]
 
 
-@pytest.mark.parametrize("way", ["one after the other", "line by line, as torchrun prints them", "record by record"])
+@pytest.mark.parametrize(
+    "way", ["one after the other", "line by line, as torchrun prints them", "record by record"]
+)
 def test_a_file_that_mixes_ranks_is_taken_apart(tmp_path: Path, way: str) -> None:
-    logs = [as_rank(text_of(H200 / "h200_ranks_diverge" / f"rank_{rank}.log.gz"), rank) for rank in (0, 1)]
+    logs = [
+        as_rank(text_of(H200 / "h200_ranks_diverge" / f"rank_{rank}.log.gz"), rank)
+        for rank in (0, 1)
+    ]
     apart, mixed = tmp_path / "apart", tmp_path / "mixed"
     for folder in (apart, mixed):
         folder.mkdir()
@@ -94,22 +107,36 @@ def test_a_file_that_mixes_ranks_is_taken_apart(tmp_path: Path, way: str) -> Non
     if way == "one after the other":
         text = b"".join(logs)
     elif way == "record by record":
-        text = b"".join(piece for pair in zip_longest(*map(records_of, logs), fillvalue=b"") for piece in pair)
+        text = b"".join(
+            piece for pair in zip_longest(*map(records_of, logs), fillvalue=b"") for piece in pair
+        )
     else:
-        prefixed = [[b"[rank%d]:%s" % (rank, line) for line in log.splitlines(True)] for rank, log in enumerate(logs)]
+        prefixed = [
+            [b"[rank%d]:%s" % (rank, line) for line in log.splitlines(True)]
+            for rank, log in enumerate(logs)
+        ]
         text = b"".join(line for pair in zip_longest(*prefixed, fillvalue=b"") for line in pair)
     (mixed / "all.log").write_bytes(text)
     wanted, found = compare([apart]), compare([mixed])
     assert did(found) == did(wanted)
     assert [one.words for one in found.findings] == [one.words for one in wanted.findings] != []
-    assert found.notes == ("all.log has the records of 2 ranks, which were taken apart", *wanted.notes)
+    assert found.notes == (
+        "all.log has the records of 2 ranks, which were taken apart",
+        *wanted.notes,
+    )
 
 
-def test_what_several_ranks_printed_is_taken_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_several_ranks_printed_is_taken_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """What torch printed of one program, as two ranks print it into one file; one of them compiles only once."""
     lines = gzip.decompress(DATA_OF_TEXT.read_bytes()).splitlines(keepends=True)
     first = [b"[rank0]:" + line for line in lines if b" [__" in line]
-    second = [b"[rank1]:" + line for line in lines if b" [__" in line and b"[0/1" not in line and b"[1/1" not in line]
+    second = [
+        b"[rank1]:" + line
+        for line in lines
+        if b" [__" in line and b"[0/1" not in line and b"[1/1" not in line
+    ]
     text = b"".join(line for pair in zip_longest(first, second, fillvalue=b"") for line in pair)
     (tmp_path / "stderr.txt").write_bytes(text + b"loss 0.5\n")
     found = compare([tmp_path / "stderr.txt"])
@@ -117,7 +144,9 @@ def test_what_several_ranks_printed_is_taken_apart(tmp_path: Path, capsys: pytes
     names = [{row.name for row in one.compilations} for one in found.summaries]
     assert names[1] < names[0]
     assert found.first is not None
-    assert found.notes[0].startswith("stderr.txt has the records of 2 ranks, which were taken apart")
+    assert found.notes[0].startswith(
+        "stderr.txt has the records of 2 ranks, which were taken apart"
+    )
     capsys.readouterr()
     assert cli.main(["explore", str(tmp_path / "stderr.txt")]) == 0
     assert "2 ranks wrote into this file (0 and 1)" in capsys.readouterr().out
@@ -154,13 +183,18 @@ def test_the_name_is_believed_where_the_records_say_another_rank(tmp_path: Path)
     write_rank(tmp_path, 1, text_of(DDP))
     found = compare([tmp_path])
     assert [one.rank for one in found.summaries] == [0, 1]
-    assert found.notes == ("The files named as rank 1 have records that say rank 0: the names are believed",)
+    assert found.notes == (
+        "The files named as rank 1 have records that say rank 0: the names are believed",
+    )
 
 
 def test_the_records_are_believed_where_the_name_says_nothing(tmp_path: Path) -> None:
     for rank, name in ((1, "a.log"), (0, "b.log")):
         (tmp_path / name).write_bytes(as_rank(text_of(DDP), rank))
-    assert [(one.rank, Path(one.path).name) for one in compare([tmp_path]).summaries] == [(0, "b.log"), (1, "a.log")]
+    assert [(one.rank, Path(one.path).name) for one in compare([tmp_path]).summaries] == [
+        (0, "b.log"),
+        (1, "a.log"),
+    ]
 
 
 def test_of_two_files_of_a_rank_the_later_one_is_taken(tmp_path: Path) -> None:
@@ -168,7 +202,9 @@ def test_of_two_files_of_a_rank_the_later_one_is_taken(tmp_path: Path) -> None:
     (tmp_path / "dedicated_log_torch_trace_rank_0_aaa.log").write_bytes(later)
     (tmp_path / "dedicated_log_torch_trace_rank_0_bbb.log").write_bytes(text_of(DDP))
     found = compare([tmp_path])
-    assert [Path(one.path).name for one in found.summaries] == ["dedicated_log_torch_trace_rank_0_aaa.log"]
+    assert [Path(one.path).name for one in found.summaries] == [
+        "dedicated_log_torch_trace_rank_0_aaa.log"
+    ]
     assert "is an earlier file of rank 0" in found.left_out[0].why
 
 
@@ -201,8 +237,12 @@ def test_binary_garbage_in_the_middle_of_a_log_is_passed_over(tmp_path: Path) ->
     assert [one.rank for one in compare([tmp_path]).summaries] == [0, 1]
 
 
-def test_hostile_names_are_shown_and_not_sent_to_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log = text_of(H200 / "h200_ranks_diverge" / "rank_1.log.gz").replace(b"ranks_zoo.py", b"\\u001b[31mzoo.py")
+def test_hostile_names_are_shown_and_not_sent_to_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = text_of(H200 / "h200_ranks_diverge" / "rank_1.log.gz").replace(
+        b"ranks_zoo.py", b"\\u001b[31mzoo.py"
+    )
     write_rank(tmp_path, 0, text_of(H200 / "h200_ranks_diverge" / "rank_0.log.gz"))
     write_rank(tmp_path, 1, log)
     for form in ("text", "markdown", "json"):
@@ -210,7 +250,9 @@ def test_hostile_names_are_shown_and_not_sent_to_the_terminal(tmp_path: Path, ca
         assert "\x1b" not in capsys.readouterr().out
 
 
-def test_one_rank_has_none_to_be_held_against(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_rank_has_none_to_be_held_against(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_rank(tmp_path, 5, as_rank(text_of(DDP), 5))
     assert cli.main(["ranks", str(tmp_path), "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["summary"].startswith("There is one rank, 5")

@@ -26,15 +26,21 @@ def test_the_answer_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["ranks", str(DIVERGING)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Rank 1 diverges from rank 0."
-    assert lines[1].startswith("First: Rank 1 took another branch at ranks_zoo.py:29, where rank 0 had r == 0")
+    assert lines[1].startswith(
+        "First: Rank 1 took another branch at ranks_zoo.py:29, where rank 0 had r == 0"
+    )
 
 
 def test_ranks_that_are_alike_are_said_to_be(capsys: pytest.CaptureFixture[str]) -> None:
     cli.main(["ranks", str(ALIKE)])
-    assert capsys.readouterr().out.startswith("Both ranks compiled the same, 5 compilations each.\n")
+    assert capsys.readouterr().out.startswith(
+        "Both ranks compiled the same, 5 compilations each.\n"
+    )
 
 
-def test_a_check_fails_where_ranks_diverge_and_is_met_where_they_do_not(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_check_fails_where_ranks_diverge_and_is_met_where_they_do_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert cli.main(["ranks", str(DIVERGING), "--check"]) == 1
     assert cli.main(["ranks", str(ALIKE), "--check"]) == 0
 
@@ -43,9 +49,15 @@ def test_files_can_be_given_one_by_one(capsys: pytest.CaptureFixture[str]) -> No
     assert cli.main(["ranks", *map(str, sorted(DIVERGING.iterdir())), "--check"]) == 1
 
 
-def test_the_time_line_shows_who_compiled_when_and_who_failed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_time_line_shows_who_compiled_when_and_who_failed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     cli.main(["ranks", str(DIVERGING)])
-    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  rank ") and "█" in line]
+    rows = [
+        line
+        for line in capsys.readouterr().out.splitlines()
+        if line.startswith("  rank ") and "█" in line
+    ]
     assert len(rows) == 2
     assert rows[1].endswith("x")
 
@@ -54,7 +66,11 @@ def test_json_has_every_finding_and_which_ranks_agree(capsys: pytest.CaptureFixt
     cli.main(["ranks", str(DIVERGING), "--format", "json"])
     told = json.loads(capsys.readouterr().out)
     assert told["schema"] == "fx-explorer/ranks/1"
-    assert (told["diverges"], told["differing_ranks"], told["first_divergence"]["line"]) == (True, [1], 29)
+    assert (told["diverges"], told["differing_ranks"], told["first_divergence"]["line"]) == (
+        True,
+        [1],
+        29,
+    )
     assert told["agreement"]["graph"] == [[0], [1]]
     assert told["agreement"]["torch"] == [[0, 1]]
 
@@ -92,7 +108,10 @@ def test_an_engine_that_is_none_is_bad_usage(capsys: pytest.CaptureFixture[str])
 
 def test_without_dask_it_is_said_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(UsageError, match=r"pip install 'fx-explorer\[dask\]'"), engine("dask://localhost:8786", 0, 1):
+    with (
+        pytest.raises(UsageError, match=r"pip install 'fx-explorer\[dask\]'"),
+        engine("dask://localhost:8786", 0, 1),
+    ):
         pass
 
 
@@ -120,21 +139,27 @@ def test_a_package_of_python_with_a_log_in_it_is_a_target_and_no_job(tmp_path: P
     assert not is_of_ranks(str(tmp_path))
 
 
-def test_two_ranks_compared_are_what_diff_says_of_their_logs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_ranks_compared_are_what_diff_says_of_their_logs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     logs = [DIVERGING / f"rank_{rank}.log.gz" for rank in (0, 1)]
     assert cli.main(["diff", *map(str, logs)]) == 0
     said = compared_in_words(logs[0], logs[1], (str(logs[0]), str(logs[1])))
     assert capsys.readouterr().out.split() == said.split()
 
 
-def test_a_command_for_one_session_says_what_compares_the_ranks_of_a_directory(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_for_one_session_says_what_compares_the_ranks_of_a_directory(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert cli.main(["report", str(DIVERGING)]) == 2
     assert f"fx-explorer ranks {DIVERGING}" in capsys.readouterr().err
 
 
 def test_many_ranks_that_all_differ_are_told_in_a_screen_or_two() -> None:
     found = [
-        RankFinding("graph", (rank,), (0,), 0, f"the graph of f() on rank {rank} is not that of rank 0")
+        RankFinding(
+            "graph", (rank,), (0,), 0, f"the graph of f() on rank {rank} is not that of rank 0"
+        )
         for rank in range(1, 500)
     ]
     told = list(further(found, found[0]))

@@ -104,9 +104,13 @@ def test_another_order_of_execution_is_found_and_the_caches_are_consistent() -> 
     assert sets(found, "executed") == [(0,), (1,)]
     assert len(sets(found, "cache")) == 1
     told = next(one.words for one in found.findings if one.aspect == "executed")
-    assert told.endswith("the compiled graph that ran as number 1 is [0/0] on rank 1 and [0/1] on rank 0")
+    assert told.endswith(
+        "the compiled graph that ran as number 1 is [0/0] on rank 1 and [0/1] on rank 0"
+    )
 
 
-def test_a_directory_without_logs_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_directory_without_logs_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.main(["ranks", str(tmp_path)]) == 5
     assert "holds no TORCH_TRACE log and no session" in capsys.readouterr().err

@@ -43,10 +43,14 @@ def test_the_line_that_is_named_is_the_one_torch_printed_above_the_operation() -
     assert (first.file, first.line) == (printed[1], int(printed[2]))
 
 
-def test_a_condition_on_another_line_is_no_reason_where_the_rank_that_failed_has_no_checks(tmp_path: Path) -> None:
+def test_a_condition_on_another_line_is_no_reason_where_the_rank_that_failed_has_no_checks(
+    tmp_path: Path,
+) -> None:
     for rank in (0, 1):
         log = text_of(H200 / "h200_ranks_diverge" / f"rank_{rank}.log.gz")
-        moved = with_texts(log, b"ranks_zoo.py:29 in f", b"ranks_zoo.py:28 in f", b"dynamo_cpp_guards_str")
+        moved = with_texts(
+            log, b"ranks_zoo.py:29 in f", b"ranks_zoo.py:28 in f", b"dynamo_cpp_guards_str"
+        )
         write_rank(tmp_path, rank, moved)
     first = ranks(tmp_path).first
     assert first is not None
@@ -77,9 +81,13 @@ def test_ranks_that_did_the_same_on_their_own_devices_are_alike() -> None:
     assert [group.ranks for group in found.groups] == [(0, 1)]
 
 
-def test_many_ranks_make_two_groups_and_the_odd_one_is_held_against_the_others(tmp_path: Path) -> None:
+def test_many_ranks_make_two_groups_and_the_odd_one_is_held_against_the_others(
+    tmp_path: Path,
+) -> None:
     log = text_of(H200 / "h200_ranks_ddp" / "rank_0.log.gz")
-    changed = with_texts(log, b"torch._C._nn.gelu(linear_3)", b"torch.relu(linear_3)", b"dynamo_output_graph")
+    changed = with_texts(
+        log, b"torch._C._nn.gelu(linear_3)", b"torch.relu(linear_3)", b"dynamo_output_graph"
+    )
     found = of_ddp(tmp_path, 6, 4, changed)
     assert [group.ranks for group in found.groups] == [(0, 1, 2, 3, 5), (4,)]
     assert found.first is not None
@@ -88,14 +96,25 @@ def test_many_ranks_make_two_groups_and_the_odd_one_is_held_against_the_others(t
 
 def test_renamed_values_are_no_divergence(tmp_path: Path) -> None:
     log = text_of(H200 / "h200_ranks_ddp" / "rank_0.log.gz")
-    assert of_ddp(tmp_path, 2, 1, with_texts(log, b"linear_3", b"other_name", b"dynamo_output_graph")).first is None
+    assert (
+        of_ddp(
+            tmp_path, 2, 1, with_texts(log, b"linear_3", b"other_name", b"dynamo_output_graph")
+        ).first
+        is None
+    )
 
 
 def test_a_number_of_an_operation_is_noted_and_no_divergence(tmp_path: Path) -> None:
     log = text_of(H200 / "h200_ranks_diverge" / "rank_0.log.gz")
-    numbered = with_texts(log, b"torch._C._nn.gelu(linear_3)", b"torch.add(linear_3, 7)", b"dynamo_output_graph")
+    numbered = with_texts(
+        log, b"torch._C._nn.gelu(linear_3)", b"torch.add(linear_3, 7)", b"dynamo_output_graph"
+    )
     for rank, number in enumerate((b"7", b"8")):
-        write_rank(tmp_path, rank, as_rank(with_texts(numbered, b"(linear_3, 7)", b"(linear_3, " + number + b")"), rank))
+        write_rank(
+            tmp_path,
+            rank,
+            as_rank(with_texts(numbered, b"(linear_3, 7)", b"(linear_3, " + number + b")"), rank),
+        )
     found = ranks(tmp_path)
     assert found.first is None
     assert "numbers" in {one.aspect for one in found.findings}
@@ -104,25 +123,39 @@ def test_a_number_of_an_operation_is_noted_and_no_divergence(tmp_path: Path) -> 
 def test_a_check_of_the_ranks_own_number_is_noted_and_no_divergence(tmp_path: Path) -> None:
     log = text_of(H200 / "h200_ranks_diverge" / "rank_0.log.gz")
     write_rank(tmp_path, 0, log)
-    write_rank(tmp_path, 1, as_rank(with_texts(log, b"G['r'] == 0", b"G['r'] == 1", b"dynamo_cpp_guards_str"), 1))
+    write_rank(
+        tmp_path,
+        1,
+        as_rank(with_texts(log, b"G['r'] == 0", b"G['r'] == 1", b"dynamo_cpp_guards_str"), 1),
+    )
     found = ranks(tmp_path)
     assert found.first is None
     (noted,) = found.findings
-    assert noted.words == "f() at ranks_zoo.py:27 was compiled for r == 1 on rank 1, r == 0 on rank 0"
+    assert (
+        noted.words == "f() at ranks_zoo.py:27 was compiled for r == 1 on rank 1, r == 0 on rank 0"
+    )
 
 
 def test_other_guards_are_named(tmp_path: Path) -> None:
     log = text_of(H200 / "h200_ranks_diverge" / "rank_0.log.gz")
     write_rank(tmp_path, 0, log)
-    write_rank(tmp_path, 1, as_rank(with_texts(log, b"G['r'] == 0", b"G['other'] == 0", b"dynamo_cpp_guards_str"), 1))
+    write_rank(
+        tmp_path,
+        1,
+        as_rank(with_texts(log, b"G['r'] == 0", b"G['other'] == 0", b"dynamo_cpp_guards_str"), 1),
+    )
     first = ranks(tmp_path).first
     assert first is not None
     assert "rank 1 checked other == 0, which rank 0 did not" in first.words
 
 
-def test_a_recompile_that_only_one_rank_has_is_told_with_the_size_that_was_new(tmp_path: Path) -> None:
+def test_a_recompile_that_only_one_rank_has_is_told_with_the_size_that_was_new(
+    tmp_path: Path,
+) -> None:
     log = text_of(H200 / "h200_recompiles.log.gz")
-    begins = [found.start() for found in re.finditer(rb'^V[^\n]*"frame_compile_id": 2\b', log, re.M)]
+    begins = [
+        found.start() for found in re.finditer(rb'^V[^\n]*"frame_compile_id": 2\b', log, re.M)
+    ]
     for rank in range(3):
         write_rank(tmp_path, rank, log if rank == 1 else log[: begins[0]])
     first = ranks(tmp_path).first
@@ -137,7 +170,12 @@ def test_a_missed_cache_is_told_with_the_part_of_the_key_that_differs(tmp_path: 
     other = log.replace(b'{"name": "fx_graph_cache_miss"', b'{"name": "fx_graph_cache_hit"', 1)
     assert other != log
     setting = b"[esstihe2nyydk4mhzpvox3qkajyu5y5t23hk3fi2me7jn75xi3o] inductor_config[halide.debug]: False"
-    other = with_texts(other, setting, b"[ffff] inductor_config[halide.debug]: True", b'{"name": "fx_graph_cache_hit"')
+    other = with_texts(
+        other,
+        setting,
+        b"[ffff] inductor_config[halide.debug]: True",
+        b'{"name": "fx_graph_cache_hit"',
+    )
     for rank, text in enumerate((log, log, other)):
         write_rank(tmp_path, rank, text)
     (told,) = (one.words for one in ranks(tmp_path).findings if one.aspect == "cache")
@@ -152,7 +190,9 @@ def test_sessions_of_a_job_are_compared_like_its_logs(tmp_path: Path) -> None:
     from fx_explorer.readers.torch_trace import read_log
 
     for rank in (0, 1):
-        read_log(H200 / "h200_ranks_diverge" / f"rank_{rank}.log.gz", tmp_path / f"train.rank{rank}.fxs")
+        read_log(
+            H200 / "h200_ranks_diverge" / f"rank_{rank}.log.gz", tmp_path / f"train.rank{rank}.fxs"
+        )
     first = ranks(tmp_path).first
     assert first is not None
     assert "another branch at ranks_zoo.py:29" in first.words

@@ -15,8 +15,14 @@ def test_the_report_counts_the_steps_and_names_the_functions_and_graphs(tmp_path
     write_training_step(path)
     resumed = "torch_dynamo_resume_in_f_at_4"
     with SessionWriter(path) as writer:
-        run = writer.add(model.BytecodeRun(0, "(f32[3])", "raised", 3, "It raised ValueError: too large."))
-        for call, function, calls in ((1, "f", "__compiled_fn_1"), (1, "f", resumed), (2, resumed, "")):
+        run = writer.add(
+            model.BytecodeRun(0, "(f32[3])", "raised", 3, "It raised ValueError: too large.")
+        )
+        for call, function, calls in (
+            (1, "f", "__compiled_fn_1"),
+            (1, "f", resumed),
+            (2, resumed, ""),
+        ):
             writer.add(model.BytecodeStep(0, run, call, call - 1, function, 1, 1, 0, calls=calls))
     with SessionReader(path) as reader:
         assert json_report(reader)["bytecode_run"] == {

@@ -29,7 +29,9 @@ def test_the_schema_is_a_schema(schema: dict[str, Any]) -> None:
     jsonschema.Draft202012Validator.check_schema(schema)
 
 
-def test_every_field_of_a_report_is_described(tmp_path: Path, schema: dict[str, Any], report: Report) -> None:
+def test_every_field_of_a_report_is_described(
+    tmp_path: Path, schema: dict[str, Any], report: Report
+) -> None:
     made = report(write_training_step(tmp_path / "s.fxs").path)
     assert set(made) == set(schema["properties"]) == set(schema["required"])
     for section in ("compilations", "saved_tensors"):
@@ -104,7 +106,9 @@ def test_text_that_is_no_unicode_survives(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sample", sorted(path.stem for path in SAMPLES.glob("*.py")))
-def test_the_report_of_a_sample_keeps_its_contract(captured: Captured, report: Report, sample: str) -> None:
+def test_the_report_of_a_sample_keeps_its_contract(
+    captured: Captured, report: Report, sample: str
+) -> None:
     session = captured(sample)
     made = report(session)
     assert made["outcome"]["kind"] == "finished"
@@ -112,20 +116,26 @@ def test_the_report_of_a_sample_keeps_its_contract(captured: Captured, report: R
     assert made["totals"]["skipped_records"] == 0
     with SessionReader(session) as reader:
         counters = reader.meta("counters")
-        output_code = "\n".join(reader.text(a.text) for a in reader.rows(model.Artifact, kind="output_code"))
+        output_code = "\n".join(
+            reader.text(a.text) for a in reader.rows(model.Artifact, kind="output_code")
+        )
     assert made["totals"]["graphs"] == counters["stats"]["unique_graphs"]
     assert made["totals"]["compilations"] == counters["frames"]["total"]
-    assert made["totals"]["graph_break_hits"] == sum(counters.get("graph_break", {}).values()) + sum(
-        counters.get("unimplemented", {}).values()
-    )
+    assert made["totals"]["graph_break_hits"] == sum(
+        counters.get("graph_break", {}).values()
+    ) + sum(counters.get("unimplemented", {}).values())
     kernels = [kernel for compilation in made["compilations"] for kernel in compilation["kernels"]]
     generated = [kernel for kernel in kernels if kernel["language"] != "extern"]
     assert len(generated) == len(re.findall(r"^\w+ = async_compile\.", output_code, re.MULTILINE))
     called = re.findall(r"\bextern_kernels\.(\w+)\(", output_code)
-    assert sorted(called) == sorted(k["name"].partition(".")[2] for k in kernels if k["name"].startswith("extern_kernels."))
+    assert sorted(called) == sorted(
+        k["name"].partition(".")[2] for k in kernels if k["name"].startswith("extern_kernels.")
+    )
 
 
-def test_regions_of_the_sample_are_named_and_reach_kernels(captured: Captured, report: Report) -> None:
+def test_regions_of_the_sample_are_named_and_reach_kernels(
+    captured: Captured, report: Report
+) -> None:
     """Second source: the names in the sample's own annotate() calls."""
     annotated = set(re.findall(r'"inductor_region": "(\w+)"', (SAMPLES / "regions.py").read_text()))
     found = report(captured("regions"))["regions"]
@@ -134,10 +144,17 @@ def test_regions_of_the_sample_are_named_and_reach_kernels(captured: Captured, r
     assert all(region["compiled"] for region in found)
 
 
-def test_kernel_sources_are_the_lines_that_name_the_operation(captured: Captured, report: Report) -> None:
+def test_kernel_sources_are_the_lines_that_name_the_operation(
+    captured: Captured, report: Report
+) -> None:
     """Second source: Inductor names a fused kernel after its operations, and the sample names them too."""
     source = (SAMPLES / "mlp.py").read_text().splitlines()
-    kernels = [k for c in report(captured("mlp"))["compilations"] for k in c["kernels"] if "_gelu_" in k["name"]]
+    kernels = [
+        k
+        for c in report(captured("mlp"))["compilations"]
+        for k in c["kernels"]
+        if "_gelu_" in k["name"]
+    ]
     assert kernels
     for kernel in kernels:
         assert any("gelu" in source[place["line"] - 1] for place in kernel["sources"])
@@ -148,18 +165,26 @@ def test_kernel_sources_are_the_lines_that_name_the_operation(captured: Captured
 
 def run_report(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "fx_explorer", "report", *arguments], capture_output=True, text=True, check=False, timeout=300
+        [sys.executable, "-m", "fx_explorer", "report", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
     )
 
 
-def test_a_session_is_reported_on_stdout(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_session_is_reported_on_stdout(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     hand = write_training_step(tmp_path / "s.fxs")
     assert cli.main(["report", str(hand.path), "--format", "json"]) == 0
     with SessionReader(hand.path) as reader:
         assert json.loads(capsys.readouterr().out) == json_report(reader)
 
 
-def test_a_session_under_another_name_is_known_by_its_content(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_session_under_another_name_is_known_by_its_content(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     hand = write_training_step(tmp_path / "session.backup")
     assert cli.main(["report", str(hand.path)]) == 0
     assert json.loads(capsys.readouterr().out)["totals"]["graphs"] == 1
@@ -172,7 +197,9 @@ def test_a_report_goes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == ""
 
 
-def test_a_place_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_place_that_cannot_be_written_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     hand = write_training_step(tmp_path / "s.fxs")
     assert cli.main(["report", str(hand.path), "-o", str(tmp_path / "no" / "r.json")]) == 2
     assert "cannot write the report" in capsys.readouterr().err
@@ -181,13 +208,23 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.C
 @pytest.mark.parametrize(
     ("name", "content", "exit_code", "said"),
     [
-        ("train.log", b"epoch 1, loss 0.5\n", 2, "is a log, but not one that torch writes for TORCH_TRACE"),
+        (
+            "train.log",
+            b"epoch 1, loss 0.5\n",
+            2,
+            "is a log, but not one that torch writes for TORCH_TRACE",
+        ),
         ("broken.fxs", b"nothing of the kind", 5, "is not an fx-explorer session"),
         ("missing.fxs", None, 5, "no session file at"),
     ],
 )
 def test_what_cannot_be_reported_on_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: bytes | None, exit_code: int, said: str
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    content: bytes | None,
+    exit_code: int,
+    said: str,
 ) -> None:
     if content is not None:
         (tmp_path / name).write_bytes(content)
@@ -202,7 +239,9 @@ def test_a_directory_of_logs_is_told(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "one of the TORCH_TRACE logs in it" in capsys.readouterr().err
 
 
-def test_a_target_is_captured_first_and_its_failure_kept(tmp_path: Path, schema: dict[str, Any], warm_python: str) -> None:
+def test_a_target_is_captured_first_and_its_failure_kept(
+    tmp_path: Path, schema: dict[str, Any], warm_python: str
+) -> None:
     """The report is data on stdout whatever happens; the exit code says that the program raised."""
     target = tmp_path / "raises.py"
     target.write_text(

@@ -28,10 +28,16 @@ ATTRIBUTES = {
     "error": {"message", "type"},
 }
 """Required, as in the schemas of Jenkins' xunit plugin and of Ant; ``file`` and ``line`` of a test case are pytest's."""
-CHILDREN = {"testsuites": {"testsuite"}, "testsuite": {"testcase"}, "testcase": {"failure", "error"}}
+CHILDREN = {
+    "testsuites": {"testsuite"},
+    "testsuite": {"testcase"},
+    "testcase": {"failure", "error"},
+}
 
 
-def parsed(*checks: Check, target: str = "m.py", outcome: Outcome | None = FINISHED) -> ElementTree.Element:
+def parsed(
+    *checks: Check, target: str = "m.py", outcome: Outcome | None = FINISHED
+) -> ElementTree.Element:
     root = ElementTree.fromstring(junit_xml(checks, target, outcome, 1.25).encode())
     for element in root.iter():
         optional = {"file", "line"} if element.tag == "testcase" else set()
@@ -39,7 +45,11 @@ def parsed(*checks: Check, target: str = "m.py", outcome: Outcome | None = FINIS
         assert {child.tag for child in element} <= CHILDREN.get(element.tag, set())
     for suite in (root, *root.iter("testsuite")):
         cases = list(suite.iter("testcase"))
-        counted = {"tests": len(cases), "failures": len(list(suite.iter("failure"))), "errors": len(list(suite.iter("error")))}
+        counted = {
+            "tests": len(cases),
+            "failures": len(list(suite.iter("failure"))),
+            "errors": len(list(suite.iter("error"))),
+        }
         assert {name: int(suite.attrib[name]) for name in counted} == counted
     return root
 
@@ -55,10 +65,15 @@ def test_a_failure_has_its_place_and_all_places_in_its_text() -> None:
     (case,) = parsed(MISSED).iter("testcase")
     assert (case.attrib["file"], case.attrib["line"]) == ("m.py", "3")
     assert case[0].attrib["message"] == MISSED.in_words
-    assert (case[0].text or "").splitlines()[1:] == ["m.py:3: print is called", "m.py:9: a branch on data"]
+    assert (case[0].text or "").splitlines()[1:] == [
+        "m.py:3: print is called",
+        "m.py:9: a branch on data",
+    ]
 
 
-@pytest.mark.parametrize("outcome", [Outcome("raised", "ValueError: no", 1), Outcome("exited", "", 3), None])
+@pytest.mark.parametrize(
+    "outcome", [Outcome("raised", "ValueError: no", 1), Outcome("exited", "", 3), None]
+)
 def test_a_run_that_did_not_end_well_is_an_error_of_its_own(outcome: Outcome | None) -> None:
     *_, run = parsed(MET, outcome=outcome).iter("testcase")
     assert [child.tag for child in run] == ["error"]
@@ -71,10 +86,22 @@ def test_a_run_that_ended_well_is_no_test_case(outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize(
-    "hostile", ["</failure><failure>", "]]>", "&lt;", '" onload="', "\x1b[31m\x00\x0b", "\udcff", "\ufffe\uffff", "é 漢 🙂"]
+    "hostile",
+    [
+        "</failure><failure>",
+        "]]>",
+        "&lt;",
+        '" onload="',
+        "\x1b[31m\x00\x0b",
+        "\udcff",
+        "\ufffe\uffff",
+        "é 漢 🙂",
+    ],
 )
 def test_whatever_a_name_or_text_holds_the_document_stays_one(hostile: str) -> None:
-    check = Check("max-graph-breaks", 0, hostile, (CheckFinding(hostile, 3, hostile),), is_met=False)
+    check = Check(
+        "max-graph-breaks", 0, hostile, (CheckFinding(hostile, 3, hostile),), is_met=False
+    )
     root = parsed(check, target=hostile, outcome=Outcome("raised", hostile, 1))
     assert len(list(root.iter("testcase"))) == 2
     assert len(list(root.iter("failure"))) == 1

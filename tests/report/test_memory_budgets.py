@@ -18,7 +18,9 @@ from fx_explorer.report.performance.memory_picture import BudgetPoint, budgets_s
 
 
 def trial(budget: float, peak: int, step: MeasuredStep | None = None) -> BudgetTrial:
-    return BudgetTrial(budget, {"is_known": True, "peak_bytes": peak, "begin_bytes": 1000, "saved_bytes": 10}, step)
+    return BudgetTrial(
+        budget, {"is_known": True, "peak_bytes": peak, "begin_bytes": 1000, "saved_bytes": 10}, step
+    )
 
 
 FOUND = BudgetTrials(
@@ -45,28 +47,47 @@ def test_the_table_has_predicted_beside_measured_and_says_what_failed() -> None:
 
 
 def test_lines_stand_beside_each_other_biggest_first_and_the_rest_in_one_row() -> None:
-    plain = (*(HeldLine("net.py", line, line * 1000) for line in range(1, 16)), HeldLine("", 0, 500))
-    compiled = replace(trial(1.0, 5000), held=[HeldLine("net.py", 3, 99_000), HeldLine("other.py", 1, 10)])
+    plain = (
+        *(HeldLine("net.py", line, line * 1000) for line in range(1, 16)),
+        HeldLine("", 0, 500),
+    )
+    compiled = replace(
+        trial(1.0, 5000), held=[HeldLine("net.py", 3, 99_000), HeldLine("other.py", 1, 10)]
+    )
     uncompiled = MeasuredStep("uncompiled", 6000, (0.009,), held=plain)
     lines = trials_text(BudgetTrials([compiled], uncompiled)).splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith("At the peak beyond"))
     rows = [line.split() for line in lines[at + 1 : lines.index("", at)]]
     assert rows[0] == ["net.py:3", "3.0", "kB", "99.0", "kB"]
     assert [row[0] for row in rows[1:-1]] == [f"net.py:{line}" for line in range(15, 4, -1)]
-    assert rows[-1] == ["5", "more", "lines", "7.5", "kB", "10", "B"]  # they are more than the peak: nothing is beyond them
+    assert rows[-1] == [
+        "5",
+        "more",
+        "lines",
+        "7.5",
+        "kB",
+        "10",
+        "B",
+    ]  # they are more than the peak: nothing is beyond them
     assert all(len(line) <= 80 for line in lines[at : lines.index("", at)])
 
 
 def test_files_of_one_name_are_told_apart_by_their_folders() -> None:
-    plain = tuple(HeldLine(f"/home/me/{folder}/net.py", 3, 1000) for folder in ("a/x", "b/x", "b/y"))
+    plain = tuple(
+        HeldLine(f"/home/me/{folder}/net.py", 3, 1000) for folder in ("a/x", "b/x", "b/y")
+    )
     plain = (*plain, HeldLine("/home/me/other.py", 3, 1000))
-    told = trials_text(BudgetTrials([trial(1.0, 5000)], MeasuredStep("uncompiled", 4000, (0.009,), held=plain)))
+    told = trials_text(
+        BudgetTrials([trial(1.0, 5000)], MeasuredStep("uncompiled", 4000, (0.009,), held=plain))
+    )
     names = {line.split()[0] for line in told.splitlines() if ".py:3" in line}
     assert names == {"a/x/net.py:3", "b/x/net.py:3", "y/net.py:3", "other.py:3"}
 
 
 def test_what_is_held_beyond_the_lines_is_told() -> None:
-    uncompiled = MeasuredStep("uncompiled", 12_800_000, (0.009,), held=(HeldLine("net.py", 3, 400_000),))
+    uncompiled = MeasuredStep(
+        "uncompiled", 12_800_000, (0.009,), held=(HeldLine("net.py", 3, 400_000),)
+    )
     lines = trials_text(BudgetTrials([trial(1.0, 5000)], uncompiled)).splitlines()
     (told,) = [line for line in lines if line.strip().startswith("beyond these, uncompiled")]
     assert "12.4 MB" in told
@@ -89,7 +110,10 @@ def test_json_has_each_time() -> None:
 
 def test_the_picture_names_each_point() -> None:
     pytest.importorskip("matplotlib")
-    drawn = budgets_svg([BudgetPoint("budget 1", 4_000_000, 0.003), BudgetPoint("uncompiled", 6_000_000, 0.009)], "m.py")
+    drawn = budgets_svg(
+        [BudgetPoint("budget 1", 4_000_000, 0.003), BudgetPoint("uncompiled", 6_000_000, 0.009)],
+        "m.py",
+    )
     texts = {element.text for element in ElementTree.fromstring(drawn).iter() if element.text}
     assert {"budget 1: 4.0 MB", "uncompiled: 6.0 MB", "m.py"} <= texts
     with pytest.raises(UsageError, match="nothing to draw"):

@@ -39,15 +39,23 @@ def test_the_peak_is_the_most_of_the_timeline_and_the_sum_of_its_kinds(
     transformer: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told = as_json(transformer, capsys)
-    assert told["peak_bytes"] == sum(told["peak"].values()) == max(row["bytes"] for row in told["timeline"])
+    assert (
+        told["peak_bytes"]
+        == sum(told["peak"].values())
+        == max(row["bytes"] for row in told["timeline"])
+    )
     assert told["peak_bytes"] == sum(one["bytes"] for one in told["held_at_peak"])
     assert not told["unread"]
     assert told["assumed"] == told["unknown_sizes"] == 0
 
 
-def test_saved_bytes_are_those_of_the_saved_tensors(transformer: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_saved_bytes_are_those_of_the_saved_tensors(
+    transformer: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with SessionReader(transformer) as reader:
-        assert as_json(transformer, capsys)["saved_bytes"] == saved_total(reader, *COMPUTED).size_bytes
+        assert (
+            as_json(transformer, capsys)["saved_bytes"] == saved_total(reader, *COMPUTED).size_bytes
+        )
 
 
 def test_the_text_begins_with_the_answer_and_its_timeline_fits_80_columns(
@@ -66,22 +74,39 @@ def test_long_names_of_the_timeline_keep_both_ends(
 ) -> None:
     monkeypatch.setattr(memory_report, "PLACE_CELLS", 9)
     rows = as_json(transformer, capsys)["timeline"]
-    whole = {f"{row['file'].rpartition('/')[2]}:{row['line']}" for row in rows} | {row["kernel"] for row in rows}
+    whole = {f"{row['file'].rpartition('/')[2]}:{row['line']}" for row in rows} | {
+        row["kernel"] for row in rows
+    }
     text = printed(transformer, capsys, "text")
     timeline = text.partition("kernel after kernel:\n")[2].splitlines()[1:]
     cut = {line[2:11] for line in timeline if "…" in line[2:11]}
     assert cut
-    assert all(any(place.startswith(one[:4]) and place.endswith(one[5:]) for place in whole) for one in cut)
+    assert all(
+        any(place.startswith(one[:4]) and place.endswith(one[5:]) for place in whole) for one in cut
+    )
 
 
-def test_a_line_of_csv_for_each_kernel_call(transformer: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_of_csv_for_each_kernel_call(
+    transformer: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = list(csv.DictReader(io.StringIO(printed(transformer, capsys, "csv"))))
     assert len(rows) == len(as_json(transformer, capsys)["timeline"])
-    kinds = ("parameter", "buffer", "input", "activation", "output", "tangent", "gradient", "temporary")
+    kinds = (
+        "parameter",
+        "buffer",
+        "input",
+        "activation",
+        "output",
+        "tangent",
+        "gradient",
+        "temporary",
+    )
     assert all(int(row["total"]) == sum(int(row[kind]) for kind in kinds) for row in rows)
 
 
-def test_markdown_is_a_list_and_a_table(transformer: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_markdown_is_a_list_and_a_table(
+    transformer: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     lines = printed(transformer, capsys, "markdown").splitlines()
     assert lines[0].startswith("- A training step needs ")
     assert lines[lines.index("") + 2].startswith("| ---: |")

@@ -31,7 +31,9 @@ def share(part: int, whole: int) -> float:
 
 
 @pytest.mark.parametrize("name", TRAINED)
-def test_a_training_step_is_captured_and_linked(captured: Captured, report: Report, name: str) -> None:
+def test_a_training_step_is_captured_and_linked(
+    captured: Captured, report: Report, name: str
+) -> None:
     session = captured(MODELS / f"{name}.py")
     made = report(session)
     assert made["outcome"]["kind"] == "finished"
@@ -40,7 +42,9 @@ def test_a_training_step_is_captured_and_linked(captured: Captured, report: Repo
         counters = reader.meta("counters")
     assert made["totals"]["graphs"] == counters["stats"]["unique_graphs"]
     counted = sum(counters.get("graph_break", {}).values()) + ONLY_LOGGED.get(name, 0)
-    assert made["totals"]["graph_break_hits"] == counted or (counted < made["totals"]["graph_break_hits"] and COUNTS_SOME)
+    assert made["totals"]["graph_break_hits"] == counted or (
+        counted < made["totals"]["graph_break_hits"] and COUNTS_SOME
+    )
     assert made["totals"]["recompiles"] == 0
     for direction in ("forward", "backward"):
         links = made["links"][direction]
@@ -52,9 +56,16 @@ def test_a_training_step_is_captured_and_linked(captured: Captured, report: Repo
     assert {kernel["direction"] for kernel in kernels} == {"forward", "backward"}
 
 
-def test_the_sources_of_a_library_model_are_in_its_own_file(captured: Captured, report: Report) -> None:
+def test_the_sources_of_a_library_model_are_in_its_own_file(
+    captured: Captured, report: Report
+) -> None:
     made = report(captured(MODELS / "llama.py"))
-    files = {Path(s["file"]).name for c in made["compilations"] for k in c["kernels"] for s in k["sources"]}
+    files = {
+        Path(s["file"]).name
+        for c in made["compilations"]
+        for k in c["kernels"]
+        for s in k["sources"]
+    }
     assert "modeling_llama.py" in files
 
 

@@ -33,14 +33,18 @@ def test_a_terminal_gets_whole_words_in_lines_that_fit(tmp_path: Path, columns: 
 def test_escape_sequences_from_outside_are_shown(tmp_path: Path) -> None:
     with SessionWriter(tmp_path / "s.fxs") as writer:
         writer.set_meta("target", {"name": "m\x1b[31m.py"})
-        writer.set_meta("outcome", model.Outcome("raised", "ValueError: \x1b]0;title\x07").to_json())
+        writer.set_meta(
+            "outcome", model.Outcome("raised", "ValueError: \x1b]0;title\x07").to_json()
+        )
     with SessionReader(tmp_path / "s.fxs") as reader:
         text = overview_text(reader)
     assert "m␛[31m.py stopped with an error." in text
     assert "ValueError: ␛]0;title␇" in text
 
 
-def test_a_session_is_told_when_there_is_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_session_is_told_when_there_is_no_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     hand = write_training_step(tmp_path / "s.fxs")
     assert cli.main([str(hand.path)]) == 0
     with SessionReader(hand.path) as reader:

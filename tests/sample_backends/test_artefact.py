@@ -27,7 +27,9 @@ def program() -> Program:
     def function(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return F.softmax(F.gelu(x @ weight.t()) + torch.tensor([1.0, 2.0, 3.0]), -1) * 2
 
-    graph_module = make_fx(function, tracing_mode="fake", _allow_non_fake_inputs=True)(torch.randn(4, 5), torch.randn(3, 5))
+    graph_module = make_fx(function, tracing_mode="fake", _allow_non_fake_inputs=True)(
+        torch.randn(4, 5), torch.randn(3, 5)
+    )
     (segment,) = segments_of(partitioned(graph_module, SmallSupport())).values()
     return lowered(segment)
 
@@ -62,7 +64,10 @@ def test_one_that_is_truncated_anywhere_is_refused(content: bytes) -> None:
     for size in range(0, len(content), 7):
         for sentence in refusal(content[:size]):
             assert sentence.startswith("the artefact is truncated: it ")
-    assert refusal(content[:-1])[0] == f"the artefact is truncated: it has {len(content) - 1} of {len(content)} bytes"
+    assert (
+        refusal(content[:-1])[0]
+        == f"the artefact is truncated: it has {len(content) - 1} of {len(content)} bytes"
+    )
 
 
 def test_one_with_an_altered_byte_is_refused(content: bytes) -> None:
@@ -80,7 +85,9 @@ def test_one_with_something_added_is_refused(content: bytes) -> None:
 def test_one_of_another_version_is_refused(content: bytes) -> None:
     altered = bytearray(content)
     struct.pack_into("<I", altered, 8, 2)
-    assert set(refusal(resealed(altered))) == {"the artefact has format version 2, and this runtime reads version 1"}
+    assert set(refusal(resealed(altered))) == {
+        "the artefact has format version 2, and this runtime reads version 1"
+    }
 
 
 def test_one_for_another_machine_is_refused(content: bytes) -> None:
@@ -92,18 +99,24 @@ def test_one_for_another_machine_is_refused(content: bytes) -> None:
 
 def test_one_for_other_kernels_is_refused(program: Program) -> None:
     with pytest.raises(
-        ArtefactRefused, match=r"^the artefact was made for other kernels: 0123456789abcdef, and this library has "
+        ArtefactRefused,
+        match=r"^the artefact was made for other kernels: 0123456789abcdef, and this library has ",
     ):
         library().load(artefact.packed(program, "0123456789abcdef"))
 
 
 def test_what_is_no_artefact_is_refused() -> None:
-    assert set(refusal(b"\x7fELF" + bytes(100))) == {"this is no artefact of small_backend: it does not begin as one"}
+    assert set(refusal(b"\x7fELF" + bytes(100))) == {
+        "this is no artefact of small_backend: it does not begin as one"
+    }
 
 
 def test_what_the_runtime_accepts_stays_within_its_memory(content: bytes) -> None:
     """Numbers in the code are replaced by absurd ones, under a right checksum."""
-    code, size = content.index(artefact.sections(content)["code"]), len(artefact.sections(content)["code"])
+    code, size = (
+        content.index(artefact.sections(content)["code"]),
+        len(artefact.sections(content)["code"]),
+    )
     chosen, refused = random.Random(3), 0
     for place in range(code + 32, code + size - 8, 8):
         altered = bytearray(content)
@@ -122,9 +135,15 @@ def stays_within(program: Program) -> bool:
     """Whether every operand's first and last element lie in its buffer, by our own count."""
     for instruction in program.instructions:
         for operand in (each for each in instruction.operands if each != ABSENT):
-            steps = [(size - 1) * stride for size, stride in zip(instruction.sizes, operand.strides, strict=True)]
+            steps = [
+                (size - 1) * stride
+                for size, stride in zip(instruction.sizes, operand.strides, strict=True)
+            ]
             reach = operand.offset + sum(steps)
-            if min(operand.offset, *steps, 0) < 0 or reach >= program.buffers[operand.buffer].length:
+            if (
+                min(operand.offset, *steps, 0) < 0
+                or reach >= program.buffers[operand.buffer].length
+            ):
                 return False
     return True
 
@@ -132,6 +151,11 @@ def stays_within(program: Program) -> bool:
 def test_the_program_without_python_refuses_in_a_sentence(content: bytes, tmp_path: Path) -> None:
     file = tmp_path / "cut.small"
     file.write_bytes(content[:100])
-    ended = subprocess.run([standalone(), file], capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(
+        [standalone(), file], capture_output=True, text=True, timeout=60, check=False
+    )
     assert ended.returncode == 1
-    assert ended.stderr == f"{file} is refused: the artefact is truncated: it has 100 of {len(content)} bytes\n"
+    assert (
+        ended.stderr
+        == f"{file} is refused: the artefact is truncated: it has 100 of {len(content)} bytes\n"
+    )

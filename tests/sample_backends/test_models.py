@@ -22,7 +22,10 @@ MODELS = {
 
 
 def gradients(model: nn.Module, x: torch.Tensor) -> dict[str, torch.Tensor | None]:
-    return {"input": x.grad, **{name: parameter.grad for name, parameter in model.named_parameters()}}
+    return {
+        "input": x.grad,
+        **{name: parameter.grad for name, parameter in model.named_parameters()},
+    }
 
 
 @pytest.mark.parametrize("name", MODELS)

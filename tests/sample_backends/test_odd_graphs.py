@@ -70,7 +70,12 @@ def of_a_scalar(x: Tensor) -> object:
 
 
 def sums(x: Tensor) -> object:
-    some = x.sum((0, 1), keepdim=True), x.sum(-1, keepdim=True), x.sum((0, 1, 2)), x.permute(2, 0, 1).sum((0, 2))
+    some = (
+        x.sum((0, 1), keepdim=True),
+        x.sum(-1, keepdim=True),
+        x.sum((0, 1, 2)),
+        x.permute(2, 0, 1).sum((0, 2)),
+    )
     return x.sum(), x.sum(0), x.sum(1), x.sum(2), x.sum((0, 2)), *some, x.transpose(0, 1).sum(2)
 
 
@@ -80,33 +85,76 @@ def arithmetic(x: Tensor, y: Tensor) -> object:
 
 
 def broadcasts(x: Tensor, y: Tensor, z: Tensor) -> object:
-    return x + y, x * z, y * z, x / z, (x + y).sum(), y.expand(3, 4, 5) + 1, y.expand(3, 4, 5).contiguous()
+    return (
+        x + y,
+        x * z,
+        y * z,
+        x / z,
+        (x + y).sum(),
+        y.expand(3, 4, 5) + 1,
+        y.expand(3, 4, 5).contiguous(),
+    )
 
 
 def layer_norms(x: Tensor) -> object:
     weight = torch.linspace(0, 1, 20).view(4, 5)
-    plain = F.layer_norm(x, (4, 5)), F.layer_norm(x, (5,)), F.layer_norm(x, (3, 4, 5)), F.layer_norm(x.transpose(1, 2), (4,))
+    plain = (
+        F.layer_norm(x, (4, 5)),
+        F.layer_norm(x, (5,)),
+        F.layer_norm(x, (3, 4, 5)),
+        F.layer_norm(x.transpose(1, 2), (4,)),
+    )
     return *plain, F.layer_norm(x, (4, 5), weight, weight + 1), F.layer_norm(x, (4, 5), weight)
 
 
 def products_with_bias(bias: Tensor, x: Tensor, y: Tensor) -> object:
-    scaled = [torch.addmm(bias, x, y, beta=beta, alpha=alpha) for beta, alpha in ((0.5, 2), (0, 1), (1, 0), (2, 1))]
-    return *scaled, torch.addmm(bias[:1], x, y), torch.addmm(bias[:, :1], x, y), torch.addmm(bias[0], x.relu(), y)
+    scaled = [
+        torch.addmm(bias, x, y, beta=beta, alpha=alpha)
+        for beta, alpha in ((0.5, 2), (0, 1), (1, 0), (2, 1))
+    ]
+    return (
+        *scaled,
+        torch.addmm(bias[:1], x, y),
+        torch.addmm(bias[:, :1], x, y),
+        torch.addmm(bias[0], x.relu(), y),
+    )
 
 
 def products_of_batches(x: Tensor, y: Tensor, bias: Tensor) -> object:
     turned = x.transpose(0, 1).contiguous().transpose(0, 1)
-    return torch.bmm(x, y), torch.baddbmm(bias, x, y, alpha=0.3, beta=0.2), x @ y[0], turned @ y, torch.matmul(x[None], y)
+    return (
+        torch.bmm(x, y),
+        torch.baddbmm(bias, x, y, alpha=0.3, beta=0.2),
+        x @ y[0],
+        turned @ y,
+        torch.matmul(x[None], y),
+    )
 
 
 def views(x: Tensor) -> object:
     (a, b), (c, d, e) = x.split(2, 1), x.unbind(0)
     cut = x[:, ::2] + 1, x[..., 1] + x[..., 2], x[1:, 1:3] * 2, x.select(1, 2).clone()
-    return a * b, c + d * e, *cut, x.squeeze() + 1, x.unsqueeze(1) * 2, x.flatten() + 1, x.permute(2, 1, 0).reshape(-1) + 1
+    return (
+        a * b,
+        c + d * e,
+        *cut,
+        x.squeeze() + 1,
+        x.unsqueeze(1) * 2,
+        x.flatten() + 1,
+        x.permute(2, 1, 0).reshape(-1) + 1,
+    )
 
 
 def keeps_strides(x: Tensor) -> object:
-    return F.relu(x), x + 1, x * x.contiguous(), (x + 1).sum(1), F.softmax(x, 1), x.clone(), x.contiguous() + 1
+    return (
+        F.relu(x),
+        x + 1,
+        x * x.contiguous(),
+        (x + 1).sum(1),
+        F.softmax(x, 1),
+        x.clone(),
+        x.contiguous() + 1,
+    )
 
 
 def looks_at_memory(x: Tensor) -> object:
@@ -122,7 +170,14 @@ def branches_on_data(x: Tensor) -> Tensor:
 
 
 def of_numbers_that_are_none(x: Tensor) -> object:
-    return F.relu(x), F.softmax(x, -1), F.layer_norm(x[:2], (x.shape[-1],)), x * 0, x.sum(0), F.gelu(x[:, 2:])
+    return (
+        F.relu(x),
+        F.softmax(x, -1),
+        F.layer_norm(x[:2], (x.shape[-1],)),
+        x * 0,
+        x.sum(0),
+        F.gelu(x[:, 2:]),
+    )
 
 
 def randn(*sizes: int) -> Tensor:
@@ -171,7 +226,14 @@ CASES: list[tuple[Callable[..., object], tuple[Tensor, ...]]] = [
     (looks_at_memory, (randn(3, 4),)),
     (of_an_imaginary_part, (torch.randn(3, 4, dtype=torch.complex64).conj(),)),
     (branches_on_data, (SQUARE,)),
-    (of_numbers_that_are_none, (torch.tensor([[1, NAN, -3.0], [-INFINITE, 0, -0.0], [-1e30, 90, 1e-40], [-INFINITE] * 3]),)),
+    (
+        of_numbers_that_are_none,
+        (
+            torch.tensor(
+                [[1, NAN, -3.0], [-INFINITE, 0, -0.0], [-1e30, 90, 1e-40], [-INFINITE] * 3]
+            ),
+        ),
+    ),
     (sums, (randn(2, 1, 2, 1, 2, 1, 2).flatten(1, 5),)),
     (F.relu, (randn(2, 1, 2, 1, 2, 1, 2),)),  # type: ignore[list-item]
 ]
@@ -179,7 +241,9 @@ CASES: list[tuple[Callable[..., object], tuple[Tensor, ...]]] = [
 
 def fresh(given: tuple[Tensor, ...]) -> list[Tensor]:
     """Copies that share memory where the originals do, with the same strides."""
-    memory = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().clone() for tensor in given}
+    memory = {
+        tensor.untyped_storage().data_ptr(): tensor.untyped_storage().clone() for tensor in given
+    }
     tensors: dict[int, Tensor] = {}
     for tensor in given:
         if tensor.is_conj():
@@ -187,13 +251,17 @@ def fresh(given: tuple[Tensor, ...]) -> list[Tensor]:
             continue
         empty = torch.empty(0, dtype=tensor.dtype)
         storage = memory[tensor.untyped_storage().data_ptr()]
-        tensors[id(tensor)] = empty.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
+        tensors[id(tensor)] = empty.set_(
+            storage, tensor.storage_offset(), tensor.shape, tensor.stride()
+        )
     return [tensors[id(tensor)] for tensor in given]
 
 
 @pytest.mark.parametrize("dynamic", [None, True], ids=["sizes known", "sizes unknown"])
 @pytest.mark.parametrize(
-    ("function", "given"), CASES, ids=[f"{k} {function.__name__}" for k, (function, _) in enumerate(CASES)]
+    ("function", "given"),
+    CASES,
+    ids=[f"{k} {function.__name__}" for k, (function, _) in enumerate(CASES)],
 )
 def test_results_are_those_of_the_uncompiled_function(
     function: Callable[..., object], given: tuple[Tensor, ...], dynamic: bool | None

@@ -35,7 +35,11 @@ def graphs(model: torch.nn.Module, x: torch.Tensor) -> list[GraphModule]:
 
 def left_to_pytorch(cut: GraphModule) -> Counter[str]:
     """Operators outside of segments. Views beside a segment cost nothing and are not counted."""
-    names = [node.target.name() for node in cut.graph.nodes if isinstance(node.target, torch._ops.OpOverload)]
+    names = [
+        node.target.name()
+        for node in cut.graph.nodes
+        if isinstance(node.target, torch._ops.OpOverload)
+    ]
     return Counter(name.removeprefix("aten::").partition(".")[0] for name in names)
 
 
@@ -53,7 +57,9 @@ def test_of_a_transformer_block_pytorch_runs_one_operator_which_cuts_the_backwar
     assert len(segments_of(forward)) == 1
     assert left_to_pytorch(forward).keys() <= VIEWS
     assert len(segments_of(backward)) == 2
-    assert left_to_pytorch(backward) - Counter(dict.fromkeys(VIEWS, 99)) == {"stack": 1}  # the gradient of unbind
+    assert left_to_pytorch(backward) - Counter(dict.fromkeys(VIEWS, 99)) == {
+        "stack": 1
+    }  # the gradient of unbind
 
 
 def test_of_a_convnet_pytorch_runs_what_is_not_in_the_registry() -> None:
@@ -71,7 +77,9 @@ def test_of_a_convnet_pytorch_runs_what_is_not_in_the_registry() -> None:
     }
 
 
-def reasons(function: Callable[..., object], *inputs: torch.Tensor, **options: object) -> dict[str, str]:
+def reasons(
+    function: Callable[..., object], *inputs: torch.Tensor, **options: object
+) -> dict[str, str]:
     graph_module = make_fx(lambda *given: function(*given), **options)(*inputs)
     support = SmallSupport()
     calls = [node for node in graph_module.graph.nodes if node.op == "call_function"]
@@ -82,12 +90,24 @@ def test_every_refusal_has_a_reason() -> None:
     x, tracing = torch.randn(3, 4), {"tracing_mode": "fake"}
     assert reasons(F.relu, x, **tracing) == {"relu": ""}
     assert reasons(torch.sin, x, **tracing) == {"sin": "it is not in the registry"}
-    assert reasons(F.relu, x.double(), **tracing) == {"relu": "a tensor is of float64, not of float32"}
+    assert reasons(F.relu, x.double(), **tracing) == {
+        "relu": "a tensor is of float64, not of float32"
+    }
     assert reasons(F.relu, x[:0], **tracing) == {"relu": "a tensor has no elements"}
-    assert reasons(F.relu, x.view(3, 4, 1, 1, 1, 1, 1), **tracing) == {"relu": "a tensor has 7 dimensions, more than 6"}
-    assert reasons(lambda x: x.sum(dtype=torch.float64), x, **tracing)["sum_1"] == "a tensor is of float64, not of float32"
-    assert reasons(lambda x: torch.addmm(x, x, x.t(), alpha=0), x[:, :3], **tracing)["addmm"] == "alpha is 0, beta is 1"
-    assert reasons(F.relu, x, tracing_mode="symbolic")["relu"] == "a size is not known before the call"
+    assert reasons(F.relu, x.view(3, 4, 1, 1, 1, 1, 1), **tracing) == {
+        "relu": "a tensor has 7 dimensions, more than 6"
+    }
+    assert (
+        reasons(lambda x: x.sum(dtype=torch.float64), x, **tracing)["sum_1"]
+        == "a tensor is of float64, not of float32"
+    )
+    assert (
+        reasons(lambda x: torch.addmm(x, x, x.t(), alpha=0), x[:, :3], **tracing)["addmm"]
+        == "alpha is 0, beta is 1"
+    )
+    assert (
+        reasons(F.relu, x, tracing_mode="symbolic")["relu"] == "a size is not known before the call"
+    )
 
 
 def test_the_backend_declares_its_support() -> None:
@@ -104,7 +124,9 @@ def test_random_numbers_are_drawn_in_the_order_of_the_graph() -> None:
     expected = [node.name for node in graph_module.graph.nodes if has_order(node)]
     cut = partitioned(graph_module, SmallSupport())
     assert len(expected) == 3
-    assert [node.name for node in cut.graph.nodes if node.op == "call_function" and has_order(node)] == expected
+    assert [
+        node.name for node in cut.graph.nodes if node.op == "call_function" and has_order(node)
+    ] == expected
 
 
 def test_the_graph_that_is_given_stays_as_it_is() -> None:

@@ -11,7 +11,11 @@ from sample_backends.small_backend.lowering.planning import planned
 
 def test_a_dead_buffer_gives_its_place_to_the_next() -> None:
     lifetimes = {0: (0, 1), 1: (1, 2), 2: (2, 3)}
-    assert planned({0: 100, 1: 50, 2: 100}, lifetimes) == {0: 0, 1: 112, 2: 0}  # 112: the cache line after 100
+    assert planned({0: 100, 1: 50, 2: 100}, lifetimes) == {
+        0: 0,
+        1: 112,
+        2: 0,
+    }  # 112: the cache line after 100
 
 
 def test_buffers_that_live_together_never_overlap() -> None:
@@ -19,19 +23,34 @@ def test_buffers_that_live_together_never_overlap() -> None:
     for _ in range(200):
         count = chosen.randrange(1, 20)
         lengths = {k: chosen.randrange(1, 200) for k in range(count)}
-        lifetimes = {k: (begin, begin + chosen.randrange(6)) for k in range(count) for begin in [chosen.randrange(20)]}
+        lifetimes = {
+            k: (begin, begin + chosen.randrange(6))
+            for k in range(count)
+            for begin in [chosen.randrange(20)]
+        }
         starts = planned(lengths, lifetimes)
         for one, other in itertools.combinations(range(count), 2):
-            live_together = lifetimes[one][0] <= lifetimes[other][1] and lifetimes[other][0] <= lifetimes[one][1]
-            places = range(starts[one], starts[one] + lengths[one]), range(starts[other], starts[other] + lengths[other])
-            assert not live_together or max(each.start for each in places) >= min(each.stop for each in places)
+            live_together = (
+                lifetimes[one][0] <= lifetimes[other][1]
+                and lifetimes[other][0] <= lifetimes[one][1]
+            )
+            places = (
+                range(starts[one], starts[one] + lengths[one]),
+                range(starts[other], starts[other] + lengths[other]),
+            )
+            assert not live_together or max(each.start for each in places) >= min(
+                each.stop for each in places
+            )
         assert all(start % 16 == 0 for start in starts.values())
 
 
 def walked(sizes: tuple[int, ...], strides: list[tuple[int, ...]]) -> set[tuple[int, ...]]:
     """Where all operands stand, in each round of the loops."""
     rounds = itertools.product(*map(range, sizes))
-    return {tuple(sum(k * step for k, step in zip(at, of, strict=True)) for of in strides) for at in rounds}
+    return {
+        tuple(sum(k * step for k, step in zip(at, of, strict=True)) for of in strides)
+        for at in rounds
+    }
 
 
 def test_simplified_loops_walk_the_same_way() -> None:

@@ -77,12 +77,20 @@ print(linear(torch.ones(2, 8), torch.ones(3, 8), torch.ones(3)).sum().item(), di
 def run(*command: str, folder: Path) -> str:
     environment = {**os.environ, "SMALL_BACKEND_CACHE": str(folder), "PYTHONPATH": str(ROOT)}
     ended = subprocess.run(
-        [sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, *command],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
     )
     return ended.stdout
 
 
-def test_another_process_reads_the_artefact_and_then_runs_it_without_torch_compile(own_cache: Path) -> None:
+def test_another_process_reads_the_artefact_and_then_runs_it_without_torch_compile(
+    own_cache: Path,
+) -> None:
     compiled(torch.nn.functional.linear)(torch.ones(2, 8), torch.ones(3, 8), torch.ones(3))
     assert run("-c", PROGRAM, folder=own_cache) == "54.0 {'read from disk': 1}\n"
 
@@ -90,10 +98,19 @@ def test_another_process_reads_the_artefact_and_then_runs_it_without_torch_compi
     made = cache.load(own_cache / name)
     inputs = [numbers(layout, k) for k, layout in enumerate(made.program.inputs)]
     expected = _linear(inputs)
-    printed = run("-m", "sample_backends.small_backend", "run", str(own_cache / name), folder=own_cache)
+    printed = run(
+        "-m", "sample_backends.small_backend", "run", str(own_cache / name), folder=own_cache
+    )
     (told,) = re.findall(r"result 0: \(2, 3\), sum (\S+)", printed)
     assert float(told) == pytest.approx(expected.double().sum().item(), rel=1e-4)
-    printed = run("-m", "sample_backends.small_backend", "run", str(own_cache / name), "--standalone", folder=own_cache)
+    printed = run(
+        "-m",
+        "sample_backends.small_backend",
+        "run",
+        str(own_cache / name),
+        "--standalone",
+        folder=own_cache,
+    )
     (told,) = re.findall(r"output 0: 6 numbers, sum (\S+)", printed)
     assert float(told) == pytest.approx(expected.double().sum().item(), rel=1e-4)
 
@@ -124,4 +141,7 @@ def test_the_command_refuses_in_a_sentence(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["small_backend", "show", str(own_cache / "none.small")])
     assert main() == 1
-    assert capsys.readouterr().err == f"the artefact {own_cache / 'none.small'} cannot be read: No such file or directory\n"
+    assert (
+        capsys.readouterr().err
+        == f"the artefact {own_cache / 'none.small'} cannot be read: No such file or directory\n"
+    )

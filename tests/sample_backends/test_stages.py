@@ -34,7 +34,9 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 def test_every_stage_is_published_forward_and_backward(heard: SimpleNamespace) -> None:
     compiled(MLP())(torch.randn(4, 32)).sum().backward()  # type: ignore[attr-defined]
     names = ["support", "segments", "program", "artefact"]
-    assert list(heard.stages) == [(name, direction) for direction in ("forward", "backward") for name in names]
+    assert list(heard.stages) == [
+        (name, direction) for direction in ("forward", "backward") for name in names
+    ]
 
 
 def test_each_line_of_a_program_is_linked_to_the_node_it_computes(heard: SimpleNamespace) -> None:
@@ -42,7 +44,11 @@ def test_each_line_of_a_program_is_linked_to_the_node_it_computes(heard: SimpleN
     text, links = heard.stages["program", "forward"]
     lines = text.splitlines()
     assert links == {2: ("addmm",), 3: ("gelu",), 4: ("addmm_1",)}
-    assert [lines[number - 1].split()[:2] for number in links] == [["addmm", "matmul"], ["gelu", "gelu"], ["addmm_1", "matmul"]]
+    assert [lines[number - 1].split()[:2] for number in links] == [
+        ["addmm", "matmul"],
+        ["gelu", "gelu"],
+        ["addmm_1", "matmul"],
+    ]
 
 
 def test_a_run_tells_ours_from_pytorchs_and_gives_the_same_result(heard: SimpleNamespace) -> None:
@@ -60,7 +66,11 @@ def test_a_run_tells_ours_from_pytorchs_and_gives_the_same_result(heard: SimpleN
     assert ours == ["relu", "add", "relu", "relu", "add", "relu", "matmul"]
     text, _ = heard.stages["program", "inference"]
     lines = text.splitlines()
-    assert all(lines[each["line"] - 1].split()[1] == each["name"] for each in instructions if not each["fell_back"])
+    assert all(
+        lines[each["line"] - 1].split()[1] == each["name"]
+        for each in instructions
+        if not each["fell_back"]
+    )
     assert all(each["seconds"] >= 0 for each in instructions)
 
 
@@ -74,7 +84,9 @@ def test_the_artefacts_origin_is_shown(heard: SimpleNamespace) -> None:
     assert text.splitlines()[0].endswith("; in memory")
 
 
-def test_without_fx_explorer_nothing_is_published_and_all_works(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_fx_explorer_nothing_is_published_and_all_works(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(stages, "fx_explorer", None)
     x = torch.randn(4)
     torch.testing.assert_close(compiled(torch.relu)(x), torch.relu(x))

@@ -29,9 +29,54 @@ from tests.session.limits import UNSHOWN, HungError, limited
 ESCAPE = "\x1b]0;owned\x07\x1b[2J\x9b31m"
 
 VALUES: tuple[object, ...] = (
-    *(None, -1, 0, 1, 2, 7, 10**6, 2**31, 2**62, 2**63 - 1, -(2**63), 0.5, -1e308, float("inf"), "", "x", b"", b"\x00\xff"),
-    *(ESCAPE, "\u202e", "[", "{", "[]", "{}", "null", "true", "1", '"x"', "[null]", "[1]", "[[]]", "[{}]", '["a"]', "[NaN]"),
-    *('{"a": 1}', '{"a": {"a": null}}', "[" * 5000, '{"a":' * 5000, "9" * 400, "x" * 100_000, "\n" * 5000, "../../etc/passwd"),
+    *(
+        None,
+        -1,
+        0,
+        1,
+        2,
+        7,
+        10**6,
+        2**31,
+        2**62,
+        2**63 - 1,
+        -(2**63),
+        0.5,
+        -1e308,
+        float("inf"),
+        "",
+        "x",
+        b"",
+        b"\x00\xff",
+    ),
+    *(
+        ESCAPE,
+        "\u202e",
+        "[",
+        "{",
+        "[]",
+        "{}",
+        "null",
+        "true",
+        "1",
+        '"x"',
+        "[null]",
+        "[1]",
+        "[[]]",
+        "[{}]",
+        '["a"]',
+        "[NaN]",
+    ),
+    *(
+        '{"a": 1}',
+        '{"a": {"a": null}}',
+        "[" * 5000,
+        '{"a":' * 5000,
+        "9" * 400,
+        "x" * 100_000,
+        "\n" * 5000,
+        "../../etc/passwd",
+    ),
     *(
         '[["f", 1, "g"]]',
         '[["f", "x", "g", "h"]]',
@@ -65,7 +110,16 @@ RECURSIVE = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SEL
 
 COMMANDS: tuple[tuple[str, ...], ...] = (
     ("report",),
-    ("check", "--max-graph-breaks", "0", "--max-guards", "3", "--no-skipped-frames", "--expect-graphs", "1"),
+    (
+        "check",
+        "--max-graph-breaks",
+        "0",
+        "--max-guards",
+        "3",
+        "--no-skipped-frames",
+        "--expect-graphs",
+        "1",
+    ),
     ("fix",),
     ("fix", "--diff", "1"),
     ("options",),
@@ -79,10 +133,26 @@ Mutation = Callable[[random.Random, Path], str]
 
 
 def mutate(chance: random.Random, session: Path) -> str:
-    kinds: tuple[Mutation, ...] = (_bytes, _truncated, _values, _values, _values, _values, _meta, _text, _rows, _tables)
+    kinds: tuple[Mutation, ...] = (
+        _bytes,
+        _truncated,
+        _values,
+        _values,
+        _values,
+        _values,
+        _meta,
+        _text,
+        _rows,
+        _tables,
+    )
     try:
         return chance.choice(kinds)(chance, session)
-    except (sqlite3.Error, IndexError, ValueError, RecursionError) as error:  # damaged so much that no more can be done to it
+    except (
+        sqlite3.Error,
+        IndexError,
+        ValueError,
+        RecursionError,
+    ) as error:  # damaged so much that no more can be done to it
         return f"no more ({type(error).__name__})"
 
 
@@ -102,7 +172,9 @@ def _bytes(chance: random.Random, session: Path) -> str:
 
 def _truncated(chance: random.Random, session: Path) -> str:
     content = session.read_bytes()
-    length = chance.choice((chance.randrange(len(content)), 4096 * chance.randrange(len(content) // 4096), 0, 100))
+    length = chance.choice(
+        (chance.randrange(len(content)), 4096 * chance.randrange(len(content) // 4096), 0, 100)
+    )
     session.write_bytes(content[:length])
     return f"cut to {length}"
 
@@ -111,7 +183,9 @@ def _values(chance: random.Random, session: Path) -> str:
     """One column of one row, or of all of them."""
     with _changed(session) as db:
         tables = [
-            name for name in _tables_of(db) if name not in ("meta", "text") and db.execute(f"SELECT 1 FROM {name}").fetchone()
+            name
+            for name in _tables_of(db)
+            if name not in ("meta", "text") and db.execute(f"SELECT 1 FROM {name}").fetchone()
         ]
         table = chance.choice(tables)
         columns = _columns_of(db, table)
@@ -128,7 +202,9 @@ def _values(chance: random.Random, session: Path) -> str:
 
 def _other_value(chance: random.Random, db: sqlite3.Connection, table: str) -> object:
     """What stands in another column: an id of something else, a word of another closed set."""
-    row: tuple[object, ...] = db.execute(f"SELECT * FROM {table} LIMIT 1 OFFSET {chance.randrange(3)}").fetchone() or (1,)
+    row: tuple[object, ...] = db.execute(
+        f"SELECT * FROM {table} LIMIT 1 OFFSET {chance.randrange(3)}"
+    ).fetchone() or (1,)
     return chance.choice(row)
 
 
@@ -139,7 +215,14 @@ def _meta(chance: random.Random, session: Path) -> str:
         value, told = chance.choice(VALUES), key
         if isinstance(old, dict) and old and chance.random() < 0.6:
             part = chance.choice(list(old))
-            value = json.dumps({**old, part: chance.choice((None, 1, -1, "x", [], {}, True, 10**30, ESCAPE, [[1]], {"a": 1}))})
+            value = json.dumps(
+                {
+                    **old,
+                    part: chance.choice(
+                        (None, 1, -1, "x", [], {}, True, 10**30, ESCAPE, [[1]], {"a": 1})
+                    ),
+                }
+            )
             told = f"{key}.{part}"
         db.execute("UPDATE OR IGNORE meta SET value=? WHERE key=?", (value, key))
     return f"meta {told} = {str(value)[:60]!r}"
@@ -169,8 +252,16 @@ def _bodies() -> tuple[object, ...]:
             zlib.compress(b"x" * 30_000_000, 1),
             zlib.compress(b"\n" * 10**6),
         ),
-        *(zlib.compress(("(" * 3000).encode()), zlib.compress(ESCAPE.encode()), zlib.compress(b"def f(:\n")),
-        *(zlib.compress(nested.encode()), zlib.compress(b"\x00" * 50), zlib.compress(b"x" * 50)[:-3]),
+        *(
+            zlib.compress(("(" * 3000).encode()),
+            zlib.compress(ESCAPE.encode()),
+            zlib.compress(b"def f(:\n"),
+        ),
+        *(
+            zlib.compress(nested.encode()),
+            zlib.compress(b"\x00" * 50),
+            zlib.compress(b"x" * 50)[:-3],
+        ),
     )
 
 
@@ -178,12 +269,16 @@ def _rows(chance: random.Random, session: Path) -> str:
     with _changed(session) as db:
         table = chance.choice(_tables_of(db))
         if chance.random() < 0.5:
-            every_other = "" if chance.random() < 0.5 else f' WHERE "{_columns_of(db, table)[0]}" % 2'
+            every_other = (
+                "" if chance.random() < 0.5 else f' WHERE "{_columns_of(db, table)[0]}" % 2'
+            )
             db.execute(f"DELETE FROM {table}{every_other}")
             return f"rows of {table} deleted{every_other}"
         others = ", ".join(f'"{name}"' for name in _columns_of(db, table) if name != "id")
         for _ in range(chance.choice((1, 5))):
-            db.execute(f"INSERT OR IGNORE INTO {table} ({others}) SELECT {others} FROM {table} LIMIT 1000")
+            db.execute(
+                f"INSERT OR IGNORE INTO {table} ({others}) SELECT {others} FROM {table} LIMIT 1000"
+            )
         return f"rows of {table} doubled"
 
 
@@ -210,7 +305,10 @@ def _tables(chance: random.Random, session: Path) -> str:
 
 
 def _tables_of(db: sqlite3.Connection) -> list[str]:
-    return [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type='table' ORDER BY name")]
+    return [
+        name
+        for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type='table' ORDER BY name")
+    ]
 
 
 def _columns_of(db: sqlite3.Connection, table: str) -> list[str]:
@@ -245,26 +343,38 @@ def problem_with(words: tuple[str, ...], session: Path, good: Path) -> str:
 def _insane(words: tuple[str, ...], code: int, out: str, err: str) -> str:
     for text in (out, err):
         if found := re.search(UNSHOWN, text):
-            return f"sends {found.group()!r}: {text[max(0, found.start() - 60) : found.end() + 60]!r}"
+            return (
+                f"sends {found.group()!r}: {text[max(0, found.start() - 60) : found.end() + 60]!r}"
+            )
     if code == 5:
         lines = err.splitlines()
         told = [line for line in lines if line.startswith("fx-explorer: ")]
-        return "" if len(told) == len(lines) == 1 and len(err) < 2000 else f"says in {len(lines)} lines: {err[:500]!r}"
+        return (
+            ""
+            if len(told) == len(lines) == 1 and len(err) < 2000
+            else f"says in {len(lines)} lines: {err[:500]!r}"
+        )
     if words[0] == "report" and code == 0:
         try:
             json.loads(out, parse_constant=lambda name: json.loads("x"))
         except ValueError:
             return f"writes what is no JSON: {out[:300]!r}"
-    may = {"check": (0, 1, 3, 4, 130), "fix": (0, 2), "options": (0, 2), "kernel": (0, 2)}.get(words[0], (0,))
+    may = {"check": (0, 1, 3, 4, 130), "fix": (0, 2), "options": (0, 2), "kernel": (0, 2)}.get(
+        words[0], (0,)
+    )
     return "" if code in may else f"ends with {code}: {err[:500]!r}"
 
 
-def fuzz(sessions: list[Path], folder: Path, seed: int, rounds: int, app_each: int = 1) -> tuple[Counter[str], list[str]]:
+def fuzz(
+    sessions: list[Path], folder: Path, seed: int, rounds: int, app_each: int = 1
+) -> tuple[Counter[str], list[str]]:
     """(how many of each kind of end, what was wrong with some). Each goes to a command; one of ``app_each`` to the app too."""
     ends: Counter[str] = Counter()
     problems: list[str] = []
     for number in range(rounds):
-        victim = folder / f"victim-{number}.fxs"  # one that the app has read stays locked until Python forgets the app
+        victim = (
+            folder / f"victim-{number}.fxs"
+        )  # one that the app has read stays locked until Python forgets the app
         chance = random.Random(f"{seed}-{number}")
         good = chance.choice(sessions)
         shutil.copy(good, victim)
@@ -277,7 +387,9 @@ def fuzz(sessions: list[Path], folder: Path, seed: int, rounds: int, app_each: i
         victim.unlink()
         ends["wrong" if problem else "well"] += 1
         if problem:
-            problems.append(f"seed {seed}-{number}, {good.name}: {how}\n{' '.join(words)} {problem}")
+            problems.append(
+                f"seed {seed}-{number}, {good.name}: {how}\n{' '.join(words)} {problem}"
+            )
     return ends, problems
 
 
@@ -285,7 +397,9 @@ def main() -> int:
     from tests.sessions import write_training_step
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("sessions", nargs="*", type=Path, help="good sessions (default: one written by hand)")
+    parser.add_argument(
+        "sessions", nargs="*", type=Path, help="good sessions (default: one written by hand)"
+    )
     parser.add_argument("--rounds", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
@@ -296,7 +410,9 @@ def main() -> int:
     shown = {problem.strip().splitlines()[-1][:150]: problem for problem in problems}
     for kind, count in kinds.most_common(30):
         print(f"{count:6} {kind}\n{shown[kind]}\n")
-    print(f"{asked.rounds} sessions: {ends['well']} well, {ends['wrong']} wrong; {ends['app']} of them in the app too")
+    print(
+        f"{asked.rounds} sessions: {ends['well']} well, {ends['wrong']} wrong; {ends['app']} of them in the app too"
+    )
     return int(bool(problems))
 
 

@@ -70,4 +70,8 @@ async def _went_through(session: Path, keys: list[str]) -> str:
         return f"the app shows {found.group()!r} at {keys}: {shown[max(0, found.start() - 60) : found.end() + 60]!r}"
     if faults := faults_of(app):
         return f"the app at {keys}\n{faults[0]}"
-    return "" if app.return_code in (None, 0, SessionError.exit_code) else f"the app ends with {app.return_code} at {keys}"
+    return (
+        ""
+        if app.return_code in (None, 0, SessionError.exit_code)
+        else f"the app ends with {app.return_code} at {keys}"
+    )

@@ -17,7 +17,12 @@ DECORATOR = (
 )
 
 
-def kernel(body: str = "pass", *, decorator: str = DECORATOR, parameters: str = "in_ptr0, xnumel, XBLOCK: tl.constexpr") -> str:
+def kernel(
+    body: str = "pass",
+    *,
+    decorator: str = DECORATOR,
+    parameters: str = "in_ptr0, xnumel, XBLOCK: tl.constexpr",
+) -> str:
     return f"{HEAD}\n{decorator}\n@triton.jit\ndef hostile({parameters}):\n    {body}\n"
 
 
@@ -30,12 +35,17 @@ TOP_LEVEL = {
     "os.system": HEAD + "import os\nos.system('id')\n",
     "from os import system": "from os import system\n" + kernel(),
     "import inside an allowed name": "import triton as tl\n" + kernel(),
-    "an allowed module by another name": HEAD.replace("import triton\n", "import triton as system\n") + "pass\n",
+    "an allowed module by another name": HEAD.replace(
+        "import triton\n", "import triton as system\n"
+    )
+    + "pass\n",
     "relative import": "from . import x\n" + kernel(),
     "import of everything": "from triton.language.core import *\n" + kernel(),
     "core's os": "from triton.language.core import os\n" + kernel(),
-    "extern_elementwise imported": "from triton.language.core import extern_elementwise\n" + kernel(),
-    "assembly imported by another name": "from triton.language import inline_asm_elementwise as load2\n" + kernel(),
+    "extern_elementwise imported": "from triton.language.core import extern_elementwise\n"
+    + kernel(),
+    "assembly imported by another name": "from triton.language import inline_asm_elementwise as load2\n"
+    + kernel(),
     "imported over a builtin": "from triton.language import exp as range\n" + kernel(),
     "exec": HEAD + "exec('import os')\n",
     "__import__": HEAD + "__import__('os').system('id')\n",
@@ -91,7 +101,9 @@ DECORATORS = {
     "a module in a heuristic": kernel(decorator="@triton_heuristics.os.system('id')"),
     "decorator below jit": kernel().replace("@triton.jit", "@triton.jit\n@print"),
     "jit of something else": kernel().replace("@triton.jit", "@triton.jit(repr=print)"),
-    "jit with launch_metadata": kernel().replace("@triton.jit", "@triton.jit(launch_metadata=lambda *a: 1)"),
+    "jit with launch_metadata": kernel().replace(
+        "@triton.jit", "@triton.jit(launch_metadata=lambda *a: 1)"
+    ),
     "filename": kernel(decorator=DECORATOR.replace("__file__", "'/etc/passwd'")),
     "filename as a call": kernel(decorator=DECORATOR.replace("__file__", "open('x')")),
     "call in a size hint": kernel(decorator=DECORATOR.replace("64", "len(open('x').read())")),
@@ -104,17 +116,33 @@ DECORATORS = {
     "comprehension in the meta": with_meta("'x': [open(f) for f in 'ab']"),
     "lambda in the meta": with_meta("'x': lambda: 1"),
     "f-string in the meta": with_meta("'x': f'{open(1)}'"),
-    "code in a grid": with_meta("'precomputed_grids': [{'config': {}, 'python': ['__import__(1)']}]"),
+    "code in a grid": with_meta(
+        "'precomputed_grids': [{'config': {}, 'python': ['__import__(1)']}]"
+    ),
     "call in a grid": with_meta("'precomputed_grids': [{'config': {}, 'python': ['(exit)(1)']}]"),
-    "comprehension in a grid": with_meta("'precomputed_grids': [{'config': {}, 'python': ['[x for x in (1,)]']}]"),
+    "comprehension in a grid": with_meta(
+        "'precomputed_grids': [{'config': {}, 'python': ['[x for x in (1,)]']}]"
+    ),
     "argument that is code": with_meta("'extra_launcher_args': ['x=exit()']"),
-    "dunder enum": kernel(decorator=DECORATOR.replace("size_hints={'x': 64}", "reduction_hint=ReductionHint.__class__")),
+    "dunder enum": kernel(
+        decorator=DECORATOR.replace(
+            "size_hints={'x': 64}", "reduction_hint=ReductionHint.__class__"
+        )
+    ),
     "constructor of something else": with_meta("'x': DeviceProperties.create(1)"),
     "star arguments": kernel(decorator="@triton_heuristics.pointwise(*open('x'))"),
-    "autotune with a lambda": kernel(decorator="@triton.heuristics(values={'A': lambda args: exit()})"),
-    "autotune with prune": kernel(decorator="@triton.autotune(configs=[], key=[], prune_configs_by={'f': exit})"),
-    "ir_override": kernel(decorator="@triton.autotune(configs=[triton.Config({}, ir_override='x.ttir')], key=[])"),
-    "pre_hook": kernel(decorator="@triton.autotune(configs=[triton.Config({}, pre_hook=exit)], key=[])"),
+    "autotune with a lambda": kernel(
+        decorator="@triton.heuristics(values={'A': lambda args: exit()})"
+    ),
+    "autotune with prune": kernel(
+        decorator="@triton.autotune(configs=[], key=[], prune_configs_by={'f': exit})"
+    ),
+    "ir_override": kernel(
+        decorator="@triton.autotune(configs=[triton.Config({}, ir_override='x.ttir')], key=[])"
+    ),
+    "pre_hook": kernel(
+        decorator="@triton.autotune(configs=[triton.Config({}, pre_hook=exit)], key=[])"
+    ),
     "huge number in the meta": with_meta("'x': " + "9" * 50),
 }
 
@@ -178,18 +206,37 @@ BODIES = {
     "double starred call": kernel("tl.load(**in_ptr0)"),
     "call of a call": kernel("tl.load(1)()"),
     "call of a subscript": kernel("in_ptr0[0]()"),
-    "extern_elementwise": kernel("tl.core.extern_elementwise('lib', '/tmp/evil.bc', [1], {}, is_pure=True)"),
-    "extern_elementwise of tl": kernel("tl.extern_elementwise('lib', '/tmp/evil.bc', [1], {}, is_pure=True)"),
+    "extern_elementwise": kernel(
+        "tl.core.extern_elementwise('lib', '/tmp/evil.bc', [1], {}, is_pure=True)"
+    ),
+    "extern_elementwise of tl": kernel(
+        "tl.extern_elementwise('lib', '/tmp/evil.bc', [1], {}, is_pure=True)"
+    ),
     "libdevice's core": kernel("libdevice.core.os.system('id')"),
-    "assembly that reads a file": kernel("tl.inline_asm_elementwise('.incbin \"/etc/passwd\"', '=r', [1], tl.int32, True, 1)"),
-    "assembly behind a label": kernel("tl.inline_asm_elementwise('nop; .include \"x\"', '=r', [1], tl.int32, True, 1)"),
-    "assembly behind a colon": kernel("tl.inline_asm_elementwise('a: .incbin \"x\"', '=r', [1], tl.int32, True, 1)"),
-    "assembly in a variable": kernel("a = 'nop'\n    tl.inline_asm_elementwise(a, '=r', [1], tl.int32, True, 1)"),
-    "assembly with an escape": kernel("tl.inline_asm_elementwise('\\\\n.incbin', '=r', [1], tl.int32, True, 1)"),
+    "assembly that reads a file": kernel(
+        "tl.inline_asm_elementwise('.incbin \"/etc/passwd\"', '=r', [1], tl.int32, True, 1)"
+    ),
+    "assembly behind a label": kernel(
+        "tl.inline_asm_elementwise('nop; .include \"x\"', '=r', [1], tl.int32, True, 1)"
+    ),
+    "assembly behind a colon": kernel(
+        "tl.inline_asm_elementwise('a: .incbin \"x\"', '=r', [1], tl.int32, True, 1)"
+    ),
+    "assembly in a variable": kernel(
+        "a = 'nop'\n    tl.inline_asm_elementwise(a, '=r', [1], tl.int32, True, 1)"
+    ),
+    "assembly with an escape": kernel(
+        "tl.inline_asm_elementwise('\\\\n.incbin', '=r', [1], tl.int32, True, 1)"
+    ),
     "huge int inside": kernel("x = " + "9" * 100),
     "bytes inside": kernel("x = b'x'"),
     "deep nesting inside": kernel("x = " + "-" * 2_000 + "1"),
-    "deep blocks": kernel("\n".join("    " * i + "if True:" for i in range(1, 120)).strip() + "\n" + "    " * 121 + "pass"),
+    "deep blocks": kernel(
+        "\n".join("    " * i + "if True:" for i in range(1, 120)).strip()
+        + "\n"
+        + "    " * 121
+        + "pass"
+    ),
     "await": kernel("await in_ptr0"),
     "yield": kernel("yield 1"),
     "unknown name": kernel("x = hidden"),

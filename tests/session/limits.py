@@ -24,7 +24,10 @@ def limited() -> Iterator[None]:
     def hung(*_: object) -> None:
         raise HungError
 
-    timers = ((signal.SIGPROF, signal.ITIMER_PROF, LONGEST_S), (signal.SIGALRM, signal.ITIMER_REAL, LONGEST_WAIT_S))
+    timers = (
+        (signal.SIGPROF, signal.ITIMER_PROF, LONGEST_S),
+        (signal.SIGALRM, signal.ITIMER_REAL, LONGEST_WAIT_S),
+    )
     before = [(number, signal.signal(number, hung)) for number, _, _ in timers]
     for _, timer, limit_s in timers:
         signal.setitimer(timer, limit_s)

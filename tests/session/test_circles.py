@@ -14,12 +14,23 @@ from fx_explorer.analysis.breaks.call_tree import tree_lines, trees
 from fx_explorer.analysis.breaks.kept_across import KeptValues
 from fx_explorer.analysis.comparing.kernel_pairs import code_lines
 from fx_explorer.analysis.contents.outline import outline
-from fx_explorer.analysis.diff import CUT_IN_WORDS, MOST_LINES, difference_in_words, graph_diff, text_diff
+from fx_explorer.analysis.diff import (
+    CUT_IN_WORDS,
+    MOST_LINES,
+    difference_in_words,
+    graph_diff,
+    text_diff,
+)
 from fx_explorer.analysis.kernel_ir.line_map import KernelFile
 from fx_explorer.analysis.kernel_ir.llvm_lines import llvm_lines
 from fx_explorer.analysis.regions.annotated_regions import lowerings
 from fx_explorer.analysis.step_record import StepRecord
-from fx_explorer.analysis.variants.lineage import documents_of_variant, is_through, kernels_of_variant, saving_variant
+from fx_explorer.analysis.variants.lineage import (
+    documents_of_variant,
+    is_through,
+    kernels_of_variant,
+    saving_variant,
+)
 from fx_explorer.analysis.variants.other_variants import other_variants
 from fx_explorer.report.sections.graph_breaks import called
 from fx_explorer.session import SessionReader
@@ -54,7 +65,10 @@ def test_a_function_whose_name_says_nothing_is_not_below_what_it_calls() -> None
 def test_a_function_with_3000_rests_is_a_tree() -> None:
     """More than Python calls functions within one another."""
     made = [compiled(i, f"{i}/0", f"torch_dynamo_resume_in_f_at_{i}", i) for i in range(1, 3001)]
-    stacks = {i: (model.Frame("/p.py", i, f"torch_dynamo_resume_in_f_at_{i - 1}"),) for i in range(2, 3001)}
+    stacks = {
+        i: (model.Frame("/p.py", i, f"torch_dynamo_resume_in_f_at_{i - 1}"),)
+        for i in range(2, 3001)
+    }
     (root,) = trees(made, stacks, [], [])
     assert [line.split()[5] for line in tree_lines(root)] == [str(i) for i in range(1, 3001)]
     assert [one.frame for one in root.walk()] == [str(i) for i in range(1, 3001)]
@@ -88,12 +102,21 @@ def test_a_chain_of_1200_variants_is_gone_through(path: Path) -> None:
     }
     values = ", ".join(new.get(name, f"c.{name}") for name in names)
     numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200)"
-    with changed(path, f"{numbers} INSERT INTO compilation SELECT {values} FROM n, compilation c WHERE c.id=1") as reader:
+    with changed(
+        path,
+        f"{numbers} INSERT INTO compilation SELECT {values} FROM n, compilation c WHERE c.id=1",
+    ) as reader:
         *_, last = reader.rows(model.Compilation)
         first = reader.get(model.Compilation, 1)
         assert last.name == "0/0~1200"
-        shared = {document for document in documents_of_variant(reader, first) if is_through("post_grad", document.stage)}
-        assert {document.id for document in documents_of_variant(reader, last)} >= {document.id for document in shared}
+        shared = {
+            document
+            for document in documents_of_variant(reader, first)
+            if is_through("post_grad", document.stage)
+        }
+        assert {document.id for document in documents_of_variant(reader, last)} >= {
+            document.id for document in shared
+        }
         assert kernels_of_variant(reader, last) == []
         assert saving_variant(reader, last) == first
         assert [other.variant.name for other in other_variants(reader)][-1] == last.name
@@ -115,7 +138,11 @@ def test_graphs_around_one_another_are_shown(path: Path) -> None:
 
 
 def test_values_that_are_views_of_one_another_come_to_an_end(path: Path) -> None:
-    statements = ("UPDATE node SET is_view=1", "DELETE FROM edge", "INSERT INTO edge SELECT id, id FROM node")
+    statements = (
+        "UPDATE node SET is_view=1",
+        "DELETE FROM edge",
+        "INSERT INTO edge SELECT id, id FROM node",
+    )
     with changed(path, *statements) as reader:
         assert KeptValues(reader, None)._value(3) == 3
 
@@ -124,7 +151,10 @@ def test_calls_around_one_another_come_to_an_end() -> None:
     def step(call: int, parent: int) -> model.BytecodeStep:
         return model.BytecodeStep(call, 1, call, parent, "f", 0, 0, 0)
 
-    assert StepRecord(model.BytecodeRun(1, "()"), [step(1, 2), step(2, 1)], {}).calls_around(0) == [2, 1]
+    assert StepRecord(model.BytecodeRun(1, "()"), [step(1, 2), step(2, 1)], {}).calls_around(0) == [
+        2,
+        1,
+    ]
 
 
 def test_code_inlined_into_itself_comes_to_an_end() -> None:
@@ -148,7 +178,9 @@ def test_texts_that_difflib_takes_hours_for_are_compared_in_part() -> None:
     assert difference_in_words(rows, "line").endswith(CUT_IN_WORDS)
 
 
-def test_graphs_that_are_compared_in_part_say_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_graphs_that_are_compared_in_part_say_so(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with SessionReader(path) as reader:
         one, other = (reader.nodes(graph) for graph in reader.rows(model.Graph)[:2])
     assert CUT_IN_WORDS not in difference_in_words(graph_diff(one, other))
@@ -161,7 +193,10 @@ def test_a_text_that_is_too_long_to_compare_says_so() -> None:
     (*_, last) = text_diff(long, [*long[:-1], "other"])
     assert last.sign == "~"
     assert "… 7 more lines are not compared one by one" in str(last.before)
-    assert difference_in_words(text_diff(long, [*long[:-1], "other"]), "line") == f"1 line changed; {CUT_IN_WORDS}"
+    assert (
+        difference_in_words(text_diff(long, [*long[:-1], "other"]), "line")
+        == f"1 line changed; {CUT_IN_WORDS}"
+    )
     assert difference_in_words(text_diff(long, long), "line") == "no difference"
 
 
@@ -172,5 +207,6 @@ def test_a_kernel_without_a_name_has_its_code(path: Path, tmp_path: Path) -> Non
     other = Path(shutil.copy(path, tmp_path / "other.fxs"))
     with changed(other, f"UPDATE kernel SET name='' WHERE id={kernel.id}") as reader:
         assert [
-            line.replace(kernel.name, "KERNEL") for line in code_lines(reader, reader.get(model.Kernel, kernel.id))
+            line.replace(kernel.name, "KERNEL")
+            for line in code_lines(reader, reader.get(model.Kernel, kernel.id))
         ] == before

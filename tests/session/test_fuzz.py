@@ -18,9 +18,13 @@ APP_EACH = 8
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_damaged_session_ends_well_or_with_the_one_error(seed: int, captured: Captured, tmp_path: Path) -> None:
+def test_a_damaged_session_ends_well_or_with_the_one_error(
+    seed: int, captured: Captured, tmp_path: Path
+) -> None:
     hand = write_training_step(tmp_path / "hand.fxs").path
-    ends, problems = fuzz([hand, captured("graph_breaks"), captured("recompiles")], tmp_path, seed, ROUNDS, APP_EACH)
+    ends, problems = fuzz(
+        [hand, captured("graph_breaks"), captured("recompiles")], tmp_path, seed, ROUNDS, APP_EACH
+    )
     assert not problems, "\n\n".join(problems[:3])
     assert ends["well"] == ROUNDS
     assert ends["app"] == ROUNDS // APP_EACH

@@ -9,8 +9,12 @@ import pytest
 from fx_explorer.session import SessionReader, SessionWriter
 
 
-@pytest.mark.parametrize("text", ["a" * 16_000_000, "a" * 32_000_000, "é" * 16_000_000, "add\n" * 6_000_000])
-def test_a_large_text_that_repeats_itself_is_read_as_it_was_written(text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text", ["a" * 16_000_000, "a" * 32_000_000, "é" * 16_000_000, "add\n" * 6_000_000]
+)
+def test_a_large_text_that_repeats_itself_is_read_as_it_was_written(
+    text: str, tmp_path: Path
+) -> None:
     with SessionWriter(tmp_path / "s.fxs") as writer:
         number = writer.text(text)
         writer.finish()

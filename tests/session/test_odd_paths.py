@@ -11,14 +11,27 @@ import pytest
 from fx_explorer.cli import main
 from tests.sessions import write_training_step
 
-NAMES = (b"caf\xe9.fxs", b"\xff\xfe.fxs", b"a?mode=rw.fxs", b"a%41#b.fxs", b"a\nb.fxs", b"\x1b]0;x\x07.fxs")
+NAMES = (
+    b"caf\xe9.fxs",
+    b"\xff\xfe.fxs",
+    b"a?mode=rw.fxs",
+    b"a%41#b.fxs",
+    b"a\nb.fxs",
+    b"\x1b]0;x\x07.fxs",
+)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_session_opens_whatever_it_is_called(name: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_session_opens_whatever_it_is_called(
+    name: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / os.fsdecode(name)
     shutil.copy(write_training_step(tmp_path / "s.fxs").path, path)
-    for words in (["report", str(path)], ["explore", str(path)], ["diff", str(path), str(tmp_path / "s.fxs")]):
+    for words in (
+        ["report", str(path)],
+        ["explore", str(path)],
+        ["diff", str(path), str(tmp_path / "s.fxs")],
+    ):
         assert main(words) == 0
         assert "\x1b" not in capsys.readouterr().out
     path.write_bytes(b"no session")

@@ -80,8 +80,16 @@ def test_a_value_that_cannot_be_is_named(sql: str, good: Path, tmp_path: Path) -
                 reader.rows(model.Compilation)
 
 
-def test_deep_json_and_a_wrong_ending_are_the_one_error(good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for value in ("[" * 100_000, '{"a":' * 70 + "1" + "}" * 70, '{"kind": "finished", "more": 1}', f'"{ESCAPE}"', "[1]"):
+def test_deep_json_and_a_wrong_ending_are_the_one_error(
+    good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for value in (
+        "[" * 100_000,
+        '{"a":' * 70 + "1" + "}" * 70,
+        '{"kind": "finished", "more": 1}',
+        f'"{ESCAPE}"',
+        "[1]",
+    ):
         path = Path(shutil.copy(good, tmp_path / "s.fxs"))
         with sqlite3.connect(path) as db:
             db.execute("UPDATE meta SET value=? WHERE key='outcome'", (value,))
@@ -110,16 +118,23 @@ sys.exit(code)
 def test_a_text_that_inflates_without_end_takes_no_memory(good: Path, tmp_path: Path) -> None:
     path = Path(shutil.copy(good, tmp_path / "s.fxs"))
     packer = zlib.compressobj(9)
-    first, another = (packer.compress(bytes(1 << 20)) + packer.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
+    first, another = (
+        packer.compress(bytes(1 << 20)) + packer.flush(zlib.Z_FULL_FLUSH) for _ in range(2)
+    )
     bomb = first + 2999 * another + packer.flush()  # 3 GB, which nothing has to compress
     with sqlite3.connect(path) as db:
         db.execute("UPDATE text SET body=?", (bomb,))
     db.close()
-    with SessionReader(path) as reader, pytest.raises(NotASessionError, match="inflate to more than"):
+    with (
+        SessionReader(path) as reader,
+        pytest.raises(NotASessionError, match="inflate to more than"),
+    ):
         reader.text(1)
     if not Path("/proc/self/status").exists():
         return
-    ended = subprocess.run([sys.executable, "-c", MEMORY, str(path)], capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", MEMORY, str(path)], capture_output=True, text=True, check=False
+    )
     assert ended.returncode in (0, 5), ended.stderr
 
 

@@ -23,11 +23,17 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state"
 
 
-def write(path: Path, *, source: str = SOURCE, inputs: str = "torch.ones(2)", mark: str = "") -> Path:
+def write(
+    path: Path, *, source: str = SOURCE, inputs: str = "torch.ones(2)", mark: str = ""
+) -> Path:
     with SessionWriter(path) as writer:
         writer.set_meta("request", {"target": "m.py:f", "inputs": inputs})
         writer.add(model.SourceFile(0, "/p/m.py", writer.text("def f(x): return x"), 1))
-        writer.add(model.Artifact(0, 1, "kernel", "kernel", "forward", "k", "triton", writer.text(source), 1))
+        writer.add(
+            model.Artifact(
+                0, 1, "kernel", "kernel", "forward", "k", "triton", writer.text(source), 1
+            )
+        )
         if mark:
             writer.set_meta(MARK, mark)
         else:
@@ -51,7 +57,9 @@ def test_the_mark_holds_for_a_copy_and_for_what_is_built_later(tmp_path: Path) -
     copy = Path(shutil.copy(session, tmp_path / "copy.fxs"))
     with SessionWriter(copy) as writer:
         writer.add(model.KernelBuild(0, 1, 0, {"XBLOCK": 1}, "h100"))
-        writer.add(model.Artifact(0, 1, "ptx", "kernel", "forward", "k", "ptx", writer.text("ptx"), 1))
+        writer.add(
+            model.Artifact(0, 1, "ptx", "kernel", "forward", "k", "ptx", writer.text("ptx"), 1)
+        )
         writer.set_meta("outcome", {"kind": "finished"})
     assert is_own(session)
     assert is_own(copy)
@@ -119,7 +127,9 @@ def test_a_secret_is_a_file_of_the_users_own(home: Path, tmp_path: Path) -> None
     assert not is_own(session)
 
 
-def test_without_a_place_for_a_secret_a_session_is_not_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_place_for_a_secret_a_session_is_not_marked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     session = write(tmp_path / "s.fxs")

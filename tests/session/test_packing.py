@@ -22,7 +22,11 @@ def code(number: int) -> str:
 def bytes_of(path: Path, *, base: bool) -> int:
     with closing(sqlite3.connect(path)) as db:
         condition = "base" if base else "NOT base"
-        return int(db.execute(f"SELECT coalesce(sum(length(body)), 0) FROM text WHERE {condition}").fetchone()[0])
+        return int(
+            db.execute(
+                f"SELECT coalesce(sum(length(body)), 0) FROM text WHERE {condition}"
+            ).fetchone()[0]
+        )
 
 
 def test_versions_of_one_text_take_what_differs(tmp_path: Path) -> None:
@@ -36,9 +40,18 @@ def test_versions_of_one_text_take_what_differs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "other", ["x" * 3000, "\n".join(map(str, range(900))), "1" * (LARGEST_ALIKE + 1), "\ud800 not UTF-8", ""]
+    "other",
+    [
+        "x" * 3000,
+        "\n".join(map(str, range(900))),
+        "1" * (LARGEST_ALIKE + 1),
+        "\ud800 not UTF-8",
+        "",
+    ],
 )
-def test_a_text_that_is_not_like_the_others_of_its_kind_is_packed_alone(tmp_path: Path, other: str) -> None:
+def test_a_text_that_is_not_like_the_others_of_its_kind_is_packed_alone(
+    tmp_path: Path, other: str
+) -> None:
     path = tmp_path / "s.fxs"
     with SessionWriter(path) as writer:
         ids = [writer.text(text, like="ir") for text in (code(1), other, code(2), other + "!")]

@@ -23,27 +23,61 @@ def node(name: str, **changes: object) -> model.Node:
 
 
 ROWS = [
-    model.Compilation(0, "0/1", 0, 1, "MLP.forward", "mlp.py", 3, restart_reasons=("a", "b"), missing_stages={"kernel": "why"}),
+    model.Compilation(
+        0,
+        "0/1",
+        0,
+        1,
+        "MLP.forward",
+        "mlp.py",
+        3,
+        restart_reasons=("a", "b"),
+        missing_stages={"kernel": "why"},
+    ),
     model.Artifact(0, 1, "kernel", "kernel", "backward", "cpp_fused_0", "cpp", 1, 12),
     model.Kernel(0, 1, "forward", 0, "cpp_fused_0", "cpp", 1, 2, 34),
-    model.GraphBreak(0, 1, "GB0059", "print", "because", ("hint 1", "hint 2"), "mlp.py", 4, "print(x)"),
+    model.GraphBreak(
+        0, 1, "GB0059", "print", "because", ("hint 1", "hint 2"), "mlp.py", 4, "print(x)"
+    ),
     model.ResumeFunction(0, 1, "torch_dynamo_resume_in_f_at_4", 4, ("x", "h")),
     model.LocalTensor(0, 1, "L['x']", 7, is_input=True),
     model.ReturnedStorage(0, 1, (0, 2), 64, (7, 9), 2, is_saved_between=True, at_end="held"),
-    model.Fallback(0, 0, "limit", "f", "mlp.py", 3, "GB0039", "too often", "because", ("a hint",), 5),
+    model.Fallback(
+        0, 0, "limit", "f", "mlp.py", 3, "GB0039", "too often", "because", ("a hint",), 5
+    ),
     model.Guard(0, 1, 0, "TENSOR_MATCH", "L['x']", "check", "check  # x"),
     model.GuardCheck(0, 1, 3, 0, "EQUALS_MATCH", "L['n']", "argument", "L['n'] == 3", cost_ns=12.5),
     model.GuardAnswer(0, 1, "torch.randn(8, 8)", 1, "rejected", "size mismatch", 3),
-    model.Symbol(0, 1, "s77", "L['x'].size()[0]", "4", "[2, int_oo]", sources=("L['x'].size()[0]",), became="8"),
+    model.Symbol(
+        0,
+        1,
+        "s77",
+        "L['x'].size()[0]",
+        "4",
+        "[2, int_oo]",
+        sources=("L['x'].size()[0]",),
+        became="8",
+    ),
     model.SymbolEvent(0, 1, "constrained", ("s77", "s27"), "s77 > s27"),
     model.SavedTensor(0, 1, "mul", "activation", ("4", "s0"), "f32", 64, 1, 2),
-    model.PartitionChoice(0, 1, 7, "mul", "saved", "cannot_recompute", "cannot recompute: random op", 128.0, 3, 64),
+    model.PartitionChoice(
+        0, 1, 7, "mul", "saved", "cannot_recompute", "cannot recompute: random op", 128.0, 3, 64
+    ),
     model.Span(0, 1, "GraphLowering.run", None, 0.5, 0.25),
     model.ConsoleLine(0, "stdout", "\x1b[31mred ☃"),
     model.Failure(0, 1, "compiler", "joint", "ValueError", "no"),
     model.LedgerGap(0, 1, 2, "triton_a", "", 1e-5, (3, 4), (2e-6, 8e-6)),
     model.Verification(
-        0, False, True, ("the example inputs",), {"output": 1}, math.inf, "output", ("one is infinite",), (), ()
+        0,
+        False,
+        True,
+        ("the example inputs",),
+        {"output": 1},
+        math.inf,
+        "output",
+        ("one is infinite",),
+        (),
+        (),
     ),
 ]
 
@@ -68,10 +102,22 @@ def test_a_file_name_that_is_no_text_is_stored_visibly(tmp_path: Path) -> None:
 
 
 def test_every_class_of_the_model_with_rows_has_a_table() -> None:
-    not_rows = {"CaptureRequest", "Outcome", "Notice", "Frame", "Command", "Changes", "Mark", "PassFile", "Gpu"}
+    not_rows = {
+        "CaptureRequest",
+        "Outcome",
+        "Notice",
+        "Frame",
+        "Command",
+        "Changes",
+        "Mark",
+        "PassFile",
+        "Gpu",
+    }
     not_rows |= {"BuildRequest", "BuildAnswer", "BenchRequest", "BenchAnswer"}
     not_rows |= {"BenchTask", "BenchNews", "HeldLine", "InputDim", "InputSize"}
-    dataclasses = {name for name in model.__all__ if hasattr(getattr(model, name), "__dataclass_fields__")}
+    dataclasses = {
+        name for name in model.__all__ if hasattr(getattr(model, name), "__dataclass_fields__")
+    }
     assert dataclasses - not_rows == {row_type.__name__ for row_type in schema.TABLES}
 
 
@@ -87,17 +133,28 @@ def test_a_row_added_to_a_complete_session_leaves_it_one_file(tmp_path: Path) ->
 
 def test_two_writers_of_one_session_get_ids_of_their_own(tmp_path: Path) -> None:
     with SessionWriter(tmp_path / "s.fxs") as one, SessionWriter(tmp_path / "s.fxs") as other:
-        ids = [writer.add(model.SourceFile(0, f"{i}.py", 0)) for i in range(3) for writer in (one, other)]
+        ids = [
+            writer.add(model.SourceFile(0, f"{i}.py", 0))
+            for i in range(3)
+            for writer in (one, other)
+        ]
     assert ids == [1, 2, 3, 4, 5, 6]
 
 
 def test_rows_that_are_added_at_once_get_the_ids_that_single_ones_would(tmp_path: Path) -> None:
     with SessionWriter(tmp_path / "s.fxs") as writer:
         files = [model.SourceFile(0, f"{i}.py", 0) for i in range(5)]
-        ids = [writer.add(files[0]), *writer.add_numbered(files[1:3]), writer.add(files[3]), *writer.add_numbered(files[4:])]
+        ids = [
+            writer.add(files[0]),
+            *writer.add_numbered(files[1:3]),
+            writer.add(files[3]),
+            *writer.add_numbered(files[4:]),
+        ]
         assert list(writer.add_numbered([])) == []
     with SessionReader(tmp_path / "s.fxs") as reader:
-        assert reader.rows(model.SourceFile) == [dataclasses.replace(file, id=i) for i, file in enumerate(files, 1)]
+        assert reader.rows(model.SourceFile) == [
+            dataclasses.replace(file, id=i) for i, file in enumerate(files, 1)
+        ]
         assert ids == [1, 2, 3, 4, 5]
 
 
@@ -113,7 +170,10 @@ def test_rows_given_as_values_are_those_given_as_objects(tmp_path: Path) -> None
 def test_nodes_of_a_graph_are_contiguous_and_come_by_page(tmp_path: Path) -> None:
     with SessionWriter(tmp_path / "s.fxs") as writer:
         for size in (3, 5):
-            rows = [node(f"n{i}", shape=("4", "s0"), stride=("1",), annotations={"r": 1}) for i in range(size)]
+            rows = [
+                node(f"n{i}", shape=("4", "s0"), stride=("1",), annotations={"r": 1})
+                for i in range(size)
+            ]
             graph = writer.add_graph(model.Graph(0, 1, "joint", ""), rows, [(0, 1), (0, 2)])
         with SessionReader(tmp_path / "s.fxs") as reader:
             assert reader.get(model.Graph, graph.id) == graph
@@ -173,7 +233,11 @@ def test_a_reader_follows_a_writer_and_sees_only_whole_transactions(tmp_path: Pa
 
 def test_two_writers_share_a_session(tmp_path: Path) -> None:
     with SessionWriter(tmp_path / "s.fxs") as one, SessionWriter(tmp_path / "s.fxs") as two:
-        ids = {writer.add(model.ConsoleLine(0, "stdout", "x")) for _ in range(20) for writer in (one, two)}
+        ids = {
+            writer.add(model.ConsoleLine(0, "stdout", "x"))
+            for _ in range(20)
+            for writer in (one, two)
+        }
         assert len(ids) == 40
 
 
@@ -190,9 +254,13 @@ for i in itertools.count():
 
 
 @pytest.mark.parametrize("graphs", [0, 1, 7])
-def test_a_writer_killed_in_the_middle_leaves_whole_graphs_only(tmp_path: Path, graphs: int) -> None:
+def test_a_writer_killed_in_the_middle_leaves_whole_graphs_only(
+    tmp_path: Path, graphs: int
+) -> None:
     path = tmp_path / "s.fxs"
-    worker = subprocess.Popen([sys.executable, "-c", WRITE_FOREVER, str(path)], stdout=subprocess.PIPE, text=True)
+    worker = subprocess.Popen(
+        [sys.executable, "-c", WRITE_FOREVER, str(path)], stdout=subprocess.PIPE, text=True
+    )
     assert worker.stdout is not None
     worker.stdout.readline()
     with SessionReader(path) as reader:
@@ -274,7 +342,9 @@ def test_an_older_session_is_read_with_defaults_for_what_it_lacks(tmp_path: Path
 
 
 def test_a_column_of_an_older_session_is_found_under_its_former_name(tmp_path: Path) -> None:
-    variant = model.Compilation(0, "0/0~1", 0, 0, "f", "f.py", 1, variant_of="0/0", variant_from="dynamo")
+    variant = model.Compilation(
+        0, "0/0~1", 0, 0, "f", "f.py", 1, variant_of="0/0", variant_from="dynamo"
+    )
     with SessionWriter(tmp_path / "s.fxs") as writer:
         writer.add(variant)
         writer.set_meta("schema_version", 6)
@@ -285,7 +355,9 @@ def test_a_column_of_an_older_session_is_found_under_its_former_name(tmp_path: P
     older.close()
     with SessionReader(tmp_path / "s.fxs") as reader:
         assert reader.get(model.Compilation, 1) == dataclasses.replace(variant, id=1)
-        assert reader.rows(model.Compilation, variant_of="0/0") == [dataclasses.replace(variant, id=1)]
+        assert reader.rows(model.Compilation, variant_of="0/0") == [
+            dataclasses.replace(variant, id=1)
+        ]
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:

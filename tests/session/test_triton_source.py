@@ -17,7 +17,9 @@ from tests.session.hostile_sources import HEAD, HOSTILE, kernel
 
 ROOT = Path(__file__).parents[1]
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="there is no triton here")
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="there is no triton here"
+)
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +31,9 @@ def helpers() -> Helpers:
 
 def recorded() -> Iterator[str]:
     """Triton sources that Inductor wrote for a real H200, and those of tests/data."""
-    golden = json.loads(gzip.decompress((ROOT / "golden_gpu" / "h200_torch-2.11.json.gz").read_bytes()))
+    golden = json.loads(
+        gzip.decompress((ROOT / "golden_gpu" / "h200_torch-2.11.json.gz").read_bytes())
+    )
     for program in golden["programs"].values():
         for graph in program["graphs"]:
             for node in ast.walk(ast.parse(graph["code"])):
@@ -57,14 +61,19 @@ def test_what_the_hostile_sources_are_made_of_is_accepted(helpers: Helpers) -> N
     """Else they would be refused for something that is not meant."""
     check_source(HEAD, helpers)
     check_source(kernel(), helpers)
-    check_source(kernel("x = tl.load(in_ptr0 + tl.arange(0, XBLOCK), None)\n    return libdevice.exp(x)"), helpers)
+    check_source(
+        kernel("x = tl.load(in_ptr0 + tl.arange(0, XBLOCK), None)\n    return libdevice.exp(x)"),
+        helpers,
+    )
 
 
 def test_a_refusal_says_what_and_where(helpers: Helpers) -> None:
     with pytest.raises(UntrustedSourceError) as refused:
         check_source(HEAD + "import os\n", helpers)
     where = f"line {HEAD.count(chr(10)) + 1} of the kernel's source"
-    assert str(refused.value).startswith(f"{where} is refused: this import is not one of Inductor's: import os\n")
+    assert str(refused.value).startswith(
+        f"{where} is refused: this import is not one of Inductor's: import os\n"
+    )
     assert "Nothing of it was run" in str(refused.value)
 
 

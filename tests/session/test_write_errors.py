@@ -15,7 +15,10 @@ from fx_explorer.session.write_errors import LITTLE_ROOM, ExplainedWrite
 Usage = namedtuple("Usage", ["free"])
 
 
-@pytest.mark.parametrize(("free", "told"), [(LITTLE_ROOM - 1, "no room is left on the disk"), (LITTLE_ROOM, "disk I/O error")])
+@pytest.mark.parametrize(
+    ("free", "told"),
+    [(LITTLE_ROOM - 1, "no room is left on the disk"), (LITTLE_ROOM, "disk I/O error")],
+)
 def test_a_full_disk_is_told_as_that_whatever_sqlite_calls_it(
     free: int, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -25,5 +28,8 @@ def test_a_full_disk_is_told_as_that_whatever_sqlite_calls_it(
 
 
 def test_a_folder_that_is_gone_leaves_what_sqlite_said(tmp_path: Path) -> None:
-    with pytest.raises(SessionWriteError, match="unable to open"), ExplainedWrite(tmp_path / "gone" / "s.fxs", "write"):
+    with (
+        pytest.raises(SessionWriteError, match="unable to open"),
+        ExplainedWrite(tmp_path / "gone" / "s.fxs", "write"),
+    ):
         raise sqlite3.OperationalError("unable to open database file")

@@ -57,8 +57,13 @@ def test_a_change_that_leaves_size_and_line_count_is_noticed(file: Path) -> None
     assert [one.line for one in files.changed()] == [3]
 
 
-@pytest.mark.parametrize("written", [TEXT.replace("\n", "\r\n").encode(), b"\xef\xbb\xbf" + TEXT.encode(), TEXT[:-1].encode()])
-def test_other_line_ends_a_mark_at_the_beginning_and_no_end_of_the_last_line_are_no_change(file: Path, written: bytes) -> None:
+@pytest.mark.parametrize(
+    "written",
+    [TEXT.replace("\n", "\r\n").encode(), b"\xef\xbb\xbf" + TEXT.encode(), TEXT[:-1].encode()],
+)
+def test_other_line_ends_a_mark_at_the_beginning_and_no_end_of_the_last_line_are_no_change(
+    file: Path, written: bytes
+) -> None:
     file.write_bytes(written)
     assert now(file).changed() == ()
 

@@ -10,7 +10,14 @@ import pytest
 from fx_explorer.fixing.causes.data_dependent.branches import condition
 from fx_explorer.fixing.opaque_calls import isolated
 from fx_explorer.source_edit.code import Code, Splice, parsed, spliced
-from fx_explorer.source_edit.edits import after_imports, imports, in_place_of, removed, unwrapped, wrapped
+from fx_explorer.source_edit.edits import (
+    after_imports,
+    imports,
+    in_place_of,
+    removed,
+    unwrapped,
+    wrapped,
+)
 from fx_explorer.source_edit.names import is_pure, locals_of, read
 
 
@@ -36,7 +43,9 @@ def test_splices_at_one_place_come_in_their_order() -> None:
 def test_a_statement_is_removed_and_nothing_else(before: str, after: str) -> None:
     source = Code(before)
     (statement,) = (
-        one for one in source.all(cst.Expr) if isinstance(one.value, cst.Call) and source.name_of(one.value.func) == "print"
+        one
+        for one in source.all(cst.Expr)
+        if isinstance(one.value, cst.Call) and source.name_of(one.value.func) == "print"
     )
     assert spliced(before, [removed(source, statement)]) == after
 
@@ -88,7 +97,10 @@ def test_a_block_is_taken_out_of_its_with() -> None:
     [
         ('"""Doc."""\nimport os\n\nx = 1\n', '"""Doc."""\nimport os\nimport torch\n\nx = 1\n'),
         ("x = 1\n", "import torch\nx = 1\n"),
-        ("from __future__ import annotations\nx = 1\n", "from __future__ import annotations\nimport torch\nx = 1\n"),
+        (
+            "from __future__ import annotations\nx = 1\n",
+            "from __future__ import annotations\nimport torch\nx = 1\n",
+        ),
         ("import torch.nn as nn\nimport torch\n", "import torch.nn as nn\nimport torch\n"),
         ("if here:\n    import torch\n", "import torch\nif here:\n    import torch\n"),
     ],
@@ -99,7 +111,10 @@ def test_torch_is_imported_where_it_is_not(before: str, after: str) -> None:
 
 def test_a_line_goes_below_the_imports() -> None:
     text = "import torch\n\n\ndef f():\n    pass\n"
-    assert spliced(text, [after_imports(Code(text), "a()")]) == "import torch\n\na()\n\n\ndef f():\n    pass\n"
+    assert (
+        spliced(text, [after_imports(Code(text), "a()")])
+        == "import torch\n\na()\n\n\ndef f():\n    pass\n"
+    )
 
 
 def test_only_the_header_of_a_compound_statement_is_on_its_lines() -> None:
@@ -123,7 +138,13 @@ def test_names_are_those_that_others_know() -> None:
         np.interp(1); torch._dynamo.graph_break(); gb(); helpers.f(); x.sum()
     """)
     names = [source.name_of(call.func) for call in source.all(cst.Call)]
-    assert sorted(names) == ["..helpers.f", "numpy.interp", "torch._dynamo.graph_break", "torch._dynamo.graph_break", "x.sum"]
+    assert sorted(names) == [
+        "..helpers.f",
+        "numpy.interp",
+        "torch._dynamo.graph_break",
+        "torch._dynamo.graph_break",
+        "x.sum",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +181,9 @@ def test_an_expression_that_acts_is_not_computed_in_vain(expression: str, pure: 
 
 
 def test_names_that_an_expression_reads_are_not_those_it_binds() -> None:
-    assert read(cst.parse_expression("f(a.b, key=c) + sum(d for d in e) + (lambda g: g + h)(1)")) == [
+    assert read(
+        cst.parse_expression("f(a.b, key=c) + sum(d for d in e) + (lambda g: g + h)(1)")
+    ) == [
         "f",
         "a",
         "c",

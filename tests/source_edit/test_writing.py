@@ -148,7 +148,12 @@ def test_hard_links_stay_one_file_with_its_owner_and_attributes(tmp_path: Path) 
     before = file.stat()
     write_edits([edited(file)])
     after = file.stat()
-    assert (after.st_ino, after.st_nlink, after.st_uid, after.st_gid) == (before.st_ino, 2, before.st_uid, before.st_gid)
+    assert (after.st_ino, after.st_nlink, after.st_uid, after.st_gid) == (
+        before.st_ino,
+        2,
+        before.st_uid,
+        before.st_gid,
+    )
     assert (tmp_path / "same.py").read_text() == AFTER
     assert {name: os.getxattr(file, name) for name in attributes} == attributes
 
@@ -197,13 +202,18 @@ def test_a_disk_that_fills_up_leaves_every_file_as_it_was(
     with pytest.raises(UsageError, match=r"cannot write .*two\.py: No space left"):
         write_edits(both)
     assert [file.read_text() for file in files] == [BEFORE, BEFORE]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.py", "two.py"], "no backup of what was not changed"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.py", "two.py"], (
+        "no backup of what was not changed"
+    )
 
 
-def test_a_file_that_changes_in_the_last_moment_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_changes_in_the_last_moment_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = written(tmp_path / "model.py", BEFORE.encode())
     monkeypatch.setattr(
-        "fx_explorer.source_edit.writing_in_place.shutil.copystat", lambda *_: file.write_text("an editor saved")
+        "fx_explorer.source_edit.writing_in_place.shutil.copystat",
+        lambda *_: file.write_text("an editor saved"),
     )
     with pytest.raises(UsageError, match="has changed while it was being written"):
         write_edits([edited(file)])

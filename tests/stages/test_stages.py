@@ -21,7 +21,9 @@ from fx_explorer.session import SessionReader
 from fx_explorer.stages import StageError, Stages, StageView, api
 from tests.capture.stepping.driving import Net
 
-pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"
+)
 
 GELU_TO_RELU = """
 import torch
@@ -75,31 +77,46 @@ def recorded_code(path: Path, step: Callable[[], object]) -> list[str]:
     torch._dynamo.reset()
     with SessionReader(path) as reader:
         texts = [reader.text(row.text) for row in reader.rows(Artifact, kind="output_code")]
-        order = {(row.compilation, row.direction): i for i, row in enumerate(reader.rows(Artifact, kind="output_code"))}
+        order = {
+            (row.compilation, row.direction): i
+            for i, row in enumerate(reader.rows(Artifact, kind="output_code"))
+        }
     assert list(order.values()) == sorted(order.values())
     return [re.sub(r"#.*|\b(?:forward|backward|inference)_\d+", "", text).strip() for text in texts]
 
 
 @pytest.mark.parametrize("make", [Net, Broken])
-def test_stage_by_stage_gives_the_code_of_an_undriven_compile(tmp_path: Path, make: Callable[[], nn.Module]) -> None:
+def test_stage_by_stage_gives_the_code_of_an_undriven_compile(
+    tmp_path: Path, make: Callable[[], nn.Module]
+) -> None:
     torch.manual_seed(0)
     model, x = make(), torch.randn(4, 16)
     expected = recorded_code(tmp_path / "s.fxs", lambda: torch.compile(model)(x).sum().backward())
     stages = stages_of(model, x)
     assert {one.document.stage for one in stages.dynamo().shown} == {"dynamo"}
     assert stages.view("inductor").shown == []
-    assert {graph.direction for graph in stages.aot().graphs if graph.direction} == {"forward", "backward"}
+    assert {graph.direction for graph in stages.aot().graphs if graph.direction} == {
+        "forward",
+        "backward",
+    }
     assert stages.view("inductor").shown == []
     assert code(stages.inductor()) == expected
 
 
 def test_a_llama_of_transformers_goes_through_all_stages(tmp_path: Path) -> None:
     model, ids = llama(), torch.randint(0, 64, (2, 8))
-    expected = recorded_code(tmp_path / "s.fxs", lambda: torch.compile(model)(ids, labels=ids).loss.backward())
+    expected = recorded_code(
+        tmp_path / "s.fxs", lambda: torch.compile(model)(ids, labels=ids).loss.backward()
+    )
     stages = stages_of(model, ids, kwargs={"labels": ids})
     assert code(stages.inductor()) == expected
     saved = {row.name for row in stages.aot().saved_tensors}
-    placeholders = {node.name for graph in stages.aot().graphs if graph.direction == "backward" for node in graph.nodes}
+    placeholders = {
+        node.name
+        for graph in stages.aot().graphs
+        if graph.direction == "backward"
+        for node in graph.nodes
+    }
     assert saved
     assert saved <= placeholders
 
@@ -146,13 +163,17 @@ def test_what_the_user_sets_goes_before_what_held_when_the_model_ran() -> None:
 
 def test_a_mark_on_a_graph_that_was_compiled_at_once_is_refused() -> None:
     stages = stages_of(Net())
-    with torch._inductor.config.patch(post_grad_custom_post_pass=lambda graph: None):  # the program's own, which cannot wait
+    with torch._inductor.config.patch(
+        post_grad_custom_post_pass=lambda graph: None
+    ):  # the program's own, which cannot wait
         stages.dynamo()
     with pytest.raises(UsageError, match="compiled at once"):
         stages.mark("head", module="down")
 
 
-@pytest.mark.parametrize("settings", [{"inductor.no_such": 1}, {"inductor.max_fusion_size": "many"}])
+@pytest.mark.parametrize(
+    "settings", [{"inductor.no_such": 1}, {"inductor.max_fusion_size": "many"}]
+)
 def test_a_wrong_option_is_refused_and_nothing_is_lost(settings: dict[str, object]) -> None:
     stages = stages_of(Net())
     with pytest.raises(UsageError, match=next(iter(settings))):
@@ -193,8 +214,12 @@ def test_a_marked_region_is_what_regional_inductor_compiles() -> None:
     assert (edit.kind, edit.gate) == ("mark", "dynamo")
 
 
-@pytest.mark.parametrize(("gate", "source"), [("dynamo", GELU_TO_RELU), ("joint", NEGATED), ("partition", NEGATED)])
-def test_a_pass_is_applied_once_and_changes_the_code(tmp_path: Path, gate: Gate, source: str) -> None:
+@pytest.mark.parametrize(
+    ("gate", "source"), [("dynamo", GELU_TO_RELU), ("joint", NEGATED), ("partition", NEGATED)]
+)
+def test_a_pass_is_applied_once_and_changes_the_code(
+    tmp_path: Path, gate: Gate, source: str
+) -> None:
     (tmp_path / "edit.py").write_text(source)
     stages = stages_of(Net())
     stages.apply_pass(tmp_path / "edit.py", gate, "forward" if gate == "partition" else "")
@@ -215,7 +240,10 @@ def test_what_comes_too_late_is_refused_with_the_other_variant(tmp_path: Path) -
             stages.apply_pass(tmp_path / "edit.py", gate)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r'again\("dynamo"'):
         stages.mark("head", module="down")
-    assert stages.again("dynamo", marks=(Mark("head", module="down"),)).variants[0].variant_from == "dynamo"
+    assert (
+        stages.again("dynamo", marks=(Mark("head", module="down"),)).variants[0].variant_from
+        == "dynamo"
+    )
 
 
 def test_a_gate_that_does_not_exist_is_refused_with_those_that_do() -> None:
@@ -241,7 +269,10 @@ def test_a_region_with_an_option_of_the_wrong_type_is_refused() -> None:
 
 
 def test_a_function_without_tensors_says_why_there_is_nothing() -> None:
-    assert str(stages_of(lambda x: 3).dynamo()) == "[0/0] nothing: Dynamo captured no tensor operation here"
+    assert (
+        str(stages_of(lambda x: 3).dynamo())
+        == "[0/0] nothing: Dynamo captured no tensor operation here"
+    )
 
 
 def test_a_pass_file_that_is_not_there_is_refused_at_once(tmp_path: Path) -> None:

@@ -47,7 +47,11 @@ def f(x):
 example_inputs = (torch.ones(4, 8),)
 """
 
-LINES = {line.partition("# ")[2]: number for number, line in enumerate(PROGRAM.splitlines(), 1) if "# " in line}
+LINES = {
+    line.partition("# ")[2]: number
+    for number, line in enumerate(PROGRAM.splitlines(), 1)
+    if "# " in line
+}
 
 SLEPT_S = {"inside": 2 * 0.004, "before any graph": 0.003, "between two graphs": 0.002}
 
@@ -59,7 +63,9 @@ def program(tmp_path: Path, text: str = PROGRAM) -> CaptureRequest:
 
 @pytest.fixture(scope="module")
 def times(tmp_path_factory: pytest.TempPathFactory, warm_python: str) -> BreakTimes:
-    return asyncio.run(measure_breaks(program(tmp_path_factory.mktemp("times")), worker=TrialWorker(warm_python)))
+    return asyncio.run(
+        measure_breaks(program(tmp_path_factory.mktemp("times")), worker=TrialWorker(warm_python))
+    )
 
 
 def of_lines(times: BreakTimes) -> dict[int, BreakTime]:
@@ -67,7 +73,9 @@ def of_lines(times: BreakTimes) -> dict[int, BreakTime]:
 
 
 @pytest.mark.parametrize("comment", SLEPT_S)
-def test_a_break_takes_at_least_as_long_as_python_sleeps_there(times: BreakTimes, comment: str) -> None:
+def test_a_break_takes_at_least_as_long_as_python_sleeps_there(
+    times: BreakTimes, comment: str
+) -> None:
     """Of the function that is called twice, both calls count; that it cuts its caller too does not make them more."""
     row = of_lines(times)[LINES[comment]]
     assert row.median_s >= SLEPT_S[comment]
@@ -75,7 +83,9 @@ def test_a_break_takes_at_least_as_long_as_python_sleeps_there(times: BreakTimes
 
 def test_each_break_is_measured_and_all_are_parts_of_the_call(times: BreakTimes) -> None:
     rows = of_lines(times)
-    assert set(rows) == set(LINES.values()) | {next(line for line in rows if "sleep(0.001)" in PROGRAM.splitlines()[line - 1])}
+    assert set(rows) == set(LINES.values()) | {
+        next(line for line in rows if "sleep(0.001)" in PROGRAM.splitlines()[line - 1])
+    }
     assert times.call.runs >= 5
     assert times.call.device == "cpu"
     assert times.call.graphs_s > 0
@@ -91,7 +101,10 @@ async def test_times_are_added_to_the_session_that_was_inspected_and_order_its_b
     await capture.start()
     await capture.wait()
     try:
-        moved = BreakTimes(times.call, tuple(((str(tmp_path / "p.py"), *cause[1:]), row) for cause, row in times.at_breaks))
+        moved = BreakTimes(
+            times.call,
+            tuple(((str(tmp_path / "p.py"), *cause[1:]), row) for cause, row in times.at_breaks),
+        )
         with SessionReader(capture.session_path) as reader:
             assert {one.cost.run_s for one in distinct_breaks(reader)} == {None}
         assert add_break_times(capture.session_path, moved) == len(times.at_breaks)
@@ -104,7 +117,11 @@ async def test_times_are_added_to_the_session_that_was_inspected_and_order_its_b
     measured = {one.line: one.cost.run_s for one in found if one.cost.run_s is not None}
     assert measured == {line: row.median_s for line, row in of_lines(times).items()}
     assert next(iter(measured)) == LINES["inside"]
-    assert report["measured_call"]["calls"] == report["graph_breaks"][0]["cost"]["run_calls"] == times.call.runs
+    assert (
+        report["measured_call"]["calls"]
+        == report["graph_breaks"][0]["cost"]["run_calls"]
+        == times.call.runs
+    )
     assert "takes" in [column.title for column in table.columns]
 
 
@@ -144,17 +161,26 @@ async def test_a_script_is_not_called_again() -> None:
 
 
 def test_the_report_of_a_target_has_the_times_when_they_are_asked_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], times: BreakTimes, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    times: BreakTimes,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[CaptureRequest] = []
 
     async def measured(request: CaptureRequest, *_: object) -> BreakTimes:
         asked.append(request)
-        return BreakTimes(times.call, tuple(((str(tmp_path / "p.py"), *cause[1:]), row) for cause, row in times.at_breaks))
+        return BreakTimes(
+            times.call,
+            tuple(((str(tmp_path / "p.py"), *cause[1:]), row) for cause, row in times.at_breaks),
+        )
 
     monkeypatch.setattr(measure_first, "measure_breaks", measured)
     target = program(tmp_path).target
-    assert cli.main(["report", target, "--backend", "eager", "--measure-breaks", "--timeout", "99"]) == 0
+    assert (
+        cli.main(["report", target, "--backend", "eager", "--measure-breaks", "--timeout", "99"])
+        == 0
+    )
     report = json.loads(capsys.readouterr().out)
     assert report["measured_call"]["median_s"] == times.call.median_s
     slept = {one["line"]: one["cost"]["run_s"] for one in report["graph_breaks"]}
@@ -169,13 +195,18 @@ def test_a_report_is_written_also_when_nothing_could_be_measured(
         raise UsageError("It is compiled anew at every call.")
 
     monkeypatch.setattr(measure_first, "measure_breaks", refused)
-    assert cli.main(["report", program(tmp_path).target, "--backend", "eager", "--measure-breaks"]) == 0
+    assert (
+        cli.main(["report", program(tmp_path).target, "--backend", "eager", "--measure-breaks"])
+        == 0
+    )
     printed = capsys.readouterr()
     assert json.loads(printed.out)["measured_call"] is None
     assert "breaks are not measured: It is compiled anew at every call." in printed.err
 
 
-def test_a_saved_session_is_not_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_saved_session_is_not_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.main(["report", str(tmp_path / "s.fxs"), "--measure-breaks"]) == 2
     assert "--measure-breaks is for targets" in capsys.readouterr().err
 
@@ -186,7 +217,12 @@ def test_only_the_last_measurement_counts(tmp_path: Path) -> None:
         writer.add(model.GraphBreak(0, 0, "GB0025", "asked for", "", (), "/p.py", 3, "x"))
     cause = ("/p.py", 3, "GB0025")
     for median_s in (1.0, 2.0):
-        add_break_times(path, BreakTimes(CallTime(0, 5.0, 0.1, 1.0, 9, "cpu"), ((cause, BreakTime(0, 0, 7, median_s, 0.1)),)))
+        add_break_times(
+            path,
+            BreakTimes(
+                CallTime(0, 5.0, 0.1, 1.0, 9, "cpu"), ((cause, BreakTime(0, 0, 7, median_s, 0.1)),)
+            ),
+        )
     with SessionReader(path) as reader:
         (one,) = distinct_breaks(reader)
     assert one.cost.run_s == 2.0

@@ -56,7 +56,9 @@ async def test_each_way_says_whether_twice_the_batch_is_compiled_again(tmp_path:
         "mark_dynamic": (("x", 0),),
     }
     assert {trial.figures.graphs for trial in found.values()} == {1}
-    assert found["dynamic=None"].reason == "tensor 'x' size mismatch at index 0. expected 4, actual 8"
+    assert (
+        found["dynamic=None"].reason == "tensor 'x' size mismatch at index 0. expected 4, actual 8"
+    )
 
 
 async def test_inputs_that_are_dynamic_in_no_way_are_refused_by_all(tmp_path: Path) -> None:
@@ -65,14 +67,18 @@ async def test_inputs_that_are_dynamic_in_no_way_are_refused_by_all(tmp_path: Pa
     assert "dtype mismatch" in found["mark_dynamic"].reason
 
 
-async def test_who_stops_listening_leaves_no_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_stops_listening_leaves_no_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("STOPPED_TRIAL", "1")
     running = asyncio.Event()
 
     async def listen() -> None:
         file = tmp_path / "net.py"
         file.write_text(PROGRAM)
-        told = try_dynamic(CaptureRequest(str(file), "", backend="eager"), tell=lambda way, activity: running.set())
+        told = try_dynamic(
+            CaptureRequest(str(file), "", backend="eager"), tell=lambda way, activity: running.set()
+        )
         async for _ in told:
             raise AssertionError("it is stopped before the first trial is done")
 
@@ -94,7 +100,9 @@ async def test_an_expression_that_cannot_be_evaluated_is_told_with_each_way(tmp_
 
 async def test_a_script_is_refused_before_it_has_run(tmp_path: Path) -> None:
     file, ended = tmp_path / "train.py", tmp_path / "ended"
-    file.write_text(f"import torch\ntorch.compile(torch.relu, backend='eager')(torch.ones(3))\nopen({str(ended)!r}, 'w')\n")
+    file.write_text(
+        f"import torch\ntorch.compile(torch.relu, backend='eager')(torch.ones(3))\nopen({str(ended)!r}, 'w')\n"
+    )
     told: list[str] = []
     trials = try_dynamic(CaptureRequest(str(file), ""), tell=lambda way, activity: told.append(way))
     with pytest.raises(UsageError, match=r"give FILE\.py:OBJECT, and its inputs with --inputs"):
@@ -104,14 +112,18 @@ async def test_a_script_is_refused_before_it_has_run(tmp_path: Path) -> None:
 
 
 def test_twice_the_batch_doubles_what_has_the_first_size_of_the_first_tensor() -> None:
-    found = with_twice_the_batch(Arguments((torch.ones(4, 8), 4, torch.ones(3)), {"labels": torch.ones(4)}))
+    found = with_twice_the_batch(
+        Arguments((torch.ones(4, 8), 4, torch.ones(3)), {"labels": torch.ones(4)})
+    )
     assert [tuple(tensor.shape) for tensor in found.tensors()] == [(8, 8), (3,), (8,)]
     assert found.args[1] == 4
 
 
 def test_only_dimensions_that_differ_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     marked: list[tuple[torch.Tensor, int]] = []
-    monkeypatch.setattr(torch._dynamo, "mark_dynamic", lambda tensor, dimension: marked.append((tensor, dimension)))
+    monkeypatch.setattr(
+        torch._dynamo, "mark_dynamic", lambda tensor, dimension: marked.append((tensor, dimension))
+    )
     first = Arguments((torch.ones(4, 8), torch.ones(3)))
     mark_differing(first, Arguments((torch.ones(4, 9), torch.ones(3, 1))))
     assert [(id(tensor), dimension) for tensor, dimension in marked] == [(id(first.args[0]), 1)]

@@ -24,15 +24,32 @@ def fits(way: Way, symbols: int = 3) -> DynamicTrial:
 
 
 def refused(way: Way, reason: str = MISMATCH) -> DynamicTrial:
-    return replace(FITS, way=way, figures=replace(FIGURES, free_sizes=0), others="compiled again", reason=reason, free_sizes=())
+    return replace(
+        FITS,
+        way=way,
+        figures=replace(FIGURES, free_sizes=0),
+        others="compiled again",
+        reason=reason,
+        free_sizes=(),
+    )
 
 
 def raised(way: Way) -> DynamicTrial:
-    return replace(refused(way), outcome=Outcome("raised", "ConstraintViolationError: x was marked", 1), others="", reason="")
+    return replace(
+        refused(way),
+        outcome=Outcome("raised", "ConstraintViolationError: x was marked", 1),
+        others="",
+        reason="",
+    )
 
 
 def test_marking_is_advised_when_it_serves_both_and_dynamic_true_frees_more() -> None:
-    trials = [refused("dynamic=None"), fits("dynamic=True"), refused("dynamic=False"), fits("mark_dynamic", 1)]
+    trials = [
+        refused("dynamic=None"),
+        fits("dynamic=True"),
+        refused("dynamic=False"),
+        fits("mark_dynamic", 1),
+    ]
     assert advice(trials) == "torch._dynamo.mark_dynamic(x, 0)"
     told = verdict(trials)
     assert told.startswith(
@@ -52,18 +69,30 @@ def test_every_marked_size_is_a_line_and_members_keep_their_names() -> None:
 def test_nothing_is_advised_when_the_other_inputs_fit_anyway() -> None:
     trials = [fits(way) for way in WAYS]
     assert advice(trials) == ""
-    assert verdict(trials) == "The compiled code takes the other inputs as it is: nothing has to be marked."
+    assert (
+        verdict(trials)
+        == "The compiled code takes the other inputs as it is: nothing has to be marked."
+    )
 
 
 def test_dynamic_true_is_advised_when_a_mark_fails() -> None:
-    trials = [refused("dynamic=None"), fits("dynamic=True"), refused("dynamic=False"), raised("mark_dynamic")]
+    trials = [
+        refused("dynamic=None"),
+        fits("dynamic=True"),
+        refused("dynamic=False"),
+        raised("mark_dynamic"),
+    ]
     assert advice(trials) == ALWAYS
     assert verdict(trials).startswith("dynamic=True makes one compilation serve both.")
-    assert verdict(trials).endswith("mark_dynamic did not come to its end: raised: ConstraintViolationError: x was marked.")
+    assert verdict(trials).endswith(
+        "mark_dynamic did not come to its end: raised: ConstraintViolationError: x was marked."
+    )
 
 
 def test_what_no_way_serves_is_told_with_the_check() -> None:
-    trials = [refused(way, "tensor 'x' dtype mismatch. expected Float, actual Double") for way in WAYS]
+    trials = [
+        refused(way, "tensor 'x' dtype mismatch. expected Float, actual Double") for way in WAYS
+    ]
     assert advice(trials) == ""
     assert verdict(trials) == (
         "No way makes one compilation serve both: tensor 'x' dtype mismatch. expected Float, actual Double."
@@ -71,13 +100,22 @@ def test_what_no_way_serves_is_told_with_the_check() -> None:
 
 
 def test_what_is_not_known_is_not_guessed() -> None:
-    trials = [replace(refused(way), others="", reason="name 'unknown' is not defined") for way in WAYS]
-    assert verdict(trials) == "Whether the other inputs are compiled again is not known: name 'unknown' is not defined."
-    assert verdict([replace(one, reason="It is a script.") for one in trials]).endswith("not known: It is a script.")
+    trials = [
+        replace(refused(way), others="", reason="name 'unknown' is not defined") for way in WAYS
+    ]
+    assert (
+        verdict(trials)
+        == "Whether the other inputs are compiled again is not known: name 'unknown' is not defined."
+    )
+    assert verdict([replace(one, reason="It is a script.") for one in trials]).endswith(
+        "not known: It is a script."
+    )
 
 
 def test_trials_that_were_stopped_are_told_by_what_was_found() -> None:
-    assert verdict([refused("dynamic=None"), fits("dynamic=True")]).endswith("2 of 4 ways were tried.")
+    assert verdict([refused("dynamic=None"), fits("dynamic=True")]).endswith(
+        "2 of 4 ways were tried."
+    )
     assert verdict([]) == "0 of 4 ways were tried."
 
 
@@ -115,7 +153,12 @@ def test_rows_that_are_printed_one_by_one_stand_in_the_same_columns_of_a_narrow_
     table = capsys.readouterr().out.partition("Left out for want of room: ")[0].splitlines()
     assert max(map(len, table)) <= 80
     begins = table[0].index("other inputs")
-    assert [line[begins:].split()[0] for line in table[1:] if line[0] != " "] == ["compiled", "used", "used", "used"]
+    assert [line[begins:].split()[0] for line in table[1:] if line[0] != " "] == [
+        "compiled",
+        "used",
+        "used",
+        "used",
+    ]
     below = [line[begins:] for line in table[1:] if line[0] == " "]
     assert below
     assert " ".join(" ".join(below).split()).endswith("the others do not have")

@@ -102,10 +102,16 @@ def open_app() -> OpenApp:
     """
 
     @contextlib.asynccontextmanager
-    async def opened(session: Path | None = None, size: tuple[int, int] = WIDE, **options: object) -> AsyncIterator[Driver]:
+    async def opened(
+        session: Path | None = None, size: tuple[int, int] = WIDE, **options: object
+    ) -> AsyncIterator[Driver]:
         config = options.pop("config", Config())
         options.setdefault("trusts_sessions", True)
-        runs = {field.name: options.pop(field.name) for field in fields(TrialRunners) if field.name in options}
+        runs = {
+            field.name: options.pop(field.name)
+            for field in fields(TrialRunners)
+            if field.name in options
+        }
         ends_with = options.pop("ends_with", 0)
         runners = TrialRunners(**runs)  # type: ignore[arg-type]
         app = ExplorerApp(session=session, config=config, runners=runners, **options)  # type: ignore[arg-type]

@@ -42,13 +42,17 @@ class LinesApp(App[None]):
         """The rows of the screen, without the scroll track and the spaces before it."""
         width, height = self.view.size
         strips = self.view.render_lines(Region(0, 0, width, height))
-        assert all(strip.cell_length == width for strip in strips), "every row must be exactly as wide as the view"
+        assert all(strip.cell_length == width for strip in strips), (
+            "every row must be exactly as wide as the view"
+        )
         return [strip.text[:-1].rstrip() for strip in strips]
 
     def track(self) -> str:
         """The scroll track, top to bottom."""
         width, height = self.view.size
-        return "".join(strip.text[-1] for strip in self.view.render_lines(Region(0, 0, width, height)))
+        return "".join(
+            strip.text[-1] for strip in self.view.render_lines(Region(0, 0, width, height))
+        )
 
     def style_at(self, row: int, text: str) -> object:
         """The rich Style of the first piece of ``row`` that has ``text``."""

@@ -9,7 +9,9 @@ from rich.cells import cell_len
 Cell = tuple[int, int]
 """Row and column, from 0."""
 
-_SEQUENCE = re.compile(r"\x1b\[(?P<row>\d+);(?P<column>\d+)H|\x1b\[(?P<style>[\d;]*)m|\x1b\]8;(?P<link>[^\x1b]*)\x1b\\|\n")
+_SEQUENCE = re.compile(
+    r"\x1b\[(?P<row>\d+);(?P<column>\d+)H|\x1b\[(?P<style>[\d;]*)m|\x1b\]8;(?P<link>[^\x1b]*)\x1b\\|\n"
+)
 
 
 def written_cells(sent: str) -> dict[Cell, tuple[str, str, str]]:

@@ -24,7 +24,11 @@ from tests.tui.test_below import FakeBuilds
 @pytest.fixture(autouse=True)
 def no_builder(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything is built: no process is started to build more."""
-    monkeypatch.setattr(KernelBuilds, "make_builds", staticmethod(lambda gpu, python: FakeBuilds(sample("h100_softmax"))))
+    monkeypatch.setattr(
+        KernelBuilds,
+        "make_builds",
+        staticmethod(lambda gpu, python: FakeBuilds(sample("h100_softmax"))),
+    )
 
 
 @pytest.fixture
@@ -63,24 +67,32 @@ def test_every_instruction_is_shown_whole_in_its_columns(name: str) -> None:
             for line in (lines[number - 1] for number in numbers):
                 parts = parts_of(level, line)
                 assert parts, line
-                expected = [line[slice(*span)] for span in (parts.guard, parts.name, parts.operands)]
+                expected = [
+                    line[slice(*span)] for span in (parts.guard, parts.name, parts.operands)
+                ]
                 shown = columns.text(line)
                 assert shown == "".join(text for text, _ in columns.tokens([(line, "text")])), line
                 assert shown.partition("//")[0].split() == " ".join(expected).split(), line
 
 
-async def test_operands_stand_below_each_other_and_no_address_is_shown(encoded: Path, open_app: OpenApp) -> None:
+async def test_operands_stand_below_each_other_and_no_address_is_shown(
+    encoded: Path, open_app: OpenApp
+) -> None:
     async with open_app(encoded, size=(200, 50)) as driver:
         pane = await below(driver, "sass")
         shown = rows(pane)
         assert not [row for row in shown if "/*0" in row]
         fmul = {row.index("R", row.index("FMUL") + 4) for row in shown if " FMUL " in row}
-        mov = {row.index("R", row.index("MOV") + 3) for row in shown if row.strip().startswith("MOV ")}
+        mov = {
+            row.index("R", row.index("MOV") + 3) for row in shown if row.strip().startswith("MOV ")
+        }
         assert fmul == mov
         assert len(fmul) == 1
 
 
-async def test_columns_are_laid_out_again_when_the_pane_is_resized(encoded: Path, open_app: OpenApp) -> None:
+async def test_columns_are_laid_out_again_when_the_pane_is_resized(
+    encoded: Path, open_app: OpenApp
+) -> None:
     async with open_app(encoded, size=(200, 50)) as driver:
         pane = await below(driver, "ptx")
         wide = rows(pane)
@@ -99,7 +111,9 @@ async def test_directives_are_one_row_that_enter_opens(encoded: Path, open_app: 
         first = rows(pane)[0]
         assert first.startswith("▸ ")
         assert ".target sm_90a" in first
-        assert not [row for row in rows(pane) if ".param .u64" in row or row.strip().startswith(".reg")]
+        assert not [
+            row for row in rows(pane) if ".param .u64" in row or row.strip().startswith(".reg")
+        ]
         await driver.press("g")
         place = pane.place
         await driver.press("enter")
@@ -116,7 +130,9 @@ async def test_a_find_looks_into_folded_directives(encoded: Path, open_app: Open
         assert ".reqntid" in pane.body.line_text(pane.body.cursor)
 
 
-async def test_a_key_shows_addresses_and_control_bits_and_hides_them(encoded: Path, open_app: OpenApp) -> None:
+async def test_a_key_shows_addresses_and_control_bits_and_hides_them(
+    encoded: Path, open_app: OpenApp
+) -> None:
     async with open_app(encoded, size=(200, 50)) as driver:
         pane = await below(driver, "sass")
         before = driver.screen
@@ -132,11 +148,15 @@ async def test_a_key_shows_addresses_and_control_bits_and_hides_them(encoded: Pa
         assert driver.screen == before
 
 
-async def test_a_pane_without_control_bits_says_so(encoded: Path, open_app: OpenApp, tmp_path: Path) -> None:
+async def test_a_pane_without_control_bits_says_so(
+    encoded: Path, open_app: OpenApp, tmp_path: Path
+) -> None:
     async with open_app(encoded, size=(200, 50)) as driver:
         await below(driver, "ptx")
         await driver.press("p", "i")
-        assert any("control bits are SASS's" in notice.message for notice in driver.app._notifications)
+        assert any(
+            "control bits are SASS's" in notice.message for notice in driver.app._notifications
+        )
     plain = write_kernel(tmp_path / "plain.fxs", sample("h100_softmax")).path
     async with open_app(plain, size=(200, 50)) as driver:
         await below(driver, "sass")
@@ -144,7 +164,9 @@ async def test_a_pane_without_control_bits_says_so(encoded: Path, open_app: Open
         assert any("has no machine words" in notice.message for notice in driver.app._notifications)
 
 
-async def test_a_line_of_the_triton_source_adds_up_its_instructions(encoded: Path, open_app: OpenApp) -> None:
+async def test_a_line_of_the_triton_source_adds_up_its_instructions(
+    encoded: Path, open_app: OpenApp
+) -> None:
     async with open_app(encoded, size=(200, 50)) as driver:
         pane = await below(driver, "kernel")
         line = next(row for row, text in enumerate(rows(pane)) if "tl.store(" in text)
@@ -155,18 +177,30 @@ async def test_a_line_of_the_triton_source_adds_up_its_instructions(encoded: Pat
         words, live = control_words(text), live_registers(text)
         made = [number + 1 for number in sass.lit]
         assert made
-        facts = {entry.label: entry.text for entry in inspect.entries(driver.explorer.reader, pane.place)}
-        assert facts["SASS"].startswith(f"{len(made)} instructions, stalls of {sum(words[at].stall for at in made)} cycles")
+        facts = {
+            entry.label: entry.text for entry in inspect.entries(driver.explorer.reader, pane.place)
+        }
+        assert facts["SASS"].startswith(
+            f"{len(made)} instructions, stalls of {sum(words[at].stall for at in made)} cycles"
+        )
         told = " ".join(entry.text for entry in inspect.entries(driver.explorer.reader, pane.place))
         assert f"up to {max(live[at] for at in made)} registers live" in told
 
 
-async def test_the_instruction_under_the_cursor_is_explained(encoded: Path, open_app: OpenApp) -> None:
+async def test_the_instruction_under_the_cursor_is_explained(
+    encoded: Path, open_app: OpenApp
+) -> None:
     async with open_app(encoded, size=(200, 50)) as driver:
         pane = await below(driver, "sass")
-        pane.body.user_moves_to(next(row for row, text in enumerate(rows(pane)) if "MUFU.RCP" in text))
+        pane.body.user_moves_to(
+            next(row for row, text in enumerate(rows(pane)) if "MUFU.RCP" in text)
+        )
         await driver.settle()
-        line = next(line for line in driver.screen.splitlines()[-3:] if "MUFU.RCP: Computes 1 divided by a value" in line)
+        line = next(
+            line
+            for line in driver.screen.splitlines()[-3:]
+            if "MUFU.RCP: Computes 1 divided by a value" in line
+        )
         assert "sets barrier" in line
         await driver.press("i")
         assert "opcode" in driver.screen

@@ -42,7 +42,9 @@ class FakeBuilds:
     async def warm_up(self) -> BuildAnswer:
         return BuildAnswer(0, "ready")
 
-    def ask(self, task: model.BuildTask, session: Path, kernel: int, position: int = 0) -> asyncio.Task[BuildAnswer]:
+    def ask(
+        self, task: model.BuildTask, session: Path, kernel: int, position: int = 0
+    ) -> asyncio.Task[BuildAnswer]:
         self.asked.append((task, position))
         return asyncio.create_task(self._answer(task, session, kernel, position))
 
@@ -56,7 +58,9 @@ class FakeBuilds:
         if self.refusal:
             raise WorkerError(self.refusal)
         with SessionReader(session) as reader, SessionWriter(session) as writer:
-            rows = reader.rows(KernelBuild, kernel=kernel) or self._candidates(reader, writer, kernel)
+            rows = reader.rows(KernelBuild, kernel=kernel) or self._candidates(
+                reader, writer, kernel
+            )
             row = rows[position]
             if task in ("build", "resources"):
                 writer.update(self._failed(row) if self.error else self._built(writer, row, task))
@@ -65,7 +69,9 @@ class FakeBuilds:
         self.answered.add((kernel, position))
         return BuildAnswer(1, "failed" if self.error else "built", row.id)
 
-    def _candidates(self, reader: SessionReader, writer: SessionWriter, kernel: int) -> list[KernelBuild]:
+    def _candidates(
+        self, reader: SessionReader, writer: SessionWriter, kernel: int
+    ) -> list[KernelBuild]:
         for position, size in enumerate(SIZES):
             options = {"XBLOCK": size, "num_warps": 8, "num_stages": 1}
             writer.add(KernelBuild(0, kernel, position, options, self.sample.gpu))
@@ -78,7 +84,17 @@ class FakeBuilds:
         """SASS comes only when a whole build is asked for."""
         levels = {
             level: writer.add(
-                model.Artifact(0, 1, level, "kernel", "forward", level, level, writer.text(text), text.count("\n"))
+                model.Artifact(
+                    0,
+                    1,
+                    level,
+                    "kernel",
+                    "forward",
+                    level,
+                    level,
+                    writer.text(text),
+                    text.count("\n"),
+                )
             )
             for level, text in self.sample.levels.items()
             if task == "build" or level != "sass"
@@ -103,8 +119,16 @@ class Below:
 
     def lines(self, level: model.Level, node: str) -> set[int]:
         """Lines of a level, from 0, that were made from the Triton lines that compute a node: from the record alone."""
-        triton = {int(line) for line, nodes in self.builds.sample.fields["fx_lines"].items() if node in nodes}
-        return {line - 1 for line, sources in self.builds.sample.lines(level).items() if triton & set(sources)}
+        triton = {
+            int(line)
+            for line, nodes in self.builds.sample.fields["fx_lines"].items()
+            if node in nodes
+        }
+        return {
+            line - 1
+            for line, sources in self.builds.sample.lines(level).items()
+            if triton & set(sources)
+        }
 
 
 BelowOf = Callable[..., Below]
@@ -143,7 +167,9 @@ def titles(driver: Driver) -> list[str]:
     return [pane.document.title if pane.document else "" for pane in driver.panes]
 
 
-async def test_one_key_shows_the_levels_below_the_kernel_under_the_cursor(below_of: BelowOf, open_app: OpenApp) -> None:
+async def test_one_key_shows_the_levels_below_the_kernel_under_the_cursor(
+    below_of: BelowOf, open_app: OpenApp
+) -> None:
     below = below_of()
     async with open_app(below.written.path, size=(240, 50)) as driver:
         await driver.press("6", "U")
@@ -158,7 +184,9 @@ async def test_one_key_shows_the_levels_below_the_kernel_under_the_cursor(below_
         assert below.builds.asked == [("build", 0)]
 
 
-async def test_a_node_lights_up_its_instructions_in_every_pane(below_of: BelowOf, open_app: OpenApp) -> None:
+async def test_a_node_lights_up_its_instructions_in_every_pane(
+    below_of: BelowOf, open_app: OpenApp
+) -> None:
     below = below_of()
     async with open_app(below.written.path, size=(240, 50)) as driver:
         await driver.press("6", "U")
@@ -172,7 +200,9 @@ async def test_a_node_lights_up_its_instructions_in_every_pane(below_of: BelowOf
             assert pane_of(driver, level).lit == below.lines(level, "erf"), level  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("several", "told"), [(True, "2 kernels compute what was selected"), (False, "")])
+@pytest.mark.parametrize(
+    ("several", "told"), [(True, "2 kernels compute what was selected"), (False, "")]
+)
 async def test_that_several_kernels_compute_a_node_is_said(
     below_of: BelowOf, open_app: OpenApp, several: bool, told: str
 ) -> None:
@@ -183,7 +213,9 @@ async def test_that_several_kernels_compute_a_node_is_said(
         await driver.press("6", "U")
         await driver.until(lambda: pane_of(driver, "sass").document)
         said_before = [notice.message for notice in driver.app._notifications]
-        assert not any("kernels compute" in message for message in said_before), "the row of a kernel is that kernel"
+        assert not any("kernels compute" in message for message in said_before), (
+            "the row of a kernel is that kernel"
+        )
         graph = pane_of(driver, "graph")
         row = next(n.position for n in driver.explorer.reader.rows(model.Node) if n.name == "erf")
         driver.explorer.linked.activate(graph)
@@ -198,9 +230,15 @@ async def test_that_several_kernels_compute_a_node_is_said(
 def _add_second_kernel(written: Written) -> None:
     """Add a kernel of another text that computes the same nodes."""
     with SessionReader(written.path) as reader, SessionWriter(written.path) as writer:
-        artifact = writer.add(dataclasses.replace(reader.get(model.Artifact, written.artifact), id=0, title="second"))
+        artifact = writer.add(
+            dataclasses.replace(reader.get(model.Artifact, written.artifact), id=0, title="second")
+        )
         kernel = dataclasses.replace(
-            reader.get(model.Kernel, written.kernel), id=0, position=1, name="second", artifact=artifact
+            reader.get(model.Kernel, written.kernel),
+            id=0,
+            position=1,
+            name="second",
+            artifact=artifact,
         )
         call = writer.add(model.KernelCall(0, writer.add(kernel), 1, 0))
         rows = reader.rows(model.LineNode, artifact=written.artifact)
@@ -222,7 +260,9 @@ async def test_below_a_kernel_the_footer_and_the_help_begin_with_the_key_to_the_
         assert "next pane: Move the focus to the next pane." in driver.screen
 
 
-async def test_an_instruction_lights_up_the_line_and_the_node_it_is_from(below_of: BelowOf, open_app: OpenApp) -> None:
+async def test_an_instruction_lights_up_the_line_and_the_node_it_is_from(
+    below_of: BelowOf, open_app: OpenApp
+) -> None:
     below = below_of()
     async with open_app(below.written.path, size=(240, 50)) as driver:
         await driver.press("6", "U")
@@ -236,11 +276,15 @@ async def test_an_instruction_lights_up_the_line_and_the_node_it_is_from(below_o
         (line,) = kernel.lit
         assert kernel.body.line_text(line).strip().startswith("tl.store(")
         assert pane_of(driver, "graph").lit
-        assert "st.global" in "".join(pane_of(driver, "ptx").body.line_text(row) for row in pane_of(driver, "ptx").body.marks)
+        assert "st.global" in "".join(
+            pane_of(driver, "ptx").body.line_text(row) for row in pane_of(driver, "ptx").body.marks
+        )
         assert any("from line" in line for line in driver.screen.splitlines()[-3:])
 
 
-async def test_lines_that_only_say_where_others_are_from_are_left_out(below_of: BelowOf, open_app: OpenApp) -> None:
+async def test_lines_that_only_say_where_others_are_from_are_left_out(
+    below_of: BelowOf, open_app: OpenApp
+) -> None:
     below = below_of()
     async with open_app(below.written.path, size=(240, 50)) as driver:
         await driver.press("6", "U")
@@ -266,7 +310,9 @@ async def test_a_second_look_asks_no_builder(below_of: BelowOf, open_app: OpenAp
         assert below.builds.asked == [("build", 0)]
 
 
-async def test_while_it_is_compiled_a_pane_says_so_and_escape_cancels(below_of: BelowOf, open_app: OpenApp) -> None:
+async def test_while_it_is_compiled_a_pane_says_so_and_escape_cancels(
+    below_of: BelowOf, open_app: OpenApp
+) -> None:
     below = below_of(is_open=False)
     async with open_app(below.written.path, size=(240, 50)) as driver:
         await driver.press("6", "U")
@@ -284,7 +330,9 @@ async def test_while_it_is_compiled_a_pane_says_so_and_escape_cancels(below_of: 
 
 async def test_what_ptxas_said_is_shown_in_the_pane(below_of: BelowOf, open_app: OpenApp) -> None:
     below = below_of()
-    below.builds.error = "ptxas error: Entry function uses too much shared data\n(0x5dc00 bytes, 0x38c00 max)"
+    below.builds.error = (
+        "ptxas error: Entry function uses too much shared data\n(0x5dc00 bytes, 0x38c00 max)"
+    )
     async with open_app(below.written.path, size=(240, 50)) as driver:
         await driver.press("6", "U")
         await driver.until(lambda: "too much shared data" in said(driver, "sass"))
@@ -292,7 +340,9 @@ async def test_what_ptxas_said_is_shown_in_the_pane(below_of: BelowOf, open_app:
         assert len(below.builds.asked) == 1
 
 
-async def test_why_nothing_can_be_built_is_shown_in_the_pane(below_of: BelowOf, open_app: OpenApp) -> None:
+async def test_why_nothing_can_be_built_is_shown_in_the_pane(
+    below_of: BelowOf, open_app: OpenApp
+) -> None:
     below = below_of()
     below.builds.refusal = "kernels cannot be built here: No module named 'triton'"
     async with open_app(below.written.path, size=(240, 50)) as driver:
@@ -312,7 +362,9 @@ async def test_at_80_columns_the_levels_are_tabs(below_of: BelowOf, open_app: Op
         assert [pane.slot for pane in driver.panes if pane.display] == ["sass"]
 
 
-async def test_three_panes_stand_side_by_side_at_200_columns_and_two_at_120(below_of: BelowOf, open_app: OpenApp) -> None:
+async def test_three_panes_stand_side_by_side_at_200_columns_and_two_at_120(
+    below_of: BelowOf, open_app: OpenApp
+) -> None:
     below = below_of()
     for size, slots in (((200, 50), ["kernel", "ptx", "sass"]), ((120, 40), ["kernel", "sass"])):
         async with open_app(below.written.path, size=size) as driver:
@@ -323,7 +375,9 @@ async def test_three_panes_stand_side_by_side_at_200_columns_and_two_at_120(belo
             assert "ttgir" in [pane.slot for pane in driver.panes if pane.display]
 
 
-async def test_what_is_shown_stays_while_the_focus_is_among_it(below_of: BelowOf, open_app: OpenApp) -> None:
+async def test_what_is_shown_stays_while_the_focus_is_among_it(
+    below_of: BelowOf, open_app: OpenApp
+) -> None:
     below = below_of()
     async with open_app(below.written.path, size=(200, 50)) as driver:
         await driver.press("6", "U")
@@ -331,7 +385,11 @@ async def test_what_is_shown_stays_while_the_focus_is_among_it(below_of: BelowOf
         await driver.press("tab", "tab")
         before = [pane.slot for pane in driver.panes if pane.display]
         await driver.press("shift+tab")
-        assert [pane.slot for pane in driver.panes if pane.display] == before == ["kernel", "ttgir", "ptx"]
+        assert (
+            [pane.slot for pane in driver.panes if pane.display]
+            == before
+            == ["kernel", "ttgir", "ptx"]
+        )
 
 
 async def test_an_amd_gpu_has_amdgcn_instead(below_of: BelowOf, open_app: OpenApp) -> None:
@@ -356,26 +414,40 @@ async def test_a_kernel_in_cpp_has_no_levels_and_is_told_so(hand: Hand, open_app
         assert any("this one is cpp" in notice.message for notice in driver.app._notifications)
 
 
-async def test_from_the_overview_the_first_kernel_is_opened(below_of: BelowOf, open_app: OpenApp) -> None:
+async def test_from_the_overview_the_first_kernel_is_opened(
+    below_of: BelowOf, open_app: OpenApp
+) -> None:
     below = below_of()
     async with open_app(below.written.path, size=(240, 50)) as driver:
         await driver.press("1", "U")
         await driver.until(lambda: pane_of(driver, "sass").document)
         assert titles(driver)[2].startswith(below.builds.sample.fields["kernel"])
-        assert any("this is the first one, triton_" in notice.message for notice in driver.app._notifications)
+        assert any(
+            "this is the first one, triton_" in notice.message
+            for notice in driver.app._notifications
+        )
 
 
-async def test_from_the_overview_of_a_session_for_the_cpu_the_gpu_to_give_is_told(hand: Hand, open_app: OpenApp) -> None:
+async def test_from_the_overview_of_a_session_for_the_cpu_the_gpu_to_give_is_told(
+    hand: Hand, open_app: OpenApp
+) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("1", "U")
-        assert any("Capture it with --gpu h100" in notice.message for notice in driver.app._notifications)
+        assert any(
+            "Capture it with --gpu h100" in notice.message for notice in driver.app._notifications
+        )
         assert not [pane for pane in driver.panes if pane.slot == "sass"]
 
 
-async def test_that_the_gpu_is_not_there_is_seen_at_80_columns(below_of: BelowOf, open_app: OpenApp) -> None:
+async def test_that_the_gpu_is_not_there_is_seen_at_80_columns(
+    below_of: BelowOf, open_app: OpenApp
+) -> None:
     below = below_of()
     with SessionWriter(below.written.path) as writer:
-        writer.set_meta("environment", {"torch": "2.13.0+cpu", "device": "cuda", "virtual_gpu": "NVIDIA H100 SXM 80 GB"})
+        writer.set_meta(
+            "environment",
+            {"torch": "2.13.0+cpu", "device": "cuda", "virtual_gpu": "NVIDIA H100 SXM 80 GB"},
+        )
     async with open_app(below.written.path, size=(80, 24)) as driver:
         assert "virtual NVIDIA H100" in driver.header
 
@@ -383,20 +455,28 @@ async def test_that_the_gpu_is_not_there_is_seen_at_80_columns(below_of: BelowOf
 # configurations
 
 
-async def test_every_configuration_stands_in_a_table_with_its_resources(below_of: BelowOf, open_app: OpenApp) -> None:
+async def test_every_configuration_stands_in_a_table_with_its_resources(
+    below_of: BelowOf, open_app: OpenApp
+) -> None:
     below = below_of()
     async with open_app(below.written.path, size=(80, 24)) as driver:
         await driver.press("6", "u")
-        await driver.until(lambda: len(below.builds.asked) == 3 and "30" in driver.screen and "31" in driver.screen)
+        await driver.until(
+            lambda: len(below.builds.asked) == 3 and "30" in driver.screen and "31" in driver.screen
+        )
         assert "XBLOCK" in driver.screen
-        assert "XBLOCK 1 · 8" in driver.screen  # what all have is said below the row, in one line above it there is no room
+        assert (
+            "XBLOCK 1 · 8" in driver.screen
+        )  # what all have is said below the row, in one line above it there is no room
         assert "warps · 1 stage" in driver.screen
         assert "it times them on" in driver.screen  # the pick cannot be known
         assert "8 B" in driver.screen  # spilled by the second
         assert "an estimate" in driver.screen
 
 
-async def test_enter_on_a_configuration_shows_its_levels(below_of: BelowOf, open_app: OpenApp) -> None:
+async def test_enter_on_a_configuration_shows_its_levels(
+    below_of: BelowOf, open_app: OpenApp
+) -> None:
     below = below_of()
     async with open_app(below.written.path, size=(240, 50)) as driver:
         await driver.press("6", "u")
@@ -405,10 +485,16 @@ async def test_enter_on_a_configuration_shows_its_levels(below_of: BelowOf, open
         await driver.until(lambda: pane_of(driver, "sass").document)
         assert titles(driver)[-1].startswith("SASS · XBLOCK 2")
         first, *resources, last = below.builds.asked
-        assert (first, sorted(resources), last) == (("candidates", 0), [("resources", 0), ("resources", 1)], ("build", 1))
+        assert (first, sorted(resources), last) == (
+            ("candidates", 0),
+            [("resources", 0), ("resources", 1)],
+            ("build", 1),
+        )
 
 
-async def test_escape_stops_the_compiling_of_configurations(below_of: BelowOf, open_app: OpenApp) -> None:
+async def test_escape_stops_the_compiling_of_configurations(
+    below_of: BelowOf, open_app: OpenApp
+) -> None:
     below = below_of(is_open=False)
     async with open_app(below.written.path, size=(120, 40)) as driver:
         await driver.press("6", "u")
@@ -424,7 +510,9 @@ async def test_what_was_compiled_before_escape_is_kept_and_the_key_goes_on_from_
     below.builds.stuck.add(1)
     async with open_app(below.written.path, size=(120, 40)) as driver:
         await driver.press("6", "u")
-        await driver.until(lambda: "1 of 2 configurations are compiled" in " ".join(driver.screen.split()))
+        await driver.until(
+            lambda: "1 of 2 configurations are compiled" in " ".join(driver.screen.split())
+        )
         await driver.press("j", "k")  # the screen answers meanwhile
         await driver.press("escape")
         await driver.until(lambda: "Cancelled" in driver.screen)
@@ -432,13 +520,19 @@ async def test_what_was_compiled_before_escape_is_kept_and_the_key_goes_on_from_
         below.builds.stuck.clear()
         await driver.press("u")
         await driver.until(lambda: "not yet" not in driver.screen)
-        assert sorted(position for task, position in below.builds.asked if task == "resources") == [0, 1, 1]
+        assert sorted(position for task, position in below.builds.asked if task == "resources") == [
+            0,
+            1,
+            1,
+        ]
 
 
 # pass by pass
 
 
-async def test_the_passes_that_changed_something_are_told_apart_and_shown(below_of: BelowOf, open_app: OpenApp) -> None:
+async def test_the_passes_that_changed_something_are_told_apart_and_shown(
+    below_of: BelowOf, open_app: OpenApp
+) -> None:
     below = below_of()
     async with open_app(below.written.path, size=(140, 50)) as driver:
         await driver.press("6", "I")
@@ -450,7 +544,9 @@ async def test_the_passes_that_changed_something_are_told_apart_and_shown(below_
         assert driver.explorer.view == "kernels"
 
 
-async def test_all_facts_of_a_kernel_say_that_its_time_is_an_estimate(below_of: BelowOf, open_app: OpenApp) -> None:
+async def test_all_facts_of_a_kernel_say_that_its_time_is_an_estimate(
+    below_of: BelowOf, open_app: OpenApp
+) -> None:
     below = below_of()
     async with open_app(below.written.path, size=(160, 50)) as driver:
         await driver.press("6", "U")
@@ -458,7 +554,9 @@ async def test_all_facts_of_a_kernel_say_that_its_time_is_an_estimate(below_of: 
         place = pane_of(driver, "kernel").place
         facts = inspect.entries(driver.explorer.reader, place)
         told = " ".join(entry.text for entry in facts)
-        assert "reads and writes 516.0 kB: 0.15 µs at 3.35 TB/s, an estimate; bound by memory" in told
+        assert (
+            "reads and writes 516.0 kB: 0.15 µs at 3.35 TB/s, an estimate; bound by memory" in told
+        )
         assert "30 registers of 255 a thread, no spills" in told
         await driver.press("i")
         assert "reads and writes 516.0 kB: 0.15 µs at 3.35 TB/s" in driver.screen

@@ -26,7 +26,16 @@ def session(tmp_path: Path) -> Path:
         [row] = reader.rows(KernelBuild)
         levels = {level: artifact for level, artifact in row.levels.items() if level != "sass"}
         code = writer.text(CUBIN)
-        writer.update(replace(row, gpu="NVIDIA H200", levels=levels, is_picked=True, timing_s=1e-5, machine_code=code))
+        writer.update(
+            replace(
+                row,
+                gpu="NVIDIA H200",
+                levels=levels,
+                is_picked=True,
+                timing_s=1e-5,
+                machine_code=code,
+            )
+        )
         writer.add(KernelLaunch(0, written.kernel, row.id, (64, 1, 1), 1, ()))
         writer.set_meta("request", {"target": "m.py", "build": True})
     return path
@@ -36,7 +45,9 @@ def shown(driver: Driver, slot: str) -> str:
     return next(pane.body.text for pane in driver.panes if pane.slot == slot)
 
 
-async def test_sass_is_made_when_it_is_looked_at(session: Path, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sass_is_made_when_it_is_looked_at(
+    session: Path, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[bytes] = []
 
     def disassembled(cubin: bytes, python: str) -> str:

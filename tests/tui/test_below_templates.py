@@ -39,11 +39,17 @@ class Template:
 
     def triton_lines(self, node: str) -> set[int]:
         """Lines of configuration 1's source, from 0, that compute a node: those of the record, a line further down."""
-        return {int(line) for line, nodes in self.builds.sample.fields["fx_lines"].items() if node in nodes}
+        return {
+            int(line)
+            for line, nodes in self.builds.sample.fields["fx_lines"].items()
+            if node in nodes
+        }
 
     def level_lines(self, level: model.Level, node: str) -> set[int]:
         recorded = self.builds.sample.lines(level)
-        return {line - 1 for line, sources in recorded.items() if self.triton_lines(node) & set(sources)}
+        return {
+            line - 1 for line, sources in recorded.items() if self.triton_lines(node) & set(sources)
+        }
 
 
 @pytest.fixture
@@ -71,7 +77,9 @@ def notices(driver: Driver) -> str:
     return " ".join(notice.message for notice in driver.app._notifications)
 
 
-async def test_the_source_of_the_chosen_configuration_is_shown_and_named(template: Template, open_app: OpenApp) -> None:
+async def test_the_source_of_the_chosen_configuration_is_shown_and_named(
+    template: Template, open_app: OpenApp
+) -> None:
     async with open_app(template.path, size=WIDE) as driver:
         await choose(driver, "j")
         await until_built(driver)
@@ -82,29 +90,40 @@ async def test_the_source_of_the_chosen_configuration_is_shown_and_named(templat
         assert not notices(driver)
 
 
-async def test_an_instruction_is_linked_to_that_source_and_to_the_node(template: Template, open_app: OpenApp) -> None:
+async def test_an_instruction_is_linked_to_that_source_and_to_the_node(
+    template: Template, open_app: OpenApp
+) -> None:
     async with open_app(template.path, size=WIDE) as driver:
         await choose(driver, "j")
         await until_built(driver)
         sass = pane_of(driver, "sass")
         driver.explorer.linked.activate(sass)
-        sass.body.user_moves_to(next(i for i, line in enumerate(sass.body.text.split("\n")) if "STG" in line))
+        sass.body.user_moves_to(
+            next(i for i, line in enumerate(sass.body.text.split("\n")) if "STG" in line)
+        )
         await driver.settle()
         kernel = pane_of(driver, "kernel")
         assert kernel.document.id == template.artifact
         (line,) = kernel.lit
         assert kernel.body.line_text(line).strip().startswith("tl.store(")
         reader = driver.explorer.reader
-        assert [reader.nodes(template.written.graph, row, row + 1)[0].name for row in pane_of(driver, "graph").lit] == ["div"]
+        assert [
+            reader.nodes(template.written.graph, row, row + 1)[0].name
+            for row in pane_of(driver, "graph").lit
+        ] == ["div"]
         assert any("from line" in line for line in driver.screen.splitlines()[-3:])
 
 
-async def test_a_node_is_linked_to_that_source_and_to_every_level(template: Template, open_app: OpenApp) -> None:
+async def test_a_node_is_linked_to_that_source_and_to_every_level(
+    template: Template, open_app: OpenApp
+) -> None:
     async with open_app(template.path, size=WIDE) as driver:
         await choose(driver, "j")
         await until_built(driver)
         graph = pane_of(driver, "graph")
-        row = next(node.position for node in driver.explorer.reader.rows(model.Node) if node.name == "erf")
+        row = next(
+            node.position for node in driver.explorer.reader.rows(model.Node) if node.name == "erf"
+        )
         driver.explorer.linked.activate(graph)
         graph.body.user_moves_to(row)
         await driver.settle()
@@ -126,7 +145,9 @@ async def test_a_line_of_that_source_leads_down(template: Template, open_app: Op
         assert "st.global" in "".join(ptx.body.line_text(row) for row in ptx.body.marks)
 
 
-async def test_in_the_kernels_own_code_the_levels_are_its_own_again(template: Template, open_app: OpenApp) -> None:
+async def test_in_the_kernels_own_code_the_levels_are_its_own_again(
+    template: Template, open_app: OpenApp
+) -> None:
     async with open_app(template.path, size=WIDE) as driver:
         await choose(driver, "j")
         await until_built(driver)
@@ -136,7 +157,9 @@ async def test_in_the_kernels_own_code_the_levels_are_its_own_again(template: Te
         assert pane_of(driver, "kernel").document == own
 
 
-async def test_the_library_is_among_the_configurations_and_has_no_levels(template: Template, open_app: OpenApp) -> None:
+async def test_the_library_is_among_the_configurations_and_has_no_levels(
+    template: Template, open_app: OpenApp
+) -> None:
     async with open_app(template.path, size=WIDE) as driver:
         await choose(driver, "G")
         assert "The library call mm" in driver.screen
@@ -167,8 +190,12 @@ def another(template: Template) -> model.Kernel:
     """A second kernel of that session, with one configuration."""
     with SessionReader(template.path) as reader, SessionWriter(template.path) as writer:
         (own,) = reader.rows(model.Kernel)
-        artifact = dataclasses.replace(reader.get(model.Artifact, own.artifact), id=0, title="another")
-        kernel = dataclasses.replace(own, id=0, position=1, name="another", artifact=writer.add(artifact))
+        artifact = dataclasses.replace(
+            reader.get(model.Artifact, own.artifact), id=0, title="another"
+        )
+        kernel = dataclasses.replace(
+            own, id=0, position=1, name="another", artifact=writer.add(artifact)
+        )
         kernel = dataclasses.replace(kernel, id=writer.add(kernel))
         writer.add(model.KernelBuild(0, kernel.id, 0, {"XBLOCK": 1, "num_warps": 8}, "h100"))
     return kernel
@@ -209,7 +236,9 @@ Chosen = Callable[[list[model.KernelBuild]], Path]
 @pytest.fixture
 def library_of(hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Chosen:
     """A session where the first library call was chosen among these."""
-    monkeypatch.setattr(KernelBuilds, "make_builds", staticmethod(lambda gpu, python: FakeBuilds(sample(SOFTMAX))))
+    monkeypatch.setattr(
+        KernelBuilds, "make_builds", staticmethod(lambda gpu, python: FakeBuilds(sample(SOFTMAX)))
+    )
 
     def made(rows: list[model.KernelBuild]) -> Path:
         path = tmp_path / "library.fxs"
@@ -223,7 +252,9 @@ def library_of(hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> C
 
 
 def library(position: int, name: str) -> model.KernelBuild:
-    return model.KernelBuild(0, 0, position, {"library": name}, "NVIDIA H200", "built", "library", name=name)
+    return model.KernelBuild(
+        0, 0, position, {"library": name}, "NVIDIA H200", "built", "library", name=name
+    )
 
 
 async def test_of_a_library_call_every_choice_is_shown_with_the_time_and_the_pick(
@@ -231,7 +262,9 @@ async def test_of_a_library_call_every_choice_is_shown_with_the_time_and_the_pic
 ) -> None:
     taken = dataclasses.replace(library(0, "addmm"), timing_s=1e-5, is_picked=True)
     resources = {"threads": 128, "registers": 99, "shared_bytes": 0, "timing_s": 2e-5}
-    template = model.KernelBuild(0, 0, 1, {"BLOCK_M": 64}, "NVIDIA H200", "built", "template", **resources)  # type: ignore[arg-type]
+    template = model.KernelBuild(
+        0, 0, 1, {"BLOCK_M": 64}, "NVIDIA H200", "built", "template", **resources
+    )  # type: ignore[arg-type]
     async with open_app(library_of([taken, template]), size=(140, 40)) as driver:
         await driver.press("6", "u")
         assert "extern_kernels.addmm: what there was to choose from" in driver.screen
@@ -247,12 +280,28 @@ def test_without_the_gpu_it_is_said_that_the_pick_is_not_known(library_of: Chose
     assert [row.cells[1] for row in table.rows] == ["addmm", "bias_addmm"]
 
 
-async def test_a_library_call_that_was_not_chosen_says_so_and_asks_no_builder(template: Template, open_app: OpenApp) -> None:
+async def test_a_library_call_that_was_not_chosen_says_so_and_asks_no_builder(
+    template: Template, open_app: OpenApp
+) -> None:
     with SessionReader(template.path) as reader, SessionWriter(template.path) as writer:
         (own,) = reader.rows(model.Kernel)
         listing = writer.text("def call():\n    extern_kernels.mm(a, b)\n")
-        code = writer.add(model.Artifact(0, own.compilation, "output_code", "output_code", "forward", "", "python", listing, 2))
-        kernel = dataclasses.replace(own, id=0, position=1, name="extern_kernels.mm", language="extern", artifact=0)
+        code = writer.add(
+            model.Artifact(
+                0,
+                own.compilation,
+                "output_code",
+                "output_code",
+                "forward",
+                "",
+                "python",
+                listing,
+                2,
+            )
+        )
+        kernel = dataclasses.replace(
+            own, id=0, position=1, name="extern_kernels.mm", language="extern", artifact=0
+        )
         writer.add(dataclasses.replace(kernel, output_code=code, first_line=2))
         writer.add(model.LineNode(code, 2, template.written.graph.first_node, "call_site", 0))
     async with open_app(template.path, size=WIDE) as driver:

@@ -19,7 +19,9 @@ from tests.tui.test_stepping import messages
 __all__ = ["session"]
 
 
-async def test_a_kernel_is_measured_and_told(session: Path, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_kernel_is_measured_and_told(
+    session: Path, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def measure(path: Path, kernel: int, tell: Told, python: str) -> KernelTime:
         time = KernelTime(0, kernel, 1, {}, "NVIDIA H200", 2e-6, 1e-7, 400, 1e-6)
         with SessionWriter(path) as writer:
@@ -34,7 +36,9 @@ async def test_a_kernel_is_measured_and_told(session: Path, open_app: OpenApp, m
         await driver.until(lambda: "alone" in driver.screen)
 
 
-async def test_escape_stops_it(session: Path, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_escape_stops_it(
+    session: Path, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cancelled = asyncio.Event()
 
     async def measure(path: Path, kernel: int, tell: Told, python: str) -> KernelTime:
@@ -52,7 +56,9 @@ async def test_escape_stops_it(session: Path, open_app: OpenApp, monkeypatch: py
         await driver.until(lambda: "Stopped: the kernel was not measured." in messages(driver))
 
 
-async def test_why_it_is_refused_is_told(session: Path, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_why_it_is_refused_is_told(
+    session: Path, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def measure(path: Path, kernel: int, tell: Told, python: str) -> KernelTime:
         raise UsageError("There is no GPU here that torch can use")
 
@@ -63,7 +69,9 @@ async def test_why_it_is_refused_is_told(session: Path, open_app: OpenApp, monke
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, so nothing is refused")
-async def test_without_a_gpu_there_is_nothing_to_measure_on(session: Path, open_app: OpenApp) -> None:
+async def test_without_a_gpu_there_is_nothing_to_measure_on(
+    session: Path, open_app: OpenApp
+) -> None:
     async with open_app(session, size=(80, 24)) as driver:
         await driver.press("6", "x", "k")
         await driver.until(lambda: "not measured" in driver.screen)

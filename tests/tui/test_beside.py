@@ -72,7 +72,9 @@ async def test_a_large_table_is_made_in_another_thread_and_a_small_one_in_the_on
     assert not is_large or len(threads) == 1, "nothing was written since: the table is still true"
 
 
-async def test_keys_are_answered_while_a_table_is_read(hand: Hand, open_app: OpenApp, held: Held) -> None:
+async def test_keys_are_answered_while_a_table_is_read(
+    hand: Hand, open_app: OpenApp, held: Held
+) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("6")
         assert "Reading 3 kernels … Escape stops it." in driver.screen
@@ -85,7 +87,9 @@ async def test_keys_are_answered_while_a_table_is_read(hand: Hand, open_app: Ope
     assert threading.get_ident() not in held.threads
 
 
-async def test_escape_abandons_the_table_and_its_key_reads_it_again(hand: Hand, open_app: OpenApp, held: Held) -> None:
+async def test_escape_abandons_the_table_and_its_key_reads_it_again(
+    hand: Hand, open_app: OpenApp, held: Held
+) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("6", "escape")
         assert "This was not read to its end. Choose the view again to read it." in driver.screen
@@ -135,7 +139,9 @@ async def test_a_graph_is_written_while_its_rows_stay_and_the_cursor_goes_where_
         assert f"Writing {pane.document.line_count} nodes as" in driver.screen
         await driver.press("j")
         row = pane.place.line
-        name = driver.explorer.reader.nodes(driver.explorer.reader.get(model.Graph, pane.document.id))[row].name
+        name = driver.explorer.reader.nodes(
+            driver.explorer.reader.get(model.Graph, pane.document.id)
+        )[row].name
         assert pane.document.kind == "graph"
         held.go_on.set()
         await driver.until(lambda: pane.document.kind == "code")

@@ -87,15 +87,34 @@ def test_a_called_function_stands_further_in_and_a_rest_does_not() -> None:
         return FunctionCall("0", name, "/p.py", 1, 0, (row,), (), (), calls)
 
     tree = called("f", called("g"), called("torch_dynamo_resume_in_f_at_3"))
-    assert [line.partition("[")[0].rstrip() for line in tree_lines(tree)] == ["f", "  g", "rest of f after line 3"]
+    assert [line.partition("[")[0].rstrip() for line in tree_lines(tree)] == [
+        "f",
+        "  g",
+        "rest of f after line 3",
+    ]
 
 
 def test_what_was_left_to_python_has_a_row(tmp_path: Path) -> None:
     with SessionWriter(tmp_path / "s.fxs") as writer:
         writer.add(
-            model.Fallback(0, 0, "skipped", "numbers", "/p.py", 3, "GB0003", "Attempt to trace generator", "why", ("do",))
+            model.Fallback(
+                0,
+                0,
+                "skipped",
+                "numbers",
+                "/p.py",
+                3,
+                "GB0003",
+                "Attempt to trace generator",
+                "why",
+                ("do",),
+            )
         )
-        writer.add(model.Fallback(0, 0, "skipped", "f", "/p.py", 9, "", "no tensor-related objects found in frame"))
+        writer.add(
+            model.Fallback(
+                0, 0, "skipped", "f", "/p.py", 9, "", "no tensor-related objects found in frame"
+            )
+        )
     with SessionReader(tmp_path / "s.fxs") as reader:
         (row,) = breaks_table(reader).rows
         assert row.detail is not None

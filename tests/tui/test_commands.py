@@ -10,7 +10,16 @@ import pytest
 
 from fx_explorer.commands import keys
 from fx_explorer.tui.app import ExplorerApp
-from fx_explorer.tui.commands import COMMANDS, GROUPS, OF_VIEW, ON_TOP, AppCommand, by_id, key_label, singles
+from fx_explorer.tui.commands import (
+    COMMANDS,
+    GROUPS,
+    OF_VIEW,
+    ON_TOP,
+    AppCommand,
+    by_id,
+    key_label,
+    singles,
+)
 from fx_explorer.tui.config import Config, config_path, load_config, parse_config
 from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.dialogs.choose import Chooser
@@ -109,7 +118,11 @@ def test_the_footer_begins_with_the_commands_of_the_view_in_words(view: str) -> 
 
 def test_the_breaks_lead_to_fix_time_source_and_edit() -> None:
     assert [word for _, word in OF_VIEW["breaks"]] == ["fix", "time", "source", "edit"]
-    assert [c.title for c in footer_commands(view="breaks", without=("line.follow",))][:3] == ["fix", "time", "edit"]
+    assert [c.title for c in footer_commands(view="breaks", without=("line.follow",))][:3] == [
+        "fix",
+        "time",
+        "edit",
+    ]
 
 
 def arguments(*words: str) -> argparse.Namespace:
@@ -126,7 +139,9 @@ def config_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_the_key_table_follows_the_config_file(config_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_key_table_follows_the_config_file(
+    config_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     config_file.write_text('[keys]\n"pane.zoom" = "Z"\n')
     assert keys.run(arguments("--format", "json")) == 0
     table = {entry["id"]: entry["keys"] for entry in json.loads(capsys.readouterr().out)}
@@ -136,11 +151,14 @@ def test_the_key_table_follows_the_config_file(config_file: Path, capsys: pytest
 
 
 @pytest.mark.parametrize("table_format", ["text", "markdown"])
-def test_the_key_table_has_every_command(table_format: str, config_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_key_table_has_every_command(
+    table_format: str, config_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     keys.run(arguments("--format", table_format))
     table = capsys.readouterr().out
     assert all(
-        command.id in table and command.help.replace("|", "\\|" if table_format == "markdown" else "|") in table
+        command.id in table
+        and command.help.replace("|", "\\|" if table_format == "markdown" else "|") in table
         for command in COMMANDS
     )
 
@@ -161,7 +179,9 @@ def test_a_missing_config_file_means_the_defaults(tmp_path: Path) -> None:
         ('[keys]\n"pane.zoom" = 3', "must be a key or a list of keys"),
     ],
 )
-def test_a_mistake_in_the_config_file_is_told_and_the_rest_is_used(config_file: Path, text: str, problem: str) -> None:
+def test_a_mistake_in_the_config_file_is_told_and_the_rest_is_used(
+    config_file: Path, text: str, problem: str
+) -> None:
     config_file.write_text(text)
     config = load_config(config_file)
     assert any(problem in message and str(config_file) in message for message in config.problems)
@@ -169,7 +189,12 @@ def test_a_mistake_in_the_config_file_is_told_and_the_rest_is_used(config_file: 
 
 def test_the_good_part_of_a_config_with_a_mistake_is_used() -> None:
     config = parse_config(
-        {"theme": "light", "mark_kernels": False, "keys": {"pane.zoom": ["Z", "ctrl+z"], "nonsense": "x"}}, "config.toml"
+        {
+            "theme": "light",
+            "mark_kernels": False,
+            "keys": {"pane.zoom": ["Z", "ctrl+z"], "nonsense": "x"},
+        },
+        "config.toml",
     )
     assert config.theme == "light"
     assert not config.mark_kernels

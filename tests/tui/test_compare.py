@@ -18,12 +18,18 @@ def branched(path: Path) -> None:
     write_training_step(path)
     with SessionWriter(path) as writer:
         first = SessionReader(path).rows(model.Compilation)[0]
-        variant = writer.add(replace(first, id=0, name="0/0~1", variant_of="0/0", variant_from="partition", in_use=False))
+        variant = writer.add(
+            replace(
+                first, id=0, name="0/0~1", variant_of="0/0", variant_from="partition", in_use=False
+            )
+        )
         nodes = [
             model.Node(0, 0, 0, "tangent", "placeholder", "tangent", ""),
             model.Node(0, 0, 0, "mm", "call_function", "aten.mm.default", "tangent, w"),
         ]
-        writer.add_graph(model.Graph(0, variant, "post_grad", "backward", call_count=1), nodes, [(0, 1)])
+        writer.add_graph(
+            model.Graph(0, variant, "post_grad", "backward", call_count=1), nodes, [(0, 1)]
+        )
 
 
 async def test_the_document_under_the_cursor_is_compared_and_n_goes_from_difference_to_difference(
@@ -92,7 +98,11 @@ async def test_with_three_variants_the_newest_of_the_same_compilation_is_compare
 
 def test_the_first_document_to_compare_is_one_that_both_made() -> None:
     mine, theirs = Document("graph", 1), Document("graph", 2)
-    shared, alone, both = DocumentPair(mine, mine), DocumentPair(mine, None), DocumentPair(mine, theirs)
+    shared, alone, both = (
+        DocumentPair(mine, mine),
+        DocumentPair(mine, None),
+        DocumentPair(mine, theirs),
+    )
     assert first_to_compare([shared, alone, both]) == 2
     assert first_to_compare([shared, alone]) == 1
     assert first_to_compare([shared]) == 0

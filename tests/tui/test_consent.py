@@ -36,7 +36,10 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> Started:
         fake.made.append(gpu.name)
         return fake
 
-    monkeypatch.setattr("fx_explorer.tui.controllers.kernels.kernel_builds.KernelBuilds.make_builds", staticmethod(make))
+    monkeypatch.setattr(
+        "fx_explorer.tui.controllers.kernels.kernel_builds.KernelBuilds.make_builds",
+        staticmethod(make),
+    )
     return fake
 
 
@@ -48,7 +51,9 @@ def shows(driver: Driver, text: str) -> Callable[[], bool]:
     return lambda: text in driver.screen
 
 
-async def test_a_strangers_kernel_is_compiled_only_after_asking(open_app: OpenApp, stranger: Path, builds: Started) -> None:
+async def test_a_strangers_kernel_is_compiled_only_after_asking(
+    open_app: OpenApp, stranger: Path, builds: Started
+) -> None:
     async with open_app(stranger, size=(200, 50), trusts_sessions=False) as driver:
         assert not builds.made, "opening starts no compiler"
         await driver.press("U")
@@ -65,7 +70,9 @@ async def test_a_strangers_kernel_is_compiled_only_after_asking(open_app: OpenAp
         await driver.until(lambda: not is_asked(driver))
 
 
-async def test_ones_own_session_is_not_asked_about(open_app: OpenApp, tmp_path: Path, builds: Started) -> None:
+async def test_ones_own_session_is_not_asked_about(
+    open_app: OpenApp, tmp_path: Path, builds: Started
+) -> None:
     own = write_kernel(tmp_path / "own.fxs", sample("h100_softmax"), built=False).path
     async with open_app(own, size=(200, 50), trusts_sessions=False) as driver:
         await driver.until(lambda: builds.made)

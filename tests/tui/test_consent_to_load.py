@@ -25,7 +25,9 @@ class Made:
         self.captures: list[FakeCapture] = []
 
     def __call__(self) -> FakeCapture:
-        self.captures.append(FakeCapture(self._folder / f"{len(self.captures)}.fxs", write_training_step))
+        self.captures.append(
+            FakeCapture(self._folder / f"{len(self.captures)}.fxs", write_training_step)
+        )
         return self.captures[-1]
 
 
@@ -45,16 +47,26 @@ async def test_nothing_is_loaded_before_the_user_agrees(
     made = Made(tmp_path)
     program = Path("models") / "net.pt2"
     async with open_app(
-        size=size, make_capture=made, target=str(program), asks_to_load=program, trusts_sessions=False
+        size=size,
+        make_capture=made,
+        target=str(program),
+        asks_to_load=program,
+        trusts_sessions=False,
     ) as driver:
         await driver.until(lambda: asks(driver))
-        assert "models/net.pt2 is an ExportedProgram. Loading an ExportedProgram can run code of whoever made it" in words(
-            driver
+        assert (
+            "models/net.pt2 is an ExportedProgram. Loading an ExportedProgram can run code of whoever made it"
+            in words(driver)
         )
         assert "y does it" in driver.screen
         await driver.until(lambda: driver.header.endswith("waits for your answer"))
         await driver.press(key)
-        await driver.until(lambda: not asks(driver) and "You did not agree to load net.pt2. r asks again" in driver.header)
+        await driver.until(
+            lambda: (
+                not asks(driver)
+                and "You did not agree to load net.pt2. r asks again" in driver.header
+            )
+        )
         assert "Starting" not in driver.screen
         assert not made.captures
 
@@ -68,7 +80,9 @@ async def test_nothing_is_loaded_before_the_user_agrees(
 
 async def test_who_agreed_is_not_asked_again(open_app: OpenApp, tmp_path: Path) -> None:
     made = Made(tmp_path)
-    async with open_app(make_capture=made, target="net.pt2", asks_to_load=Path("net.pt2"), trusts_sessions=False) as driver:
+    async with open_app(
+        make_capture=made, target="net.pt2", asks_to_load=Path("net.pt2"), trusts_sessions=False
+    ) as driver:
         await driver.until(lambda: asks(driver))
         await driver.press("y")
         await driver.until(lambda: made.captures)

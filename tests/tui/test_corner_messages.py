@@ -18,7 +18,9 @@ from tests.tui.conftest import OpenApp
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_a_message_covers_no_key_of_the_footer(hand: Hand, open_app: OpenApp, size: tuple[int, int]) -> None:
+async def test_a_message_covers_no_key_of_the_footer(
+    hand: Hand, open_app: OpenApp, size: tuple[int, int]
+) -> None:
     async with open_app(hand.path, size=size) as driver:
         footer = driver.screen.splitlines()[-2:]
         assert any("? help" in line for line in footer)

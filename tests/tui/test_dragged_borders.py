@@ -49,7 +49,9 @@ async def test_the_border_between_two_panes_is_dragged(hand: Hand, open_app: Ope
         assert "│" in driver.screen.splitlines()[12][border_of(driver)]
 
 
-async def test_dragged_panes_keep_their_shares_in_a_terminal_of_another_size(hand: Hand, open_app: OpenApp) -> None:
+async def test_dragged_panes_keep_their_shares_in_a_terminal_of_another_size(
+    hand: Hand, open_app: OpenApp
+) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("2", "o", "o")
         border = border_of(driver)
@@ -58,10 +60,14 @@ async def test_dragged_panes_keep_their_shares_in_a_terminal_of_another_size(han
         await driver.pilot.resize_terminal(200, 50)
         await driver.settle()
         assert sum(widths(driver)) > sum(before)
-        assert widths(driver)[0] / sum(widths(driver)) == pytest.approx(before[0] / sum(before), abs=0.02)
+        assert widths(driver)[0] / sum(widths(driver)) == pytest.approx(
+            before[0] / sum(before), abs=0.02
+        )
 
 
-async def test_a_double_click_on_a_border_and_another_preset_share_evenly_again(hand: Hand, open_app: OpenApp) -> None:
+async def test_a_double_click_on_a_border_and_another_preset_share_evenly_again(
+    hand: Hand, open_app: OpenApp
+) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("2")
         even = widths(driver)
@@ -97,7 +103,9 @@ async def test_keys_make_the_focused_pane_wider_and_narrower(hand: Hand, open_ap
         assert "one pane on screen" in driver.screen
 
 
-async def test_the_outline_is_dragged_and_stays_within_bounds(hand: Hand, open_app: OpenApp) -> None:
+async def test_the_outline_is_dragged_and_stays_within_bounds(
+    hand: Hand, open_app: OpenApp
+) -> None:
     async with open_app(hand.path) as driver:
         outline = driver.explorer.outline
         border = outline.region.right
@@ -109,7 +117,9 @@ async def test_the_outline_is_dragged_and_stays_within_bounds(hand: Hand, open_a
         assert driver.explorer.facts.region.width > 0
 
 
-async def test_the_border_above_a_detail_is_dragged_and_holds_for_the_next_row(hand: Hand, open_app: OpenApp) -> None:
+async def test_the_border_above_a_detail_is_dragged_and_holds_for_the_next_row(
+    hand: Hand, open_app: OpenApp
+) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("6")
         table = driver.explorer.table

@@ -20,7 +20,12 @@ from tests.trials.test_dynamic_in_words import fits, refused
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_stepping import messages
 
-FOUND = (refused("dynamic=None"), fits("dynamic=True"), refused("dynamic=False"), fits("mark_dynamic", 1))
+FOUND = (
+    refused("dynamic=None"),
+    fits("dynamic=True"),
+    refused("dynamic=False"),
+    fits("mark_dynamic", 1),
+)
 
 
 @pytest.fixture
@@ -30,7 +35,9 @@ def session(tmp_path: Path) -> Path:
 
 def write_session(path: Path, *, as_script: bool = False) -> Path:
     with SessionWriter(path) as writer:
-        writer.set_meta("request", dataclasses.asdict(CaptureRequest("p.py:f", "", as_script=as_script)))
+        writer.set_meta(
+            "request", dataclasses.asdict(CaptureRequest("p.py:f", "", as_script=as_script))
+        )
         writer.set_meta("outcome", model.Outcome("finished").to_json())
         writer.add(model.Compilation(0, "0/0", 0, 0, "f", "/p.py", 1, status="ok"))
     return path
@@ -44,7 +51,9 @@ class FakeTrials:
         self.was_ended = False
         self._results: asyncio.Queue[DynamicTrial | Exception] = asyncio.Queue()
 
-    async def __call__(self, request: CaptureRequest, others: str, tell: Told) -> AsyncIterator[DynamicTrial]:
+    async def __call__(
+        self, request: CaptureRequest, others: str, tell: Told
+    ) -> AsyncIterator[DynamicTrial]:
         self.asked.append((request.target, others))
         try:
             for way in WAYS:
@@ -91,7 +100,9 @@ async def test_each_way_is_shown_as_it_is_done_and_then_the_verdict(
         assert copied == ["torch._dynamo.mark_dynamic(x, 0)"]
 
 
-async def test_the_reason_of_the_way_under_the_cursor_is_told_in_full(open_app: OpenApp, session: Path) -> None:
+async def test_the_reason_of_the_way_under_the_cursor_is_told_in_full(
+    open_app: OpenApp, session: Path
+) -> None:
     trials = FakeTrials()
     async with open_app(session, try_dynamic=trials, size=(80, 24)) as driver:
         await open_screen(driver)
@@ -103,7 +114,9 @@ async def test_the_reason_of_the_way_under_the_cursor_is_told_in_full(open_app: 
         assert "dynamic=True: used again" in driver.screen
 
 
-async def test_escape_stops_the_trials_and_keeps_what_was_found(open_app: OpenApp, session: Path) -> None:
+async def test_escape_stops_the_trials_and_keeps_what_was_found(
+    open_app: OpenApp, session: Path
+) -> None:
     trials = FakeTrials()
     async with open_app(session, try_dynamic=trials) as driver:
         await open_screen(driver)
@@ -119,7 +132,9 @@ async def test_escape_stops_the_trials_and_keeps_what_was_found(open_app: OpenAp
         assert not isinstance(driver.app.screen, DynamicScreen)
 
 
-async def test_what_was_found_is_still_there_when_it_is_asked_again(open_app: OpenApp, session: Path) -> None:
+async def test_what_was_found_is_still_there_when_it_is_asked_again(
+    open_app: OpenApp, session: Path
+) -> None:
     trials = FakeTrials()
     async with open_app(session, try_dynamic=trials) as driver:
         await open_screen(driver)
@@ -135,7 +150,9 @@ async def test_what_was_found_is_still_there_when_it_is_asked_again(open_app: Op
         assert "other inputs: torch.ones(3)" in driver.screen
 
 
-async def test_a_way_that_fails_and_trials_that_cannot_be_made_are_told(open_app: OpenApp, session: Path) -> None:
+async def test_a_way_that_fails_and_trials_that_cannot_be_made_are_told(
+    open_app: OpenApp, session: Path
+) -> None:
     trials = FakeTrials()
     async with open_app(session, try_dynamic=trials) as driver:
         await open_screen(driver)

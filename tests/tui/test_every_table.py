@@ -38,13 +38,19 @@ def value(table: Table, row: TableRow, column: int) -> float | None:
 def test_it_sorts_by_each_column(table: Table) -> None:
     for at, column in enumerate(table.columns):
         order = at_once(arranged(table, Sort(column.title), "")).order
-        assert sorted(order) == [place for place, row in enumerate(table.rows) if not row.is_heading]
+        assert sorted(order) == [
+            place for place, row in enumerate(table.rows) if not row.is_heading
+        ]
         if column.is_number or column.is_bar:
             for beside in beside_each_other(table, order):
                 for before, after in pairwise(table.rows[place] for place in beside):
                     first, second = value(table, before, at), value(table, after, at)
                     in_order = second is None or (first is not None and first <= second)
-                    assert in_order or before.part < after.part, (column.title, before.cells, after.cells)
+                    assert in_order or before.part < after.part, (
+                        column.title,
+                        before.cells,
+                        after.cells,
+                    )
 
 
 def beside_each_other(table: Table, order: Sequence[int]) -> Iterable[list[int]]:
@@ -72,7 +78,9 @@ def test_it_narrows_to_what_is_typed(table: Table) -> None:
 
 def test_below_stands_what_its_rows_add_up_to(table: Table) -> None:
     found = at_once(arranged(table, None, ""))
-    counted = [row for at, row in enumerate(table.rows) if not table.tree or table.tree.depths[at] == 0]
+    counted = [
+        row for at, row in enumerate(table.rows) if not table.tree or table.tree.depths[at] == 0
+    ]
     assert table.tree or f"{sum(not row.is_heading for row in counted):,} row" in found.totals
     for column in table.columns:
         known = [row.values[column.title] for row in counted if column.title in row.values]

@@ -35,20 +35,32 @@ TAKE_OUT = "take the print out"
 
 
 def write_session(
-    folder: Path, source: str = SOURCE, *, registry_id: str = "GB0059", request: bool = True, outcome: bool = True
+    folder: Path,
+    source: str = SOURCE,
+    *,
+    registry_id: str = "GB0059",
+    request: bool = True,
+    outcome: bool = True,
 ) -> Path:
     """A break at line 5 of ``m.py``, which is on disk too."""
     file = folder / "m.py"
     file.write_text(source)
     with SessionWriter(folder / "s.fxs") as writer:
         if request:
-            writer.set_meta("request", dataclasses.asdict(CaptureRequest(f"{file}:f", "", inputs="torch.ones(2)")))
+            writer.set_meta(
+                "request",
+                dataclasses.asdict(CaptureRequest(f"{file}:f", "", inputs="torch.ones(2)")),
+            )
         if outcome:
             writer.set_meta("outcome", model.Outcome("finished").to_json())
         writer.add(model.SourceFile(0, str(file), writer.text(source), 6))
         writer.add(model.Compilation(0, "0/0", 0, 0, "f", str(file), 4, status="ok"))
         code = source.splitlines()[4].strip()
-        writer.add(model.GraphBreak(0, 1, registry_id, "torch's reason", "", ("look at it",), str(file), 5, code))
+        writer.add(
+            model.GraphBreak(
+                0, 1, registry_id, "torch's reason", "", ("look at it",), str(file), 5, code
+            )
+        )
     return folder / "s.fxs"
 
 
@@ -62,7 +74,9 @@ class FakeTrials:
 
     def __init__(self) -> None:
         self.tried: list[tuple[CaptureRequest, Fix]] = []
-        self.ending: asyncio.Future[tuple[Verdict, str]] = asyncio.get_running_loop().create_future()
+        self.ending: asyncio.Future[tuple[Verdict, str]] = (
+            asyncio.get_running_loop().create_future()
+        )
         self.was_cancelled = False
 
     async def __call__(self, request: CaptureRequest, fix: Fix, before: SessionFigures) -> Trial:
@@ -75,7 +89,9 @@ class FakeTrials:
         return Trial(fix, verdict, reason, FIGURES, BETTER, None, 3.0)
 
 
-def ends_as(verdict: Verdict, reason: str) -> Callable[[CaptureRequest, Fix, SessionFigures], Awaitable[Trial]]:
+def ends_as(
+    verdict: Verdict, reason: str
+) -> Callable[[CaptureRequest, Fix, SessionFigures], Awaitable[Trial]]:
     async def trial(request: CaptureRequest, fix: Fix, before: SessionFigures) -> Trial:
         return Trial(fix, verdict, reason, FIGURES, BETTER, None, 3.0)
 
@@ -115,13 +131,20 @@ async def test_the_fixes_of_a_break_are_listed_with_the_diff_of_the_one_under_th
         assert driver.explorer.view == "breaks"
 
 
-async def test_a_good_fix_is_written_after_asking_and_the_old_file_is_kept(open_app: OpenApp, session: Path) -> None:
+async def test_a_good_fix_is_written_after_asking_and_the_old_file_is_kept(
+    open_app: OpenApp, session: Path
+) -> None:
     file = session.with_name("m.py")
-    async with open_app(session, try_fix=ends_as("good", "1 break → 0; equal in 7 calls")) as driver:
+    async with open_app(
+        session, try_fix=ends_as("good", "1 break → 0; equal in 7 calls")
+    ) as driver:
         await open_fixes(driver, TAKE_OUT)
         await driver.press("t")
         await driver.until(lambda: "✓ good: 1 break → 0; equal in 7 calls" in driver.screen)
-        assert "breaks 1 → 0 · graphs 2 → 1 · compiling 1.00 s → 0.50 s · tried in 3 s" in driver.screen
+        assert (
+            "breaks 1 → 0 · graphs 2 → 1 · compiling 1.00 s → 0.50 s · tried in 3 s"
+            in driver.screen
+        )
         await driver.press("a", "n", "enter")
         assert "Not written." in messages(driver)
         await driver.press("a", "enter")
@@ -135,8 +158,12 @@ async def test_a_good_fix_is_written_after_asking_and_the_old_file_is_kept(open_
         assert not file.with_name("m.py.orig2").exists()
 
 
-async def test_what_prints_otherwise_is_written_only_when_the_user_takes_that(open_app: OpenApp, session: Path) -> None:
-    async with open_app(session, try_fix=ends_as("prints differ", "no longer printed: '1'")) as driver:
+async def test_what_prints_otherwise_is_written_only_when_the_user_takes_that(
+    open_app: OpenApp, session: Path
+) -> None:
+    async with open_app(
+        session, try_fix=ends_as("prints differ", "no longer printed: '1'")
+    ) as driver:
         await open_fixes(driver, TAKE_OUT)
         await driver.press("t")
         await driver.until(lambda: "▲ prints differ: no longer printed: '1'" in driver.screen)
@@ -159,7 +186,9 @@ async def test_on_a_small_terminal_a_long_verdict_and_the_key_that_answers_can_b
         assert "⏎ after y writes it, keeping a backup" in driver.screen
 
 
-async def test_on_a_small_terminal_the_key_that_stops_a_trial_is_not_cut(open_app: OpenApp, session: Path) -> None:
+async def test_on_a_small_terminal_the_key_that_stops_a_trial_is_not_cut(
+    open_app: OpenApp, session: Path
+) -> None:
     async with open_app(session, try_fix=FakeTrials(), size=(80, 24)) as driver:
         await open_fixes(driver, TAKE_OUT)
         await driver.press("r")
@@ -169,7 +198,9 @@ async def test_on_a_small_terminal_the_key_that_stops_a_trial_is_not_cut(open_ap
         await driver.until(lambda: "esc closes" in driver.screen)
 
 
-async def test_the_key_that_writes_is_named_when_there_is_something_to_write(open_app: OpenApp, session: Path) -> None:
+async def test_the_key_that_writes_is_named_when_there_is_something_to_write(
+    open_app: OpenApp, session: Path
+) -> None:
     trials = FakeTrials()
     async with open_app(session, try_fix=trials) as driver:
         await open_fixes(driver, TAKE_OUT)
@@ -198,7 +229,9 @@ async def test_what_was_refused_or_not_compared_or_not_tried_is_not_written(
         assert session.with_name("m.py").read_text() == SOURCE
 
 
-async def test_a_trial_is_told_while_it_runs_and_stopped_by_escape(open_app: OpenApp, session: Path) -> None:
+async def test_a_trial_is_told_while_it_runs_and_stopped_by_escape(
+    open_app: OpenApp, session: Path
+) -> None:
     trials = FakeTrials()
     async with open_app(session, try_fix=trials) as driver:
         await open_fixes(driver, TAKE_OUT)
@@ -233,19 +266,25 @@ async def test_the_cursor_moves_while_a_trial_runs_and_the_verdict_goes_to_the_f
         assert "✓ good: all is well" in driver.screen
 
 
-async def test_all_good_fixes_are_tried_and_written_as_one(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_all_good_fixes_are_tried_and_written_as_one(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     source = SOURCE.replace("    return", "    print(x.shape)\n    return")
     session = write_session(tmp_path, source)
     with SessionWriter(session) as writer:
         file = str(tmp_path / "m.py")
-        writer.add(model.GraphBreak(0, 1, "GB0059", "torch's reason", "", (), file, 6, "print(x.shape)"))
+        writer.add(
+            model.GraphBreak(0, 1, "GB0059", "torch's reason", "", (), file, 6, "print(x.shape)")
+        )
     async with open_app(session, try_fix=ends_as("good", "all is well")) as driver:
         screen = await open_fixes(driver, "all good fixes together")
         assert "One good fix for each of the 2 breaks" in driver.screen
         await driver.press("t")
         await driver.until(lambda: "In one go:" in driver.screen)
         titles = [trial.fix.title for trial in screen._trials]
-        assert titles == ["let torch do the print after the graph"] * 2 + ["all good fixes together"]
+        assert titles == ["let torch do the print after the graph"] * 2 + [
+            "all good fixes together"
+        ]
         assert "Trying first: let torch do the print after the graph (line 6)" in messages(driver)
         await driver.press("a", "y", "enter")
         written = (tmp_path / "m.py").read_text()
@@ -253,24 +292,36 @@ async def test_all_good_fixes_are_tried_and_written_as_one(open_app: OpenApp, tm
         assert "print(str(x.shape))" in written
 
 
-async def test_a_function_that_was_left_to_python_has_its_fixes_too(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_a_function_that_was_left_to_python_has_its_fixes_too(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     session = write_session(tmp_path)
     with SessionWriter(session) as writer:
         file = str(tmp_path / "m.py")
         writer.add(model.Fallback(0, 0, "skipped", "f", file, 5, "GB0059", "it prints"))
-        writer.add(model.Fallback(0, 0, "skipped", "f", file, 6, "GB0000", "nobody knows", "", ("look there",)))
+        writer.add(
+            model.Fallback(
+                0, 0, "skipped", "f", file, 6, "GB0000", "nobody knows", "", ("look there",)
+            )
+        )
     async with open_app(session) as driver:
         await driver.press("4", "j", "E")
         await driver.until(lambda: isinstance(driver.app.screen, FixScreen))
         await driver.until(lambda: "take the print out" in driver.screen)
         await driver.press("escape", "j", "E")
-        await driver.until(lambda: "No fix is known for this. torch suggests: look there" in messages(driver))
+        await driver.until(
+            lambda: "No fix is known for this. torch suggests: look there" in messages(driver)
+        )
 
 
-async def test_a_mark_changes_no_file(open_app: OpenApp, captured: Callable[..., Path], tmp_path: Path) -> None:
+async def test_a_mark_changes_no_file(
+    open_app: OpenApp, captured: Callable[..., Path], tmp_path: Path
+) -> None:
     file = tmp_path / "varying.py"
     file.write_text(VARYING.format(condition="False"))
-    async with open_app(captured(file), try_fix=ends_as("good", "tried, 4 compilations → 3")) as driver:
+    async with open_app(
+        captured(file), try_fix=ends_as("good", "tried, 4 compilations → 3")
+    ) as driver:
         await driver.press("4", "E")
         await driver.until(lambda: isinstance(driver.app.screen, FixScreen))
         await driver.until(lambda: "mark all that vary as dynamic" in driver.screen)
@@ -288,7 +339,9 @@ async def test_a_single_break_has_no_row_for_all(open_app: OpenApp, session: Pat
         assert len(screen._fixes) == len(screen._offer.fixes)
 
 
-async def test_a_verdict_is_still_there_when_the_fixes_are_opened_again(open_app: OpenApp, session: Path) -> None:
+async def test_a_verdict_is_still_there_when_the_fixes_are_opened_again(
+    open_app: OpenApp, session: Path
+) -> None:
     async with open_app(session, try_fix=ends_as("good", "all is well")) as driver:
         await open_fixes(driver, TAKE_OUT)
         await driver.press("t")
@@ -299,7 +352,9 @@ async def test_a_verdict_is_still_there_when_the_fixes_are_opened_again(open_app
         assert driver.screen.count("✓ good") == 2  # in its row, and told
 
 
-async def test_a_trial_that_cannot_be_made_says_why_and_can_be_made_again(open_app: OpenApp, session: Path) -> None:
+async def test_a_trial_that_cannot_be_made_says_why_and_can_be_made_again(
+    open_app: OpenApp, session: Path
+) -> None:
     async def no_room(request: CaptureRequest, fix: Fix, before: SessionFigures) -> Trial:
         raise SessionWriteError("no space left on the disk")
 
@@ -313,7 +368,9 @@ async def test_a_trial_that_cannot_be_made_says_why_and_can_be_made_again(open_a
 async def test_options_are_shown_and_copied_as_lines_and_change_no_file(
     open_app: OpenApp, tmp_path: Path, copied: list[str]
 ) -> None:
-    session = write_session(tmp_path, SOURCE.replace("print(x)", "s = x.sum().item()"), registry_id="GB0124")
+    session = write_session(
+        tmp_path, SOURCE.replace("print(x)", "s = x.sum().item()"), registry_id="GB0124"
+    )
     async with open_app(session, try_fix=ends_as("good", "fewer")) as driver:
         screen = await open_fixes(driver, "let the graph hold the number")
         assert "+torch._dynamo.config.capture_scalar_outputs = True" in driver.screen
@@ -342,7 +399,9 @@ async def test_a_session_that_cannot_be_tried_shows_its_fixes_and_says_why(
         assert "✓ good" not in driver.screen
 
 
-async def test_a_saved_session_without_its_target_says_so_when_a_fix_is_tried(open_app: OpenApp, session: Path) -> None:
+async def test_a_saved_session_without_its_target_says_so_when_a_fix_is_tried(
+    open_app: OpenApp, session: Path
+) -> None:
     session.with_name("m.py").unlink()
     async with open_app(session, try_fix=ends_as("good", "")) as driver:
         await open_fixes(driver, TAKE_OUT)
@@ -350,9 +409,13 @@ async def test_a_saved_session_without_its_target_says_so_when_a_fix_is_tried(op
         assert "m.py is not here" in messages(driver)
 
 
-async def test_a_session_with_another_variant_is_not_tried_as_its_breaks_count_twice(open_app: OpenApp, session: Path) -> None:
+async def test_a_session_with_another_variant_is_not_tried_as_its_breaks_count_twice(
+    open_app: OpenApp, session: Path
+) -> None:
     with SessionWriter(session) as writer:
-        writer.add(model.Compilation(0, "0/0~1", 0, 0, "f", "m.py", 4, status="ok", variant_of="0/0"))
+        writer.add(
+            model.Compilation(0, "0/0~1", 0, 0, "f", "m.py", 4, status="ok", variant_of="0/0")
+        )
     async with open_app(session, try_fix=ends_as("good", "")) as driver:
         await open_fixes(driver)
         await driver.press("t")
@@ -366,7 +429,9 @@ async def test_a_break_without_a_fix_and_a_view_without_a_break_say_why(
         writer.add(model.GraphBreak(0, 0, "", "why", "", (), "<string>", 1, "x"))
     async with open_app(tmp_path / "none.fxs") as driver:
         await driver.press("E")
-        await driver.until(lambda: "code that was made with exec: no file to edit" in messages(driver))
+        await driver.until(
+            lambda: "code that was made with exec: no file to edit" in messages(driver)
+        )
         assert driver.explorer.view == "breaks"
     with SessionWriter(tmp_path / "whole.fxs") as writer:
         writer.set_meta("outcome", model.Outcome("finished").to_json())
@@ -378,4 +443,7 @@ async def test_a_break_without_a_fix_and_a_view_without_a_break_say_why(
 def test_a_trial_that_did_not_get_through_has_no_figures_after() -> None:
     trial = Trial(Fix("t", "w"), "refused", "it raises", FIGURES, None, None, 2.0)
     assert measured(trial) == "tried in 2 s"
-    assert why_not_written(trial.fix, trial) == "Not written: refused, it raises. The diff can be copied."
+    assert (
+        why_not_written(trial.fix, trial)
+        == "Not written: refused, it raises. The diff can be copied."
+    )

@@ -29,7 +29,9 @@ def no_builder(monkeypatch: pytest.MonkeyPatch) -> None:
 def chart(driver: Driver) -> list[str]:
     """The rows of the chart as the user sees them."""
     region = driver.explorer.table.query_one(TableChart).content_region
-    return [row[region.x : region.right] for row in driver.screen.splitlines()[region.y : region.bottom]]
+    return [
+        row[region.x : region.right] for row in driver.screen.splitlines()[region.y : region.bottom]
+    ]
 
 
 def row(driver: Driver) -> str:
@@ -42,7 +44,9 @@ async def go_to(driver: Driver, words: str) -> None:
     """Put the cursor on the first row with these words."""
     table: TablePane = driver.explorer.table
     await driver.until(lambda: table.rows.line_count > 0)
-    at = next(number for number in range(table.rows.line_count) if words in table.rows.line_text(number))
+    at = next(
+        number for number in range(table.rows.line_count) if words in table.rows.line_text(number)
+    )
     table.rows.user_moves_to(at)
     await driver.settle()
 
@@ -55,14 +59,18 @@ async def test_compile_time_begins_with_the_answer_above_chart_and_tree(
         await driver.press("v", "w")
         await driver.until(lambda: "in all; dearest by itself:" in driver.screen)
         pane = driver.explorer.table
-        assert [widget for widget in pane.children if widget.display and not widget.content_size.height] == []
+        assert [
+            widget for widget in pane.children if widget.display and not widget.content_size.height
+        ] == []
         assert pane.rows.body_height >= 3
         assert "▏compiling" in chart(driver)[0]
         assert {"▲", "compiling,"} <= set(chart(driver)[-1].split())
         assert row(driver).startswith("compiling")
 
 
-async def test_enter_opens_a_row_and_escape_leaves_it_again(open_app: OpenApp, captured: Captured) -> None:
+async def test_enter_opens_a_row_and_escape_leaves_it_again(
+    open_app: OpenApp, captured: Captured
+) -> None:
     async with open_app(captured("mlp"), size=(120, 40)) as driver:
         await driver.press("v", "w")
         await go_to(driver, "tracing your Python code")
@@ -99,7 +107,9 @@ async def test_a_click_on_a_block_goes_to_its_row(open_app: OpenApp, captured: C
         await driver.until(lambda: "▏Dynamo" in driver.screen)
         y = next(number for number, line in enumerate(chart(driver)) if "▏Dynamo" in line)
         widget = driver.explorer.table.query_one(TableChart)
-        await driver.pilot.click(TableChart, offset=(5 + widget.content_region.x - widget.region.x, y))
+        await driver.pilot.click(
+            TableChart, offset=(5 + widget.content_region.x - widget.region.x, y)
+        )
         await driver.settle()
         assert row(driver).strip().startswith("Dynamo")
 
@@ -122,7 +132,10 @@ async def test_what_is_open_stays_open_while_the_session_grows_and_is_new_when_i
         await driver.until(lambda: "news of torch's" in driver.screen)
 
 
-@pytest.mark.parametrize(("keys", "inside"), [(("v", "w"), "tracing your Python code"), (("v", "k"), "operations a byte")])
+@pytest.mark.parametrize(
+    ("keys", "inside"),
+    [(("v", "w"), "tracing your Python code"), (("v", "k"), "operations a byte")],
+)
 async def test_a_key_writes_the_picture_of_the_view(
     open_app: OpenApp, captured: Captured, tmp_path: Path, keys: tuple[str, str], inside: str
 ) -> None:
@@ -139,7 +152,9 @@ async def test_a_key_writes_the_picture_of_the_view(
     assert ElementTree.fromstring(drawn).tag.endswith("svg")
 
 
-async def test_a_view_without_a_picture_says_which_have_one(open_app: OpenApp, captured: Captured) -> None:
+async def test_a_view_without_a_picture_says_which_have_one(
+    open_app: OpenApp, captured: Captured
+) -> None:
     async with open_app(captured("mlp"), size=(120, 40)) as driver:
         await driver.press("3", "Y", "s")
         await driver.until(lambda: "This view has no picture." in driver.screen)
@@ -162,7 +177,9 @@ async def test_the_roofline_marks_the_kernel_under_the_cursor_and_enter_goes_to_
         assert kernel.split(".")[-1] in driver.screen
 
 
-async def test_without_a_roof_the_view_says_what_to_measure(open_app: OpenApp, captured: Captured) -> None:
+async def test_without_a_roof_the_view_says_what_to_measure(
+    open_app: OpenApp, captured: Captured
+) -> None:
     async with open_app(captured("mlp"), size=(80, 24)) as driver:
         await driver.press("v", "k")
         await driver.until(lambda: "No roof yet: measure a call (x c)" in driver.screen)
@@ -172,14 +189,24 @@ async def test_without_a_roof_the_view_says_what_to_measure(open_app: OpenApp, c
 def many_phases(path: Path) -> None:
     """A function with ten thousand phases: a hundred, with a hundred in each."""
     with SessionWriter(path) as writer:
-        compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "Net.forward", "/p/net.py", 1, status="ok"))
+        compilation = writer.add(
+            model.Compilation(0, "0/0", 0, 0, "Net.forward", "/p/net.py", 1, status="ok")
+        )
         spans = [
-            model.Span(0, compilation, f"phase {outer}.{inner}", None, outer + inner / 100, 0.009, 1)
+            model.Span(
+                0, compilation, f"phase {outer}.{inner}", None, outer + inner / 100, 0.009, 1
+            )
             for outer in range(MANY // 100)
             for inner in range(1, 100)
         ]
         writer.add_all(
-            [*(model.Span(0, compilation, f"phase {outer}", None, float(outer), 1.0) for outer in range(MANY // 100)), *spans]
+            [
+                *(
+                    model.Span(0, compilation, f"phase {outer}", None, float(outer), 1.0)
+                    for outer in range(MANY // 100)
+                ),
+                *spans,
+            ]
         )
         writer.set_meta("outcome", model.Outcome("finished").to_json())
 
@@ -193,15 +220,21 @@ async def test_a_move_of_the_cursor_paints_only_the_lines_of_the_chart_that_diff
         await driver.until(lambda: driver.explorer.table.rows.line_count > MANY)
         painted: list[int] = []
         paint = TableChart.render_line
-        monkeypatch.setattr(TableChart, "render_line", lambda self, y: painted.append(y) or paint(self, y))
+        monkeypatch.setattr(
+            TableChart, "render_line", lambda self, y: painted.append(y) or paint(self, y)
+        )
         before = chart(driver)
         await driver.press("down")
         after = chart(driver)
-        differs = {y for y, (one, other) in enumerate(zip(before, after, strict=True)) if one != other}
+        differs = {
+            y for y, (one, other) in enumerate(zip(before, after, strict=True)) if one != other
+        }
         assert differs <= set(painted) < set(range(len(after)))
 
 
-async def test_ten_thousand_phases_can_be_walked_and_opened(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_ten_thousand_phases_can_be_walked_and_opened(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     many_phases(tmp_path / "many.fxs")
     async with open_app(tmp_path / "many.fxs", size=(200, 50)) as driver:
         await driver.press("v", "w")

@@ -24,7 +24,9 @@ OF_INDUCTOR_IN_ORDER = ["pre_grad", "post_grad", "pre_fusion", "post_fusion", "o
         (["inductor", "mine.py:compile"], list(GATES)),
     ],
 )
-def test_the_gates_that_are_offered_are_those_of_the_backend(backends: list[str], gates: list[str], tmp_path: Path) -> None:
+def test_the_gates_that_are_offered_are_those_of_the_backend(
+    backends: list[str], gates: list[str], tmp_path: Path
+) -> None:
     with SessionWriter(tmp_path / "s.fxs") as writer:
         for number, backend in enumerate(backends):
             writer.add(Compilation(0, f"{number}/0", number, 0, "f", "net.py", 1, backend=backend))

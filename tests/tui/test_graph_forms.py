@@ -12,7 +12,9 @@ from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
 
 
-async def test_a_key_turns_a_graph_into_code_and_table_with_the_cursor_on_the_same_node(hand: Hand, open_app: OpenApp) -> None:
+async def test_a_key_turns_a_graph_into_code_and_table_with_the_cursor_on_the_same_node(
+    hand: Hand, open_app: OpenApp
+) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("2", "tab")
         pane = driver.panes[1]
@@ -27,18 +29,25 @@ async def test_a_key_turns_a_graph_into_code_and_table_with_the_cursor_on_the_sa
             assert pane.place
             assert node_at(reader, pane.place) == node
             source, _, kernel = driver.panes
-            assert all(set(one.body.marks) for one in (source, kernel)), "the others are lit by a line of it"
+            assert all(set(one.body.marks) for one in (source, kernel)), (
+                "the others are lit by a line of it"
+            )
         await driver.press("comma")
         assert pane.document
         assert pane.document.title == "Forward · post-grad"
 
 
-async def test_a_line_of_the_source_lights_the_lines_of_the_code(hand: Hand, open_app: OpenApp) -> None:
+async def test_a_line_of_the_source_lights_the_lines_of_the_code(
+    hand: Hand, open_app: OpenApp
+) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("2", "tab", "comma", "shift+tab", "g", *"jjjjjj")
         source, code, _ = driver.panes
         assert source.place.line + 1 == 7
-        assert {code.body.line_text(line).split()[0] for line in code.body.marks} == {"addmm:", "gelu:"}
+        assert {code.body.line_text(line).split()[0] for line in code.body.marks} == {
+            "addmm:",
+            "gelu:",
+        }
 
 
 async def test_a_pane_without_a_graph_says_so(hand: Hand, open_app: OpenApp) -> None:

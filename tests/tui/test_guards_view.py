@@ -27,17 +27,45 @@ def session(tmp_path: Path) -> Path:
         guard = writer.add(model.Guard(0, 1, 0, "TENSOR_MATCH", "L['x']", "", ""))
         at = {"file": "/p/f.py", "line": 5}
         writer.add(
-            model.GuardCheck(0, 1, guard, 0, "LENGTH_CHECK", "L['x']", "argument", "len(L['x']) == 4", cost_ns=60.0, **at)  # type: ignore[arg-type]
+            model.GuardCheck(
+                0,
+                1,
+                guard,
+                0,
+                "LENGTH_CHECK",
+                "L['x']",
+                "argument",
+                "len(L['x']) == 4",
+                cost_ns=60.0,
+                **at,
+            )  # type: ignore[arg-type]
         )
         writer.add(
-            model.GuardCheck(0, 1, 0, 1, "TRUE_MATCH", "L['flag']", "argument", "L['flag'] == True", value="True", **at)  # type: ignore[arg-type]
+            model.GuardCheck(
+                0,
+                1,
+                0,
+                1,
+                "TRUE_MATCH",
+                "L['flag']",
+                "argument",
+                "L['flag'] == True",
+                value="True",
+                **at,
+            )  # type: ignore[arg-type]
         )
-        writer.add(model.GuardCheck(0, 1, 0, 2, "GLOBAL_STATE", "", "state", "___check_global_state()", cost_ns=300.0))
+        writer.add(
+            model.GuardCheck(
+                0, 1, 0, 2, "GLOBAL_STATE", "", "state", "___check_global_state()", cost_ns=300.0
+            )
+        )
         writer.add(model.Metric(0, 1, "guard_check_ns", "1500.0"))
         reason = "tensor 'x' size mismatch at index 0. expected 4, actual 8"
         writer.add(model.GuardAnswer(0, 1, "torch.ones(8)", 1, "rejected", reason, 1, "/p/f.py", 5))
         source = "L['x'].size()[0]"
-        writer.add(model.Symbol(0, 1, "s77", source, "4", "[2, int_oo]", 0, (source,), "[8, 8]", "8"))
+        writer.add(
+            model.Symbol(0, 1, "s77", source, "4", "[2, int_oo]", 0, (source,), "[8, 8]", "8")
+        )
         writer.add(model.SymbolEvent(0, 1, "specialized", ("s77",), "8", "why", "/p/f.py", 5))
     return path
 
@@ -54,7 +82,9 @@ def test_checks_stand_below_what_they_look_at(session: Path) -> None:
             "▾ settings of torch",
             "setting",
         ]
-        assert table.notice == ("3 guards, 1.5 µs a call. Dearest: settings of torch (300 ns) and x (60 ns).")
+        assert table.notice == (
+            "3 guards, 1.5 µs a call. Dearest: settings of torch (300 ns) and x (60 ns)."
+        )
 
 
 def test_a_check_says_whether_it_can_fail_and_what_it_is_in_the_example(session: Path) -> None:
@@ -68,7 +98,9 @@ def test_a_check_says_whether_it_can_fail_and_what_it_is_in_the_example(session:
         assert "can fail with other inputs: it comes with the call" in text
 
 
-def test_what_other_inputs_were_told_leads_to_the_line_of_the_check_that_fails(session: Path) -> None:
+def test_what_other_inputs_were_told_leads_to_the_line_of_the_check_that_fails(
+    session: Path,
+) -> None:
     with SessionReader(session) as reader:
         answer = guards_table(reader).rows[0]
         assert answer.cells[2] == "would be compiled again: size 0 of x was 4 and now is 8"
@@ -107,7 +139,9 @@ async def test_the_guards_are_narrowed_while_one_types(open_app: OpenApp, sessio
         assert "▾ settings of torch" in driver.screen
 
 
-async def test_other_inputs_are_asked_about_in_the_words_of_the_user(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_other_inputs_are_asked_about_in_the_words_of_the_user(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     capture = FakeCapture(tmp_path / "s.fxs", step)
     async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
         capture.say(Notice("gate", state="begin"))

@@ -28,14 +28,20 @@ from tests.tui.conftest import Driver, OpenApp
 def test_kernels_that_follow_one_another_have_other_colours_of_the_palette() -> None:
     kinds = [kernel_kind(kernel) for kernel in range(1, 4 * COLOURS)]
     assert set(kinds) <= KINDS.keys()
-    assert all(len(set(kinds[at : at + COLOURS])) == COLOURS for at in range(len(kinds) - COLOURS + 1))
+    assert all(
+        len(set(kinds[at : at + COLOURS])) == COLOURS for at in range(len(kinds) - COLOURS + 1)
+    )
 
 
 @pytest.mark.parametrize("theme", [DARK, LIGHT], ids=["dark", "light"])
 def test_the_colours_differ_and_can_be_read(theme) -> None:  # type: ignore[no-untyped-def]
     background = Color.parse(theme.background)
     palette = Palette(
-        {**theme.variables, "foreground": theme.foreground}, background, has_focus=False, is_ansi=False, is_colourless=False
+        {**theme.variables, "foreground": theme.foreground},
+        background,
+        has_focus=False,
+        is_ansi=False,
+        is_colourless=False,
     )
     found = [Color.from_rich_color(palette.style(f"kernel-{at}").color) for at in range(COLOURS)]
     assert len({colour.hex for colour in found}) == COLOURS
@@ -45,7 +51,10 @@ def test_the_colours_differ_and_can_be_read(theme) -> None:  # type: ignore[no-u
 
 
 def luminance(colour: Color) -> float:
-    parts = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in colour.normalized]
+    parts = [
+        part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4
+        for part in colour.normalized
+    ]
     return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
 
 
@@ -55,15 +64,24 @@ def test_of_several_kernels_the_first_is_named() -> None:
     assert kernel_numbers([3, 7, 9]) == ("3+", kernel_kind(3))
 
 
-def written(heat: dict[int, LineHeat], blocks: int = 3, events: dict[int, tuple[str, str]] | None = None) -> dict[int, str]:
-    return {line: "".join(text for text, _ in one) for line, one in source_gutter(events or {}, heat, blocks).items()}
+def written(
+    heat: dict[int, LineHeat], blocks: int = 3, events: dict[int, tuple[str, str]] | None = None
+) -> dict[int, str]:
+    return {
+        line: "".join(text for text, _ in one)
+        for line, one in source_gutter(events or {}, heat, blocks).items()
+    }
 
 
 def test_the_gutter_says_share_and_number_in_columns() -> None:
     heat = {3: LineHeat(((1, 0.4), (2, 0.02))), 5: LineHeat(((2, 0.003),))}
     assert written(heat) == {3: "█▁42%×2", 5: " ▁<1%×1"}
     assert written(heat, blocks=1) == {3: "█42%×2", 5: "▁<1%×1"}
-    assert written(heat, 1, {5: ("✗", "bad"), 9: ("↻", "warning")}) == {3: "  █42%×2", 5: "✗ ▁<1%×1", 9: "↻ "}
+    assert written(heat, 1, {5: ("✗", "bad"), 9: ("↻", "warning")}) == {
+        3: "  █42%×2",
+        5: "✗ ▁<1%×1",
+        9: "↻ ",
+    }
 
 
 def test_the_gutter_counts_kernels_of_which_nothing_is_known() -> None:
@@ -92,11 +110,17 @@ async def test_every_pane_marks_a_kernel_alike(hand: Hand, open_app: OpenApp) ->
     async with open_app(hand.path) as driver:
         await driver.press("2")
         source, graph, kernel = driver.panes
-        assert gutter(source, 6) == [("7 ", kernel_kind(1)), ("■", kernel_kind(1)), ("×2 ", "muted")]
+        assert gutter(source, 6) == [
+            ("7 ", kernel_kind(1)),
+            ("■", kernel_kind(1)),
+            ("×2 ", "muted"),
+        ]
         assert gutter(source, 4)[0] == ("5 ", "gutter")
         numbers = [graph.body.row(line)[0] for line in range(graph.body.line_count)]
         assert ("1", kernel_kind(1)) in numbers
-        assert {kind for _, kind in (gutter(kernel, line)[0] for line in range(kernel.body.line_count))} == {kernel_kind(1)}
+        assert {
+            kind for _, kind in (gutter(kernel, line)[0] for line in range(kernel.body.line_count))
+        } == {kernel_kind(1)}
         assert "#1 kernel" in driver.screen
 
 
@@ -104,7 +128,9 @@ def gutter(pane, line: int) -> list[tuple[str, str]]:  # type: ignore[no-untyped
     return list(pane.body.gutter_tokens(line))
 
 
-async def test_a_key_takes_the_marks_away_and_brings_them_back(hand: Hand, open_app: OpenApp) -> None:
+async def test_a_key_takes_the_marks_away_and_brings_them_back(
+    hand: Hand, open_app: OpenApp
+) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("2")
         source, graph, _ = driver.panes
@@ -129,7 +155,9 @@ async def test_the_configuration_can_leave_the_marks_off(hand: Hand, open_app: O
         assert "×2" in driver.screen
 
 
-async def test_the_line_under_the_cursor_is_told_what_it_costs(tmp_path: Path, open_app: OpenApp) -> None:
+async def test_the_line_under_the_cursor_is_told_what_it_costs(
+    tmp_path: Path, open_app: OpenApp
+) -> None:
     path = tmp_path / "s.fxs"
     with SessionWriter(path) as writer:
         kernels_of_two_lines(writer, measured=2)
@@ -155,4 +183,6 @@ async def to_source(driver: Driver, path: Path) -> None:
 def test_the_table_of_kernels_begins_with_the_number(hand: Hand) -> None:
     with SessionReader(hand.path) as reader:
         rows = TABLES["kernels"](reader).rows
-        assert [(row.cells[0], row.kind) for row in rows] == [(str(one), kernel_kind(one)) for one in (2, 1, 3)]
+        assert [(row.cells[0], row.kind) for row in rows] == [
+            (str(one), kernel_kind(one)) for one in (2, 1, 3)
+        ]

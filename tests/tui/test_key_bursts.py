@@ -37,7 +37,10 @@ LONGEST_BURST = 100
 SEEDS = range(4)
 
 ENDS_THE_APP = set(by_id("app.quit").keys)
-KEYS = sorted({key for command in COMMANDS for key in command.keys} - ENDS_THE_APP | {"enter", "backspace", "space", "7", "w"})
+KEYS = sorted(
+    {key for command in COMMANDS for key in command.keys} - ENDS_THE_APP
+    | {"enter", "backspace", "space", "7", "w"}
+)
 
 
 class _NoBuilds:
@@ -88,7 +91,9 @@ def frames(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         update = ours(self)  # in which a widget may find that it was laid out anew
         sent.append(rendered(self, ours, changed))
         whole = written_cells(rendered(self, Compositor.render_partial_update, changed))
-        assert written_cells(sent[-1]) == {cell: shown for cell, shown in whole.items() if _is_in(changed, cell)}
+        assert written_cells(sent[-1]) == {
+            cell: shown for cell, shown in whole.items() if _is_in(changed, cell)
+        }
         return update
 
     monkeypatch.setattr(FrameCompositor, "render_partial_update", both)
@@ -103,7 +108,9 @@ def _is_in(regions: set[Region], cell: Cell) -> bool:
 def _press(app: ExplorerApp, key: str) -> None:
     character = " " if key == "space" else key if len(key) == 1 else None
     assert app._driver is not None
-    app._driver.send_message(events.Key(_character_to_key(key) if len(key) == 1 else key, character))
+    app._driver.send_message(
+        events.Key(_character_to_key(key) if len(key) == 1 else key, character)
+    )
 
 
 async def _play(open_app: OpenApp, session: Path, seed: int) -> set[str]:
@@ -111,7 +118,12 @@ async def _play(open_app: OpenApp, session: Path, seed: int) -> set[str]:
     chance = random.Random(seed)
     seen: set[str] = set()
     pressed = 0
-    options = {"try_fix": _refuse, "measure_breaks": _refuse, "try_dynamic": _refuse_all, "config": Config()}
+    options = {
+        "try_fix": _refuse,
+        "measure_breaks": _refuse,
+        "try_dynamic": _refuse_all,
+        "config": Config(),
+    }
     async with open_app(session, size=SIZES[seed % len(SIZES)], **options) as driver:
         while pressed < KEYS_OF_A_RUN:
             burst = chance.choices(KEYS, k=chance.randint(1, LONGEST_BURST))
@@ -123,7 +135,9 @@ async def _play(open_app: OpenApp, session: Path, seed: int) -> set[str]:
                 await driver.pilot.resize_terminal(*chance.choice(SIZES + ODD_SIZES))
             seen.add(type(driver.app.screen).__name__)
             assert driver.app.is_running, f"seed {seed} ended the app after {burst}"
-            assert any(isinstance(screen, Explorer) for screen in driver.app.screen_stack), f"seed {seed}: {burst}"
+            assert any(isinstance(screen, Explorer) for screen in driver.app.screen_stack), (
+                f"seed {seed}: {burst}"
+            )
         await driver.settle()
         for _ in range(20):  # whatever is open on top, or just about to be, can be left
             await driver.press("escape", "1")
@@ -135,23 +149,31 @@ async def _play(open_app: OpenApp, session: Path, seed: int) -> set[str]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_a_session_written_by_hand(hand: Hand, open_app: OpenApp, seed: int, frames: list[str]) -> None:
+async def test_a_session_written_by_hand(
+    hand: Hand, open_app: OpenApp, seed: int, frames: list[str]
+) -> None:
     assert len(await _play(open_app, hand.path, seed)) > 1
     assert any(frames)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("sample", ["graph_breaks", "regions", "recompiles"])
-async def test_a_captured_session(captured: Captured, open_app: OpenApp, sample: str, seed: int) -> None:
+async def test_a_captured_session(
+    captured: Captured, open_app: OpenApp, sample: str, seed: int
+) -> None:
     assert len(await _play(open_app, captured(sample), 100 + seed)) > 1
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_a_session_with_triton_kernels(captured: Captured, open_app: OpenApp, seed: int) -> None:
+async def test_a_session_with_triton_kernels(
+    captured: Captured, open_app: OpenApp, seed: int
+) -> None:
     assert len(await _play(open_app, captured("mlp", gpu="h100"), 200 + seed)) > 1
 
 
-async def test_a_letter_typed_right_after_the_key_of_a_dialog_goes_into_it(hand: Hand, open_app: OpenApp) -> None:
+async def test_a_letter_typed_right_after_the_key_of_a_dialog_goes_into_it(
+    hand: Hand, open_app: OpenApp
+) -> None:
     async with open_app(hand.path) as driver:
         for key in ("d", "d", "a"):
             _press(driver.app, key)
@@ -161,7 +183,9 @@ async def test_a_letter_typed_right_after_the_key_of_a_dialog_goes_into_it(hand:
         assert len(driver.app.screen_stack) == 3
 
 
-async def test_a_dialog_that_is_closed_twice_leaves_the_main_screen(hand: Hand, open_app: OpenApp) -> None:
+async def test_a_dialog_that_is_closed_twice_leaves_the_main_screen(
+    hand: Hand, open_app: OpenApp
+) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("d")
         for key in ("escape", "enter", "escape", "enter"):
@@ -171,14 +195,18 @@ async def test_a_dialog_that_is_closed_twice_leaves_the_main_screen(hand: Hand, 
 
 
 @pytest.mark.parametrize("keys", ["5 2 d q 3 S 4", "a a q a", "f q 2", "q q 5 S", "S ctrl+c F u d"])
-async def test_keys_behind_the_one_that_quits_change_nothing_any_more(hand: Hand, open_app: OpenApp, keys: str) -> None:
+async def test_keys_behind_the_one_that_quits_change_nothing_any_more(
+    hand: Hand, open_app: OpenApp, keys: str
+) -> None:
     async with open_app(hand.path) as driver:
         for key in keys.split():
             _press(driver.app, key)
         await driver.pilot.pause(0.3)
 
 
-async def test_a_trial_that_is_stopped_before_it_began_keeps_nobody_in_its_dialog(hand: Hand, open_app: OpenApp) -> None:
+async def test_a_trial_that_is_stopped_before_it_began_keeps_nobody_in_its_dialog(
+    hand: Hand, open_app: OpenApp
+) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("O")
         for key in ("ctrl+r", "escape", "escape", "escape"):

@@ -8,7 +8,18 @@ from textual import events
 from textual.keys import _character_to_key
 
 from fx_explorer.tui.app import ExplorerApp
-from fx_explorer.tui.commands import COMMANDS, LEADERS, NOW_LEADERS, OLD_KEYS, ON_TOP, Menu, by_id, is_sequence, menus, singles
+from fx_explorer.tui.commands import (
+    COMMANDS,
+    LEADERS,
+    NOW_LEADERS,
+    OLD_KEYS,
+    ON_TOP,
+    Menu,
+    by_id,
+    is_sequence,
+    menus,
+    singles,
+)
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.controllers.looking.copying import Copying
 from fx_explorer.tui.keys.bindings import clashes
@@ -68,7 +79,10 @@ def test_no_two_commands_share_a_sequence_and_no_key_hides_one() -> None:
 
 
 def test_a_key_that_hides_a_menu_is_told() -> None:
-    assert {command.id for command in clashes(MAIN, {"pane.zoom": ("v",)})["v"]} >= {"pane.zoom", "view.backend"}
+    assert {command.id for command in clashes(MAIN, {"pane.zoom": ("v",)})["v"]} >= {
+        "pane.zoom",
+        "view.backend",
+    }
 
 
 def test_a_key_does_the_same_in_every_dialog() -> None:
@@ -85,7 +99,9 @@ def test_a_key_does_the_same_in_every_dialog() -> None:
 
 @pytest.mark.parametrize("size", [(200, 50), (120, 40), (80, 24), (40, 12)])
 @pytest.mark.parametrize("leader", LEADERS)
-async def test_a_menu_fits_with_all_its_keys(hand: Hand, open_app: OpenApp, leader: str, size: tuple[int, int]) -> None:
+async def test_a_menu_fits_with_all_its_keys(
+    hand: Hand, open_app: OpenApp, leader: str, size: tuple[int, int]
+) -> None:
     async with open_app(hand.path, size=size) as driver:
         await driver.press(leader)
         screen = driver.app.screen
@@ -121,7 +137,9 @@ async def test_a_menu_is_one_widget_and_asks_once_for_each_command_whether_it_do
         await driver.settle()
         screen.query_one("MenuTable").refresh(layout=True)
         await driver.settle()
-        assert sorted(asked) == sorted(entry.id for entry in menu.entries.values() if not isinstance(entry, Menu))
+        assert sorted(asked) == sorted(
+            entry.id for entry in menu.entries.values() if not isinstance(entry, Menu)
+        )
         assert len(screen.query("MenuTable")) == 1
         assert not screen.query("MenuTable *")
 
@@ -179,7 +197,12 @@ async def test_a_sequence_in_one_burst_reaches_its_command_and_what_comes_behind
         assert len(driver.panes) == 3  # joint | forward | backward, by p j: j moved no cursor
 
 
-ALIASES = [(command_id, key) for command_id, keys in OLD_KEYS.items() for key in keys if by_id(command_id).scope not in ON_TOP]
+ALIASES = [
+    (command_id, key)
+    for command_id, keys in OLD_KEYS.items()
+    for key in keys
+    if by_id(command_id).scope not in ON_TOP
+]
 
 
 @pytest.mark.parametrize(("command_id", "key"), ALIASES)
@@ -245,7 +268,9 @@ async def test_the_menu_of_copying_copies_kernel_node_and_answer(
         assert (await copied_by(driver, monkeypatch, "2", "Y", "a")).startswith("## ")
 
 
-async def test_the_list_of_commands_says_why_one_does_nothing_now(hand: Hand, open_app: OpenApp) -> None:
+async def test_the_list_of_commands_says_why_one_does_nothing_now(
+    hand: Hand, open_app: OpenApp
+) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("6", "ctrl+p")
         assert driver.screen.index("follow (⏎)") < driver.screen.index("overview (1)")
@@ -270,7 +295,9 @@ async def test_help_begins_with_the_keys_of_the_view(hand: Hand, open_app: OpenA
 
 
 @pytest.mark.parametrize("view", "3456789")
-async def test_a_small_terminal_has_one_line_of_heading(hand: Hand, open_app: OpenApp, view: str) -> None:
+async def test_a_small_terminal_has_one_line_of_heading(
+    hand: Hand, open_app: OpenApp, view: str
+) -> None:
     async with open_app(hand.path, size=(80, 24)) as driver:
         await driver.press(view)
         body = driver.explorer.views.body
@@ -279,7 +306,13 @@ async def test_a_small_terminal_has_one_line_of_heading(hand: Hand, open_app: Op
 
 
 def test_the_outline_unfolds_what_it_has_room_for() -> None:
-    paths = ["a#0", "a/b#0", *(f"a/b/{i}#0" for i in range(14)), "a/c#0", *(f"a/c/{i}#0" for i in range(14))]
+    paths = [
+        "a#0",
+        "a/b#0",
+        *(f"a/b/{i}#0" for i in range(14)),
+        "a/c#0",
+        *(f"a/c/{i}#0" for i in range(14)),
+    ]
     folded = {"a/b#0", "a/c#0"}
     assert unfolded_to_fit(paths, folded, set(), 40) == set()
     assert unfolded_to_fit(paths, folded, set(), 20) == {"a/c#0"}

@@ -105,7 +105,9 @@ async def test_keys_typed_while_a_search_runs_choose_in_what_it_finds(
         held.wait()
         return found(reader, typed)
 
-    monkeypatch.setattr(choices, "found_choices", lambda reader, typed: slowly(reader, typed) if typed else [])
+    monkeypatch.setattr(
+        choices, "found_choices", lambda reader, typed: slowly(reader, typed) if typed else []
+    )
     async with open_app(hand.path) as driver:
         await driver.press("f", *"fc2")
         await driver.until(lambda: held.threads)
@@ -113,7 +115,9 @@ async def test_keys_typed_while_a_search_runs_choose_in_what_it_finds(
         assert isinstance(driver.app.screen, Chooser)
         assert "Looking …" in driver.screen
         held.go_on.set()
-        await driver.until(lambda: driver.explorer.place is not None and driver.app.screen is driver.explorer)
+        await driver.until(
+            lambda: driver.explorer.place is not None and driver.app.screen is driver.explorer
+        )
         assert driver.explorer.linked.active.document.title == "Dynamo graph"
     assert threading.get_ident() not in held.threads
 
@@ -143,8 +147,13 @@ async def test_documents_are_read_while_the_dialog_is_open_and_escape_abandons_i
 
 
 @pytest.mark.parametrize("typed", ["", "even", "42", "nothing"])
-async def test_a_long_list_is_searched_in_steps_with_the_same_answer(typed: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    every = [choose.Choice(f"name {at}", "even" if at % 2 == 0 else "odd", at) for at in range(choose.CHOICES_AT_ONCE + 1)]
+async def test_a_long_list_is_searched_in_steps_with_the_same_answer(
+    typed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = [
+        choose.Choice(f"name {at}", "even" if at % 2 == 0 else "odd", at)
+        for at in range(choose.CHOICES_AT_ONCE + 1)
+    ]
     every += [choose.Choice("even name", "", -1)]
     found = choose.matching(every)(typed)
     steps = found if isinstance(found, list) else await found  # type: ignore[misc]

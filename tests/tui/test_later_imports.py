@@ -65,7 +65,9 @@ UNNEEDED = (
 )
 
 
-def test_the_first_screen_of_a_saved_session_does_without_what_few_sessions_and_later_keys_need() -> None:
+def test_the_first_screen_of_a_saved_session_does_without_what_few_sessions_and_later_keys_need() -> (
+    None
+):
     program = (
         "import sys, json, fx_explorer.commands.explore, fx_explorer.tui.app\n"
         f"json.dump([one for one in sys.modules if one.startswith({UNNEEDED!r})], sys.stderr)"

@@ -24,14 +24,18 @@ STEPS = (
     LedgerStep(0, 1, 1, "library", "extern_kernels.addmm", "0/0", "forward", 9, "", 0, 38 * US, US),
 )
 
-LEDGER = Ledger(CALL, STEPS, (LedgerOperator(0, 1, 0, "aten::linear", "forward", "/p/mlp.py", 7, 5 * US),), ())
+LEDGER = Ledger(
+    CALL, STEPS, (LedgerOperator(0, 1, 0, "aten::linear", "forward", "/p/mlp.py", 7, 5 * US),), ()
+)
 
 
 def session_of(tmp_path: Path, ledger: Ledger | None = None, *, as_script: bool = False) -> Path:
     path = tmp_path / "s.fxs"
     write_training_step(path)
     with SessionWriter(path) as writer:
-        writer.set_meta("request", dataclasses.asdict(CaptureRequest("mlp.py", "", as_script=as_script)))
+        writer.set_meta(
+            "request", dataclasses.asdict(CaptureRequest("mlp.py", "", as_script=as_script))
+        )
         writer.set_meta("outcome", Outcome("finished").to_json())
         if ledger:
             writer.add(ledger.call)
@@ -53,7 +57,9 @@ async def test_the_view_begins_with_the_answer_and_goes_down_to_every_step(
         await driver.until(lambda: "extern_kernels.addmm" in driver.screen)
 
 
-async def test_a_view_without_a_ledger_says_how_to_make_one(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_a_view_without_a_ledger_says_how_to_make_one(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     async with open_app(session_of(tmp_path), size=(80, 24)) as driver:
         await driver.press("0")
         await driver.until(lambda: "Press x c: the program is built" in driver.screen)
@@ -75,7 +81,9 @@ async def test_a_key_measures_and_the_ledger_comes_into_the_session(
         assert [request.target for request in asked] == ["mlp.py"]
 
 
-async def test_why_nothing_was_measured_is_told(open_app: OpenApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_why_nothing_was_measured_is_told(
+    open_app: OpenApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def account(request: CaptureRequest, tell: object) -> Ledger:
         raise UsageError("the program raised: no such file")
 
@@ -98,8 +106,13 @@ CHART = Ledger(
     (
         LedgerStep(0, 1, 0, "entry", "", "", "", 0, "", 0, 20 * US, US),
         LedgerStep(0, 1, 1, "guards", "", "0/0", "", 0, "", 0, 20 * US, US),
-        *(LedgerStep(0, 1, 2 + i, "checks", "", "0/0", "forward", 3, "", 0, 0.5 * US, US) for i in range(12)),
-        LedgerStep(0, 1, 14, "library", "extern_kernels.addmm", "0/0", "forward", 9, "", 0, 34 * US, US),
+        *(
+            LedgerStep(0, 1, 2 + i, "checks", "", "0/0", "forward", 3, "", 0, 0.5 * US, US)
+            for i in range(12)
+        ),
+        LedgerStep(
+            0, 1, 14, "library", "extern_kernels.addmm", "0/0", "forward", 9, "", 0, 34 * US, US
+        ),
         LedgerStep(0, 1, 15, "buffers", "", "", "", 0, "", 0, 10 * US, US),
     ),
     (),
@@ -111,7 +124,9 @@ def chart(driver: Driver) -> list[str]:
     """The rows of the chart as the user sees them, the row that points at the marked blocks last."""
     widget = driver.app.screen.query_one(TableChart)
     region = widget.content_region
-    return [row[region.x : region.right] for row in driver.screen.splitlines()[region.y : region.bottom]]
+    return [
+        row[region.x : region.right] for row in driver.screen.splitlines()[region.y : region.bottom]
+    ]
 
 
 def rows_of_steps(driver: Driver) -> int:
@@ -119,7 +134,9 @@ def rows_of_steps(driver: Driver) -> int:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_the_chart_follows_the_cursor_through_every_row(open_app: OpenApp, tmp_path: Path, size: tuple[int, int]) -> None:
+async def test_the_chart_follows_the_cursor_through_every_row(
+    open_app: OpenApp, tmp_path: Path, size: tuple[int, int]
+) -> None:
     async with open_app(session_of(tmp_path, CHART), size=size) as driver:
         await driver.press("0")
         await driver.until(lambda: "▏forward" in driver.screen)
@@ -133,7 +150,9 @@ async def test_the_chart_follows_the_cursor_through_every_row(open_app: OpenApp,
             await driver.press("up")
             pane = driver.app.screen.query_one(TablePane)
             assert max(map(len, chart(driver))) <= pane.content_size.width
-            assert "▲" in chart(driver)[-1] or pane.rows.line_text(pane.rows.cursor).startswith("sum  not accounted for")
+            assert "▲" in chart(driver)[-1] or pane.rows.line_text(pane.rows.cursor).startswith(
+                "sum  not accounted for"
+            )
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -147,12 +166,16 @@ async def test_narrow_steps_are_one_block_and_the_one_that_is_meant_is_named(
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_nothing_of_the_view_is_left_without_room(open_app: OpenApp, tmp_path: Path, size: tuple[int, int]) -> None:
+async def test_nothing_of_the_view_is_left_without_room(
+    open_app: OpenApp, tmp_path: Path, size: tuple[int, int]
+) -> None:
     async with open_app(session_of(tmp_path, CHART), size=size) as driver:
         await driver.press("0")
         await driver.until(lambda: "▏forward" in driver.screen)
         pane = driver.app.screen.query_one(TablePane)
-        assert [widget for widget in pane.children if widget.display and not widget.content_size.height] == []
+        assert [
+            widget for widget in pane.children if widget.display and not widget.content_size.height
+        ] == []
         assert pane.rows.body_height >= 3
         assert len(chart(driver)) == min(6, max(4, size[1] // 6))
 
@@ -162,19 +185,27 @@ async def test_a_click_on_a_block_goes_to_its_row(open_app: OpenApp, tmp_path: P
         await driver.press("0")
         await driver.until(lambda: "▏extern_k" in driver.screen)
         pane = driver.app.screen.query_one(TablePane)
-        blocks = {"▏extern_k": "extern_kernels.addmm", "▏graph": "graph [0/0] forward", "▏a call": "a call"}
+        blocks = {
+            "▏extern_k": "extern_kernels.addmm",
+            "▏graph": "graph [0/0] forward",
+            "▏a call": "a call",
+        }
         for words, expected in blocks.items():
             y = next(number for number, row in enumerate(chart(driver)) if words in row)
             x = chart(driver)[y].index(words) + 2
             widget = driver.app.screen.query_one(TableChart)
-            await driver.pilot.click(TableChart, offset=(x + widget.content_region.x - widget.region.x, y))
+            await driver.pilot.click(
+                TableChart, offset=(x + widget.content_region.x - widget.region.x, y)
+            )
             await driver.settle()
             assert expected in pane.rows.line_text(pane.rows.cursor), words
             assert "▲" in chart(driver)[-1]
 
 
 @pytest.mark.parametrize("theme", ["fx-light", "ansi-dark"])
-async def test_the_chart_is_drawn_in_other_themes(open_app: OpenApp, tmp_path: Path, theme: str) -> None:
+async def test_the_chart_is_drawn_in_other_themes(
+    open_app: OpenApp, tmp_path: Path, theme: str
+) -> None:
     async with open_app(session_of(tmp_path, CHART), size=(120, 40)) as driver:
         driver.app.theme = theme
         await driver.press("0")

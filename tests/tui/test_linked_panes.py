@@ -44,7 +44,9 @@ async def test_joint_preset_shows_joint_forward_backward(hand: Hand, open_app: O
         assert titles(driver) == ["Joint graph", "Forward · post-grad", "Backward · post-grad"]
 
 
-async def test_bytecode_preset_shows_source_and_bytecode_before_and_after(hand: Hand, open_app: OpenApp) -> None:
+async def test_bytecode_preset_shows_source_and_bytecode_before_and_after(
+    hand: Hand, open_app: OpenApp
+) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("C")
         assert titles(driver) == ["mlp.py", "Bytecode as written", ""]
@@ -70,7 +72,9 @@ async def test_a_move_asks_once_for_the_nodes_that_it_selects(
         assert len(asked) == len(set(asked)) == 4
 
 
-async def test_an_instruction_and_its_source_line_light_each_other(hand: Hand, open_app: OpenApp) -> None:
+async def test_an_instruction_and_its_source_line_light_each_other(
+    hand: Hand, open_app: OpenApp
+) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("C", "g", *"jjjjjj")
         source, original, _ = driver.panes
@@ -88,13 +92,17 @@ async def test_bytecode_panes_are_tabs_in_a_narrow_terminal(hand: Hand, open_app
         assert "LOAD_FAST" in driver.screen
 
 
-async def test_something_is_lit_before_the_user_selects_anything(hand: Hand, open_app: OpenApp) -> None:
+async def test_something_is_lit_before_the_user_selects_anything(
+    hand: Hand, open_app: OpenApp
+) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("2")
         assert lit(driver) == [{6}, {GELU}, {2}]
 
 
-async def test_a_source_line_lights_up_its_nodes_and_the_line_of_its_kernel(hand: Hand, open_app: OpenApp) -> None:
+async def test_a_source_line_lights_up_its_nodes_and_the_line_of_its_kernel(
+    hand: Hand, open_app: OpenApp
+) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("2", "g", "j", "j", "j", "j", "j", "j")
         source, graph, kernel = driver.panes
@@ -113,7 +121,9 @@ async def test_a_node_lights_up_its_line_and_its_kernel(hand: Hand, open_app: Op
         assert kernel.body.marks == {2}
 
 
-async def test_the_kernel_pane_turns_to_the_call_of_a_library_kernel(hand: Hand, open_app: OpenApp) -> None:
+async def test_the_kernel_pane_turns_to_the_call_of_a_library_kernel(
+    hand: Hand, open_app: OpenApp
+) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("2", "tab", "g", "j")
         assert driver.panes[2].document.title == "Output code · forward"
@@ -170,7 +180,9 @@ async def test_at_80_columns_panes_become_tabs(hand: Hand, open_app: OpenApp) ->
         assert driver.panes[1].body.has_focus
 
 
-async def test_a_wider_terminal_shows_the_panes_side_by_side_again(hand: Hand, open_app: OpenApp) -> None:
+async def test_a_wider_terminal_shows_the_panes_side_by_side_again(
+    hand: Hand, open_app: OpenApp
+) -> None:
     async with open_app(hand.path, size=(80, 24)) as driver:
         await driver.press("2")
         await driver.pilot.resize_terminal(160, 40)
@@ -179,14 +191,18 @@ async def test_a_wider_terminal_shows_the_panes_side_by_side_again(hand: Hand, o
         assert driver.explorer.outline.display
 
 
-async def test_the_inspector_line_tells_the_facts_of_the_selected_node(hand: Hand, open_app: OpenApp) -> None:
+async def test_the_inspector_line_tells_the_facts_of_the_selected_node(
+    hand: Hand, open_app: OpenApp
+) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("2", "tab", "g", "j", "j")
         assert "gelu · aten.gelu.default · f32[4, 8]" in driver.screen
         assert "mlp.py:7 · kernel kernel" in driver.screen
 
 
-async def test_an_empty_pane_gives_the_reason_the_capture_recorded(open_app: OpenApp, tmp_path) -> None:  # type: ignore[no-untyped-def]
+async def test_an_empty_pane_gives_the_reason_the_capture_recorded(
+    open_app: OpenApp, tmp_path
+) -> None:  # type: ignore[no-untyped-def]
     from fx_explorer import model
     from fx_explorer.session import SessionWriter
 
@@ -194,7 +210,11 @@ async def test_an_empty_pane_gives_the_reason_the_capture_recorded(open_app: Ope
     reason = "backend eager does not use Inductor"
     with SessionWriter(path) as writer:
         missing = {"kernel": reason, "output_code": reason}
-        writer.add(model.Compilation(0, "0/0", 0, 0, "f", "/p/f.py", 1, status="ok", missing_stages=missing))
+        writer.add(
+            model.Compilation(
+                0, "0/0", 0, 0, "f", "/p/f.py", 1, status="ok", missing_stages=missing
+            )
+        )
         writer.set_meta("outcome", model.Outcome("finished").to_json())
     async with open_app(path) as driver:
         await driver.press("2")
@@ -216,10 +236,15 @@ async def test_an_empty_pane_says_why(hand: Hand, open_app: OpenApp, tmp_path) -
         assert "no joint" in driver.screen  # the first words of it, wrapped
 
 
-async def test_links_shown_before_a_pane_is_laid_out_do_not_outlive_its_document(hand: Hand, open_app: OpenApp) -> None:
+async def test_links_shown_before_a_pane_is_laid_out_do_not_outlive_its_document(
+    hand: Hand, open_app: OpenApp
+) -> None:
     async with open_app(hand.path) as driver:
         reader = driver.explorer.reader
-        longer, shorter = document_of(reader, "source", hand.source), document_of(reader, "artifact", hand.kernel_artifact)
+        longer, shorter = (
+            document_of(reader, "source", hand.source),
+            document_of(reader, "artifact", hand.kernel_artifact),
+        )
         await driver.explorer.show_view("source")
         for pane in driver.panes:
             pane.show(reader, longer)
@@ -229,7 +254,9 @@ async def test_links_shown_before_a_pane_is_laid_out_do_not_outlive_its_document
         assert [pane.document for pane in driver.panes] == [shorter] * 3
 
 
-async def test_late_news_of_an_earlier_focus_leaves_the_active_pane(hand: Hand, open_app: OpenApp) -> None:
+async def test_late_news_of_an_earlier_focus_leaves_the_active_pane(
+    hand: Hand, open_app: OpenApp
+) -> None:
     """Each pane tells by a queue of its own that it was focused: on a busy machine the older news can come last."""
     async with open_app(hand.path) as driver:
         await driver.press("2")

@@ -22,7 +22,9 @@ from tests.tui.conftest import OpenApp
 class FakeCapture:
     """A capture whose notices the test sends; what it finds is written when it ends."""
 
-    def __init__(self, path: Path, write: Callable[[Path], object], outcome: Outcome | None = None) -> None:
+    def __init__(
+        self, path: Path, write: Callable[[Path], object], outcome: Outcome | None = None
+    ) -> None:
         self.session_path = path
         self.outcome: Outcome | None = None
         self.sent: list[Command] = []
@@ -38,7 +40,9 @@ class FakeCapture:
 
     async def start(self) -> None:
         with SessionWriter(self.session_path) as writer:
-            writer.set_meta("request", dataclasses.asdict(CaptureRequest("mlp.py", str(self.session_path))))
+            writer.set_meta(
+                "request", dataclasses.asdict(CaptureRequest("mlp.py", str(self.session_path)))
+            )
 
     def say(self, notice: Notice) -> None:
         self._queue.put_nowait(notice)
@@ -93,7 +97,9 @@ def nothing(path: Path) -> None:
     """The capture found nothing."""
 
 
-async def test_progress_is_told_while_torch_loads_and_stages_run(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_progress_is_told_while_torch_loads_and_stages_run(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     capture = FakeCapture(tmp_path / "s.fxs", step)
     async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
         assert "mlp.py" in driver.header
@@ -120,14 +126,18 @@ async def test_views_update_as_the_session_grows(open_app: OpenApp, tmp_path: Pa
         capture.end()
 
 
-async def test_a_session_somebody_else_is_writing_is_followed(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_a_session_somebody_else_is_writing_is_followed(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     path = tmp_path / "other.fxs"
     with SessionWriter(path) as writer:
         writer.set_meta("target", {"name": "train.py"})
     async with open_app(path) as driver:
         assert "▷ being written" in driver.header
         write_training_step(path)
-        await driver.until(lambda: "✓ captured" in driver.header and "Everything became one graph" in driver.screen)
+        await driver.until(
+            lambda: "✓ captured" in driver.header and "Everything became one graph" in driver.screen
+        )
 
 
 async def test_escape_cancels_and_keeps_what_was_found(open_app: OpenApp, tmp_path: Path) -> None:
@@ -144,7 +154,10 @@ async def test_escape_cancels_and_keeps_what_was_found(open_app: OpenApp, tmp_pa
 async def test_a_capture_that_is_stopped_before_it_found_anything_takes_nothing_from_the_screen(
     open_app: OpenApp, tmp_path: Path
 ) -> None:
-    captures = [FakeCapture(tmp_path / "second.fxs", nothing), FakeCapture(tmp_path / "first.fxs", step)]
+    captures = [
+        FakeCapture(tmp_path / "second.fxs", nothing),
+        FakeCapture(tmp_path / "first.fxs", step),
+    ]
     first, second = captures[1], captures[0]
     async with open_app(make_capture=lambda: captures.pop(), target="mlp.py") as driver:
         first.end()
@@ -160,7 +173,9 @@ async def test_a_capture_that_is_stopped_before_it_found_anything_takes_nothing_
         assert any("what was on screen stays" in note.message for note in driver.app._notifications)
 
 
-async def test_quitting_stops_the_capture_and_leaves_no_files(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_quitting_stops_the_capture_and_leaves_no_files(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     capture = FakeCapture(tmp_path / "s.fxs", step)
     async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
         await driver.until(lambda: driver.explorer.reader)
@@ -254,7 +269,9 @@ async def test_an_app_that_is_terminated_asks_nobody_and_keeps_what_is_not_saved
     assert unsaved.was_kept
 
 
-async def test_quitting_works_whatever_goes_wrong_with_the_worker(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_quitting_works_whatever_goes_wrong_with_the_worker(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     capture = FakeCapture(tmp_path / "s.fxs", step)
 
     async def fail(grace_s: float = 3.0) -> Outcome:
@@ -268,10 +285,14 @@ async def test_quitting_works_whatever_goes_wrong_with_the_worker(open_app: Open
     assert driver.app._exit
 
 
-async def test_a_program_that_raises_is_told_and_its_traceback_shown(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_a_program_that_raises_is_told_and_its_traceback_shown(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     def write(path: Path) -> None:
         with SessionWriter(path) as writer:
-            text = writer.text('Traceback (most recent call last):\n  File "/p/mlp.py", line 7\nValueError: bad shape')
+            text = writer.text(
+                'Traceback (most recent call last):\n  File "/p/mlp.py", line 7\nValueError: bad shape'
+            )
             writer.add(model.Failure(0, 0, "program", None, "ValueError", "bad shape", text))
 
     capture = FakeCapture(tmp_path / "s.fxs", write, Outcome("raised", "ValueError: bad shape", 3))
@@ -289,16 +310,22 @@ async def test_a_capture_that_cannot_start_is_told(open_app: OpenApp, tmp_path: 
         async def start(self) -> None:
             raise SessionWriteError("cannot create the session file: the disk is full")
 
-    async with open_app(make_capture=lambda: Hopeless(tmp_path / "s.fxs", nothing), target="mlp.py") as driver:
+    async with open_app(
+        make_capture=lambda: Hopeless(tmp_path / "s.fxs", nothing), target="mlp.py"
+    ) as driver:
         await driver.until(lambda: "✗ cannot create the session file" in driver.header)
 
 
-async def test_a_fault_of_ours_while_following_is_told_and_the_app_stays(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_a_fault_of_ours_while_following_is_told_and_the_app_stays(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     class Faulty(FakeCapture):
         async def start(self) -> None:
             raise RuntimeError("something nobody thought of")
 
-    async with open_app(make_capture=lambda: Faulty(tmp_path / "s.fxs", nothing), target="mlp.py") as driver:
+    async with open_app(
+        make_capture=lambda: Faulty(tmp_path / "s.fxs", nothing), target="mlp.py"
+    ) as driver:
         await driver.until(lambda: "✗ RuntimeError: something nobody thought of" in driver.header)
         await driver.press("2")
         assert driver.explorer.view == "source"
@@ -330,7 +357,9 @@ async def test_saving_the_watched_file_captures_again(open_app: OpenApp, tmp_pat
     file.write_text("a = 1\n")
     captures = [FakeCapture(tmp_path / f"{i}.fxs", step) for i in range(2)]
     made = iter(captures)
-    async with open_app(make_capture=lambda: next(made), target=str(file), watched=[file]) as driver:
+    async with open_app(
+        make_capture=lambda: next(made), target=str(file), watched=[file]
+    ) as driver:
         await driver.until(lambda: driver.explorer.reader)
         captures[0].end()
         await driver.until(lambda: "✓ captured" in driver.header)
@@ -341,7 +370,9 @@ async def test_saving_the_watched_file_captures_again(open_app: OpenApp, tmp_pat
         captures[1].end()
 
 
-async def test_a_saved_session_cannot_be_captured_again_and_says_so(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_a_saved_session_cannot_be_captured_again_and_says_so(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     write_training_step(tmp_path / "s.fxs")
     async with open_app(tmp_path / "s.fxs") as driver:
         await driver.press("r", "w")
@@ -350,11 +381,15 @@ async def test_a_saved_session_cannot_be_captured_again_and_says_so(open_app: Op
         assert "There is no file to watch" in messages
 
 
-async def test_c_w_captures_again_without_weights_and_r_stays_with_that(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_c_w_captures_again_without_weights_and_r_stays_with_that(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     captures = [FakeCapture(tmp_path / f"{i}.fxs", step) for i in range(3)]
     without = iter(captures[1:])
     async with open_app(
-        make_capture=lambda: captures[0], make_without_weights=lambda: next(without), target="mlp.py"
+        make_capture=lambda: captures[0],
+        make_without_weights=lambda: next(without),
+        target="mlp.py",
     ) as driver:
         await driver.until(lambda: driver.explorer.reader)
         captures[0].end()
@@ -363,6 +398,10 @@ async def test_c_w_captures_again_without_weights_and_r_stays_with_that(open_app
             await driver.press(*keys)
             await driver.until(lambda number=number: captures[number].session_path.exists())
             captures[number].end()
-            await driver.until(lambda number=number: driver.explorer.reader.path == captures[number].session_path)
+            await driver.until(
+                lambda number=number: driver.explorer.reader.path == captures[number].session_path
+            )
         await driver.press("c", "w")
-        assert "This holds for a capture with --gpu" in " ".join(note.message for note in driver.app._notifications)
+        assert "This holds for a capture with --gpu" in " ".join(
+            note.message for note in driver.app._notifications
+        )

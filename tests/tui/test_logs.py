@@ -51,7 +51,9 @@ async def test_what_happened_is_on_screen_while_the_rest_is_read_and_a_bar_says_
 
         capture = FakeReading(session, decode)
         async with open_app(read_log=lambda: capture, target="job.log") as driver:
-            capture.say(Notice("worker", text="decoding graphs ▰▰▰▱▱▱▱▱▱▱▱▱ 25 % of 7 compilations"))
+            capture.say(
+                Notice("worker", text="decoding graphs ▰▰▰▱▱▱▱▱▱▱▱▱ 25 % of 7 compilations")
+            )
             await driver.until(lambda: "▰▰▰▱▱▱▱▱▱▱▱▱ 25 %" in driver.header)
             assert "The log is still being read." in driver.screen
             assert "cuts the graph" in driver.screen
@@ -59,12 +61,19 @@ async def test_what_happened_is_on_screen_while_the_rest_is_read_and_a_bar_says_
             assert "The log is still being read: save it" in driver.screen
             assert capture.looked_at == driver.explorer.reader.rows(model.Compilation)[0].id
             capture.end()
-            await driver.until(lambda: "✓ read" in driver.header and "The code became" in driver.screen)
+            await driver.until(
+                lambda: "✓ read" in driver.header and "The code became" in driver.screen
+            )
             await driver.press("r")
-            assert "there is nothing to run again" in driver.screen.replace("\n", " ") or "no program to run" in driver.screen
+            assert (
+                "there is nothing to run again" in driver.screen.replace("\n", " ")
+                or "no program to run" in driver.screen
+            )
 
 
-async def test_a_log_is_read_beside_the_app_and_leaves_nothing_behind(open_app: OpenApp, log: Path) -> None:
+async def test_a_log_is_read_beside_the_app_and_leaves_nothing_behind(
+    open_app: OpenApp, log: Path
+) -> None:
     before = log.read_bytes()
     made: list[LogReadingProcess] = []
 
@@ -76,7 +85,9 @@ async def test_a_log_is_read_beside_the_app_and_leaves_nothing_behind(open_app: 
         await driver.until(lambda: "✓ read" in driver.header)
         reader = driver.explorer.reader
         assert reader.count(model.Graph, stage="dynamo") == 4
-        scripts = [row for row in reader.rows(model.Artifact) if row.title == "Script that runs the graph"]
+        scripts = [
+            row for row in reader.rows(model.Artifact) if row.title == "Script that runs the graph"
+        ]
         assert scripts
         assert all("import torch" in reader.text(row.text) for row in scripts)
         await driver.press("q")
@@ -125,7 +136,9 @@ async def test_a_log_is_read_before_anybody_follows_it(log: Path) -> None:
     assert not reading.session_path.parent.exists()
 
 
-def test_a_log_that_nobody_comes_to_follow_leaves_nothing_and_no_process(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_nobody_comes_to_follow_leaves_nothing_and_no_process(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NOT_FOLLOWED", "1")
     log.write_bytes(log.read_bytes() * 40)
     reading = LogReadingProcess(log)

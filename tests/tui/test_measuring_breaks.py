@@ -23,10 +23,14 @@ TIMES = BreakTimes(CALL, ((("/p.py", 5, "GB0059"), BreakTime(0, 0, 1, 0.0021, 0.
 
 def two_breaks(path: Path, *, as_script: bool = False) -> None:
     with SessionWriter(path) as writer:
-        writer.set_meta("request", dataclasses.asdict(CaptureRequest("p.py", "", as_script=as_script)))
+        writer.set_meta(
+            "request", dataclasses.asdict(CaptureRequest("p.py", "", as_script=as_script))
+        )
         writer.set_meta("outcome", model.Outcome("finished").to_json())
         writer.add(model.Compilation(0, "0/0", 0, 0, "f", "/p.py", 1, status="broke"))
-        writer.add(model.GraphBreak(0, 1, "GB0025", "asked for", "", (), "/p.py", 3, "graph_break()"))
+        writer.add(
+            model.GraphBreak(0, 1, "GB0025", "asked for", "", (), "/p.py", 3, "graph_break()")
+        )
         writer.add(model.GraphBreak(0, 1, "GB0059", "a builtin", "", (), "/p.py", 5, "print(x)"))
 
 
@@ -60,7 +64,9 @@ async def test_breaks_are_measured_from_their_view_and_ordered_by_what_was_found
     open_app: OpenApp, tmp_path: Path, size: tuple[int, int]
 ) -> None:
     capture, measuring = FakeCapture(tmp_path / "s.fxs", two_breaks), FakeMeasuring()
-    async with open_app(make_capture=lambda: capture, target="p.py", measure_breaks=measuring, size=size) as driver:
+    async with open_app(
+        make_capture=lambda: capture, target="p.py", measure_breaks=measuring, size=size
+    ) as driver:
         await captured(driver, capture)
         await driver.press("4")
         assert driver.screen.index("p.py:3") < driver.screen.index("p.py:5")
@@ -72,14 +78,19 @@ async def test_breaks_are_measured_from_their_view_and_ordered_by_what_was_found
         assert driver.screen.index("p.py:5") < driver.screen.index("p.py:3")
         await driver.until(lambda: "A call takes" in messages(driver))
         assert "A call takes 0.0123 s" not in messages(driver)
-        assert "A call takes 12.3 ms, 10 ms of it in compiled graphs; 1 graph break measured (42 calls" in messages(driver)
+        assert (
+            "A call takes 12.3 ms, 10 ms of it in compiled graphs; 1 graph break measured (42 calls"
+            in messages(driver)
+        )
         assert measuring.asked[0].target == "p.py"
         capture.end()
 
 
 async def test_escape_ends_what_measures(open_app: OpenApp, tmp_path: Path) -> None:
     capture, measuring = FakeCapture(tmp_path / "s.fxs", two_breaks), FakeMeasuring()
-    async with open_app(make_capture=lambda: capture, target="p.py", measure_breaks=measuring) as driver:
+    async with open_app(
+        make_capture=lambda: capture, target="p.py", measure_breaks=measuring
+    ) as driver:
         await captured(driver, capture)
         await driver.press("4", "T", "enter")
         await driver.until(lambda: "… measuring f" in driver.screen)
@@ -93,17 +104,23 @@ async def test_escape_ends_what_measures(open_app: OpenApp, tmp_path: Path) -> N
 async def test_what_cannot_be_measured_is_told(open_app: OpenApp, tmp_path: Path) -> None:
     capture, measuring = FakeCapture(tmp_path / "s.fxs", two_breaks), FakeMeasuring()
     measuring.ending.set_exception(UsageError("It is compiled anew at every call."))
-    async with open_app(make_capture=lambda: capture, target="p.py", measure_breaks=measuring) as driver:
+    async with open_app(
+        make_capture=lambda: capture, target="p.py", measure_breaks=measuring
+    ) as driver:
         await captured(driver, capture)
         await driver.press("4", "T", "enter")
         await driver.until(lambda: "It is compiled anew at every call." in messages(driver))
         capture.end()
 
 
-async def test_of_a_script_it_is_told_before_anything_runs(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_of_a_script_it_is_told_before_anything_runs(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     capture = FakeCapture(tmp_path / "s.fxs", lambda path: two_breaks(path, as_script=True))
     measuring = FakeMeasuring()
-    async with open_app(make_capture=lambda: capture, target="p.py", measure_breaks=measuring) as driver:
+    async with open_app(
+        make_capture=lambda: capture, target="p.py", measure_breaks=measuring
+    ) as driver:
         await captured(driver, capture)
         await driver.press("4", "T", "enter")
         assert "A script cannot be called again and again" in messages(driver)
@@ -111,7 +128,9 @@ async def test_of_a_script_it_is_told_before_anything_runs(open_app: OpenApp, tm
         capture.end()
 
 
-async def test_a_saved_session_says_what_measures_its_breaks(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_a_saved_session_says_what_measures_its_breaks(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     two_breaks(tmp_path / "s.fxs")
     async with open_app(tmp_path / "s.fxs", size=(120, 40)) as driver:
         await driver.press("4")
@@ -120,10 +139,14 @@ async def test_a_saved_session_says_what_measures_its_breaks(open_app: OpenApp, 
         assert "there is no compiler to step through" in messages(driver)
 
 
-async def test_breaks_can_be_measured_as_soon_as_dynamo_is_through(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_breaks_can_be_measured_as_soon_as_dynamo_is_through(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     """Where the app pauses by itself: the program has run, and nothing is compiled yet."""
     capture, measuring = FakeCapture(tmp_path / "s.fxs", two_breaks), FakeMeasuring()
-    async with open_app(make_capture=lambda: capture, target="p.py", measure_breaks=measuring) as driver:
+    async with open_app(
+        make_capture=lambda: capture, target="p.py", measure_breaks=measuring
+    ) as driver:
         await driver.until(lambda: driver.explorer.reader)
         two_breaks(capture.session_path)
         capture.say(Notice("gate", state="begin", gate="dynamo"))

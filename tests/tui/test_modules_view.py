@@ -7,7 +7,9 @@ from tests.conftest import Captured
 from tests.tui.conftest import OpenApp
 
 
-async def test_enter_narrows_every_view_to_a_module_and_escape_widens(captured: Captured, open_app: OpenApp) -> None:
+async def test_enter_narrows_every_view_to_a_module_and_escape_widens(
+    captured: Captured, open_app: OpenApp
+) -> None:
     async with open_app(captured("transformer")) as driver:
         await driver.press("v", "d")
         assert "▾ Transformer" in driver.screen
@@ -36,7 +38,9 @@ async def test_arrows_fold_and_unfold(captured: Captured, open_app: OpenApp) -> 
         assert driver.explorer.table.rows.line_count == before
 
 
-async def test_the_bar_of_the_sorted_column_is_seen_at_80_columns(captured: Captured, open_app: OpenApp) -> None:
+async def test_the_bar_of_the_sorted_column_is_seen_at_80_columns(
+    captured: Captured, open_app: OpenApp
+) -> None:
     async with open_app(captured("transformer"), size=(80, 24)) as driver:
         await driver.press("v", "d")
         assert "of saved" in driver.screen  # what tells most, where no times are known

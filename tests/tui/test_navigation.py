@@ -24,7 +24,9 @@ async def test_the_first_view_is_the_overview_in_plain_words(hand: Hand, open_ap
 
 
 @pytest.mark.parametrize("number", range(1, 10))
-async def test_each_number_key_opens_its_view_and_the_footer_shows_it(hand: Hand, open_app: OpenApp, number: int) -> None:
+async def test_each_number_key_opens_its_view_and_the_footer_shows_it(
+    hand: Hand, open_app: OpenApp, number: int
+) -> None:
     async with open_app(hand.path) as driver:
         await driver.press(str(number))
         assert driver.explorer.view == VIEWS[number - 1][0]
@@ -39,7 +41,9 @@ async def test_enter_on_a_fact_opens_the_view_it_is_about(hand: Hand, open_app: 
         assert driver.explorer.view == "kernels"
 
 
-async def test_enter_on_a_kernel_opens_its_code_beside_its_nodes(hand: Hand, open_app: OpenApp) -> None:
+async def test_enter_on_a_kernel_opens_its_code_beside_its_nodes(
+    hand: Hand, open_app: OpenApp
+) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("6", "j", "enter")
         assert driver.explorer.view == "source"
@@ -67,7 +71,9 @@ async def test_back_leads_to_the_line_the_cursor_was_left_on(hand: Hand, open_ap
         assert driver.explorer.place.line == 2
 
 
-async def test_find_in_pane_goes_to_the_match_and_n_to_the_next(hand: Hand, open_app: OpenApp) -> None:
+async def test_find_in_pane_goes_to_the_match_and_n_to_the_next(
+    hand: Hand, open_app: OpenApp
+) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("2", "g", "slash", *"self")
         assert "3 lines" in driver.screen
@@ -88,7 +94,9 @@ async def test_escape_ends_a_find(hand: Hand, open_app: OpenApp) -> None:
         assert not driver.explorer.find_bar.is_open
 
 
-async def test_a_find_that_finds_nothing_says_so_and_names_the_key_that_looks_everywhere(hand: Hand, open_app: OpenApp) -> None:
+async def test_a_find_that_finds_nothing_says_so_and_names_the_key_that_looks_everywhere(
+    hand: Hand, open_app: OpenApp
+) -> None:
     async with open_app(hand.path, size=(80, 24)) as driver:
         await driver.press("2", "slash", *"zebra")
         assert "no match; esc f looks everywhere" in driver.screen
@@ -102,10 +110,14 @@ async def test_find_anything_goes_to_nodes_kernels_and_source_lines(
     hand: Hand, open_app: OpenApp, typed: str, title: str, line: int
 ) -> None:
     async with open_app(hand.path) as driver:
-        await driver.press("f", *(key.replace(" ", "space").replace("_", "underscore") for key in typed))
+        await driver.press(
+            "f", *(key.replace(" ", "space").replace("_", "underscore") for key in typed)
+        )
         await driver.until(lambda: driver.app.screen._choices)
         await driver.press("enter")
-        await driver.until(lambda: driver.explorer.place and driver.explorer.place.document.title == title)
+        await driver.until(
+            lambda: driver.explorer.place and driver.explorer.place.document.title == title
+        )
         assert driver.explorer.place.line == line
 
 
@@ -122,7 +134,9 @@ async def test_the_outline_folds_and_leads(hand: Hand, open_app: OpenApp) -> Non
         assert driver.explorer.place.document.title == "Dynamo graph"
 
 
-async def test_enter_in_a_pane_lists_links_with_how_they_are_known(hand: Hand, open_app: OpenApp) -> None:
+async def test_enter_in_a_pane_lists_links_with_how_they_are_known(
+    hand: Hand, open_app: OpenApp
+) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("2", "tab", "g", "j", "j", "enter")
         assert isinstance(driver.app.screen, Chooser)
@@ -132,7 +146,9 @@ async def test_enter_in_a_pane_lists_links_with_how_they_are_known(hand: Hand, o
         assert driver.explorer.place.document.title == "kernel"
 
 
-async def test_the_inspector_lists_all_facts_and_leads_to_users(hand: Hand, open_app: OpenApp) -> None:
+async def test_the_inspector_lists_all_facts_and_leads_to_users(
+    hand: Hand, open_app: OpenApp
+) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("2", "tab", "g", "j", "j", "i")
         assert isinstance(driver.app.screen, Inspector)
@@ -174,14 +190,19 @@ async def test_copying_says_how_it_was_copied(
     monkeypatch.setattr("fx_explorer.tui.terminal.clipboard.native_tool", lambda environ: ())
     async with open_app(hand.path) as driver:
         await driver.press("2", "g", "y")
-        assert any("1 line copied through the terminal" in note.message for note in driver.app._notifications)
+        assert any(
+            "1 line copied through the terminal" in note.message
+            for note in driver.app._notifications
+        )
 
 
 async def test_edit_opens_the_users_line_in_their_editor(
     hand: Hand, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[tuple[str, int]] = []
-    monkeypatch.setattr("fx_explorer.tui.terminal.editing.edit", lambda app, path, line: opened.append((path, line)))
+    monkeypatch.setattr(
+        "fx_explorer.tui.terminal.editing.edit", lambda app, path, line: opened.append((path, line))
+    )
     async with open_app(hand.path) as driver:
         await driver.press("2", "tab", "g", "j", "j", "e")
         assert opened == [("/p/mlp.py", 7)]
@@ -190,7 +211,9 @@ async def test_edit_opens_the_users_line_in_their_editor(
 async def test_edit_says_when_the_file_is_not_here(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("2", "e")
-        assert any("/p/mlp.py is not on this machine" in note.message for note in driver.app._notifications)
+        assert any(
+            "/p/mlp.py is not on this machine" in note.message for note in driver.app._notifications
+        )
 
 
 async def test_the_theme_key_switches_between_dark_and_light(hand: Hand, open_app: OpenApp) -> None:
@@ -201,7 +224,9 @@ async def test_the_theme_key_switches_between_dark_and_light(hand: Hand, open_ap
         assert driver.app.current_theme.dark
 
 
-async def test_a_saved_session_can_be_saved_again_but_not_over_a_file(hand: Hand, open_app: OpenApp, tmp_path: Path) -> None:
+async def test_a_saved_session_can_be_saved_again_but_not_over_a_file(
+    hand: Hand, open_app: OpenApp, tmp_path: Path
+) -> None:
     from fx_explorer.session import SessionReader
 
     async with open_app(hand.path) as driver:
@@ -217,7 +242,9 @@ async def test_a_saved_session_can_be_saved_again_but_not_over_a_file(hand: Hand
         assert reader.meta("target")["name"] == "mlp.py:MLP"
 
 
-async def test_lines_selected_with_the_mouse_are_copied_together(hand: Hand, open_app: OpenApp, copied: list[str]) -> None:
+async def test_lines_selected_with_the_mouse_are_copied_together(
+    hand: Hand, open_app: OpenApp, copied: list[str]
+) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("2")
         driver.explorer.linked.active.body.select(range(5, 7))

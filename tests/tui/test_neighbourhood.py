@@ -28,7 +28,9 @@ def inside(box: Box, frame: Box) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_boxes_do_not_overlap_and_a_frame_holds_what_its_kernel_fuses_and_nothing_else(tmp_path: Path, seed: int) -> None:
+def test_boxes_do_not_overlap_and_a_frame_holds_what_its_kernel_fuses_and_nothing_else(
+    tmp_path: Path, seed: int
+) -> None:
     written = random_graph(tmp_path / "random.fxs", seed)
     with SessionReader(written.path) as reader:
         for position in (0, written.graph.node_count // 2, written.graph.node_count - 1):
@@ -44,7 +46,9 @@ def test_boxes_do_not_overlap_and_a_frame_holds_what_its_kernel_fuses_and_nothin
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_producers_stand_left_of_what_uses_them_and_every_edge_is_a_way_of_lines(tmp_path: Path, seed: int) -> None:
+def test_producers_stand_left_of_what_uses_them_and_every_edge_is_a_way_of_lines(
+    tmp_path: Path, seed: int
+) -> None:
     written = random_graph(tmp_path / "random.fxs", seed)
     with SessionReader(written.path) as reader:
         found = neighbourhood(reader, written.id_of(written.graph.node_count // 2))
@@ -56,19 +60,25 @@ def test_producers_stand_left_of_what_uses_them_and_every_edge_is_a_way_of_lines
     for producer, consumer in found.edges:
         reached = [("node", producer)]
         for key in reached:
-            reached += [other for other in following.get(key, ()) if key == reached[0] or key[0] == "way"]  # type: ignore[misc]
+            reached += [
+                other for other in following.get(key, ()) if key == reached[0] or key[0] == "way"
+            ]  # type: ignore[misc]
         assert ("node", consumer) in reached
 
 
 def test_every_box_and_every_title_is_drawn(tmp_path: Path) -> None:
-    written = write_graph(tmp_path / "a.fxs", 5, [(0, 2), (1, 2), (2, 3), (2, 4)], {"triton_add_0": [2, 3]})
+    written = write_graph(
+        tmp_path / "a.fxs", 5, [(0, 2), (1, 2), (2, 3), (2, 4)], {"triton_add_0": [2, 3]}
+    )
     with SessionReader(written.path) as reader:
         found = neighbourhood(reader, written.id_of(2))
     picture = laid_out(found, 120)
     canvas = drawn(found, picture, ("node", written.id_of(2)))
     rows = ["".join(text for text, _ in canvas.row(y)) for y in range(picture.height)]
     text = "\n".join(rows)
-    assert all(name in text for name in ("n0", "n1", "n2", "n3", "n4", "triton_add_0 · 2 operations"))
+    assert all(
+        name in text for name in ("n0", "n1", "n2", "n3", "n4", "triton_add_0 · 2 operations")
+    )
     assert text.count("▸") == 3, "at the two users, and one where two lines come together"
     assert text.count("┏") == 1
 
@@ -83,11 +93,15 @@ def test_wide_characters_and_long_names_keep_the_boxes_straight(tmp_path: Path) 
         found.names.update({written.id_of(0): name})  # type: ignore[attr-defined]
         picture = laid_out(found, 60)
         canvas = drawn(found, picture, ("node", written.id_of(0)))
-        borders = {cell_len("".join(text for text, _ in canvas.row(y))) for y in range(picture.height)}
+        borders = {
+            cell_len("".join(text for text, _ in canvas.row(y))) for y in range(picture.height)
+        }
         assert len(borders) == 1, name
 
 
-async def test_a_key_draws_the_node_under_the_cursor_and_the_others_follow_the_picture(hand: Hand, open_app: OpenApp) -> None:
+async def test_a_key_draws_the_node_under_the_cursor_and_the_others_follow_the_picture(
+    hand: Hand, open_app: OpenApp
+) -> None:
     async with open_app(hand.path, size=(200, 50)) as driver:
         await driver.press("2", "tab", "p", "n")
         picture, source, kernel = driver.panes
@@ -115,14 +129,19 @@ async def test_enter_walks_to_the_box_and_back_returns(hand: Hand, open_app: Ope
         assert pane.picture.centre == first
 
 
-async def test_a_line_of_the_source_brings_its_node_into_the_picture(hand: Hand, open_app: OpenApp) -> None:
+async def test_a_line_of_the_source_brings_its_node_into_the_picture(
+    hand: Hand, open_app: OpenApp
+) -> None:
     async with open_app(hand.path, size=(200, 50)) as driver:
         await driver.press("2", "tab", "p", "n")
         pane, source = driver.panes[:2]
         driver.explorer.linked.activate(source)
         source.body.user_moves_to(7)  # line 8: addmm_1
         await driver.settle()
-        assert driver.explorer.reader.nodes(pane.picture._graph)[pane.picture.position].name == "addmm_1"
+        assert (
+            driver.explorer.reader.nodes(pane.picture._graph)[pane.picture.position].name
+            == "addmm_1"
+        )
 
 
 async def test_a_node_with_a_thousand_users_says_how_many_more_there_are_and_shows_some_on_enter(

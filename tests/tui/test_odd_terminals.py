@@ -24,7 +24,9 @@ async def show(driver: Driver, view: str) -> None:
 
 
 @pytest.mark.parametrize("view", ALL_VIEWS)
-async def test_each_view_opens_and_can_be_left_on_20_by_5_cells(hand: Hand, open_app: OpenApp, view: str) -> None:
+async def test_each_view_opens_and_can_be_left_on_20_by_5_cells(
+    hand: Hand, open_app: OpenApp, view: str
+) -> None:
     async with open_app(hand.path, size=(20, 5)) as driver:
         await show(driver, view)
         await driver.press("down", "enter", "escape", "b", "tab", "pagedown", "1")
@@ -35,7 +37,9 @@ async def test_each_view_opens_and_can_be_left_on_20_by_5_cells(hand: Hand, open
 
 
 @pytest.mark.parametrize("leader", [*LEADERS, "question_mark", "ctrl+p", "f"])
-async def test_menus_and_dialogs_open_and_close_on_20_by_5_cells(hand: Hand, open_app: OpenApp, leader: str) -> None:
+async def test_menus_and_dialogs_open_and_close_on_20_by_5_cells(
+    hand: Hand, open_app: OpenApp, leader: str
+) -> None:
     async with open_app(hand.path, size=(20, 5)) as driver:
         await driver.press(leader)
         await driver.until(lambda: driver.app.screen is not driver.explorer)
@@ -44,7 +48,10 @@ async def test_menus_and_dialogs_open_and_close_on_20_by_5_cells(hand: Hand, ope
         await driver.until(lambda: driver.app.screen is driver.explorer)
 
 
-@pytest.mark.parametrize(("view", "words"), [("overview", "start here"), ("source", "import torch"), ("kernels", "kernel")])
+@pytest.mark.parametrize(
+    ("view", "words"),
+    [("overview", "start here"), ("source", "import torch"), ("kernels", "kernel")],
+)
 async def test_20_by_5_cells_show_something_of_the_view_and_the_keys(
     hand: Hand, open_app: OpenApp, view: str, words: str
 ) -> None:
@@ -65,7 +72,9 @@ async def test_without_colours_everything_is_said_by_words_and_signs(
             await show(driver, view)
             for strip in driver.app.screen._compositor.render_strips():
                 for _, style, _ in strip:
-                    assert style is None or (_is_grey(style.color) and _is_grey(style.bgcolor)), view
+                    assert style is None or (_is_grey(style.color) and _is_grey(style.bgcolor)), (
+                        view
+                    )
         await show(driver, "source")
         assert "▸" in driver.screen  # the cursor
         assert "▌" in driver.screen  # what is linked to it
@@ -78,7 +87,9 @@ def _is_grey(color: object) -> bool:
     return red == green == blue
 
 
-async def test_without_a_mouse_every_command_is_reached_by_keys(hand: Hand, open_app: OpenApp) -> None:
+async def test_without_a_mouse_every_command_is_reached_by_keys(
+    hand: Hand, open_app: OpenApp
+) -> None:
     """What the mouse does (a tab, a heading, a border) has a key, or a place in a menu."""
     async with open_app(hand.path) as driver:
         await driver.press("2", "tab", "tab", "tab")
@@ -92,13 +103,17 @@ async def test_without_a_mouse_every_command_is_reached_by_keys(hand: Hand, open
         assert isinstance(driver.app.screen, Help)
 
 
-async def test_a_terminal_that_is_resized_all_the_time_shows_what_it_showed(hand: Hand, open_app: OpenApp) -> None:
+async def test_a_terminal_that_is_resized_all_the_time_shows_what_it_showed(
+    hand: Hand, open_app: OpenApp
+) -> None:
     sizes = [(160, 40), (20, 5), (80, 24), (7, 3), (200, 50), (40, 12), (1, 1), (120, 40)]
     async with open_app(hand.path) as driver:
         await driver.press("2", "j", "j")
         place = driver.explorer.place
         before = driver.screen
-        for size, key in zip(itertools.chain(sizes, reversed(sizes)), itertools.cycle(["right", "left"])):
+        for size, key in zip(
+            itertools.chain(sizes, reversed(sizes)), itertools.cycle(["right", "left"])
+        ):
             await driver.pilot.resize_terminal(*size)
             await driver.press(key)
         await driver.pilot.resize_terminal(160, 40)
@@ -107,7 +122,9 @@ async def test_a_terminal_that_is_resized_all_the_time_shows_what_it_showed(hand
         assert driver.screen == before
 
 
-async def test_a_terminal_that_grows_from_20_by_5_shows_the_whole_table(hand: Hand, open_app: OpenApp) -> None:
+async def test_a_terminal_that_grows_from_20_by_5_shows_the_whole_table(
+    hand: Hand, open_app: OpenApp
+) -> None:
     async with open_app(hand.path, size=(20, 5)) as driver:
         await driver.press("6")
         for width in range(20, 160, 20):

@@ -12,7 +12,9 @@ from tests.profiles import events, graph_seconds, profiled_session
 from tests.tui.conftest import OpenApp
 
 
-async def test_the_view_begins_with_the_sums_and_the_longest_gap(tmp_path: Path, open_app: OpenApp) -> None:
+async def test_the_view_begins_with_the_sums_and_the_longest_gap(
+    tmp_path: Path, open_app: OpenApp
+) -> None:
     async with open_app(profiled_session("broken", tmp_path)) as driver:
         await driver.press("v", "g")
         await driver.until(lambda: "idle in 42 gaps" in driver.screen)
@@ -22,7 +24,9 @@ async def test_the_view_begins_with_the_sums_and_the_longest_gap(tmp_path: Path,
         assert kinds == sorted(kinds, key=("sum", "idle", "line", "else").index)
 
 
-async def test_enter_on_a_gap_goes_to_the_kernel_behind_it(tmp_path: Path, open_app: OpenApp) -> None:
+async def test_enter_on_a_gap_goes_to_the_kernel_behind_it(
+    tmp_path: Path, open_app: OpenApp
+) -> None:
     async with open_app(profiled_session("broken", tmp_path)) as driver:
         await driver.press("v", "g")
         await driver.until(lambda: "idle in 42 gaps" in driver.screen)
@@ -31,7 +35,9 @@ async def test_enter_on_a_gap_goes_to_the_kernel_behind_it(tmp_path: Path, open_
         await driver.until(lambda: "extern_kernels." in driver.screen)
 
 
-async def test_kernels_have_a_column_of_the_profile_with_its_sum(tmp_path: Path, open_app: OpenApp) -> None:
+async def test_kernels_have_a_column_of_the_profile_with_its_sum(
+    tmp_path: Path, open_app: OpenApp
+) -> None:
     whole = microseconds(graph_seconds(events("gpt2.json.gz")))
     async with open_app(profiled_session("gpt2", tmp_path)) as driver:
         await driver.press("6")
@@ -40,18 +46,28 @@ async def test_kernels_have_a_column_of_the_profile_with_its_sum(tmp_path: Path,
         assert f"profiled {whole}" in driver.screen
 
 
-async def test_the_gutter_of_the_source_has_shares_of_the_profile(tmp_path: Path, open_app: OpenApp) -> None:
+async def test_the_gutter_of_the_source_has_shares_of_the_profile(
+    tmp_path: Path, open_app: OpenApp
+) -> None:
     session = profiled_session("broken", tmp_path)
     async with open_app(session) as driver:
         await driver.press("2")
-        await driver.until(lambda: driver.explorer.linked.kernel_marks.heat.measure == "profiled time")
+        await driver.until(
+            lambda: driver.explorer.linked.kernel_marks.heat.measure == "profiled time"
+        )
         heat = driver.explorer.linked.kernel_marks.heat
-        (file,) = [row.id for row in driver.explorer.reader.rows(model.SourceFile) if row.path.endswith("broken.py")]
+        (file,) = [
+            row.id
+            for row in driver.explorer.reader.rows(model.SourceFile)
+            if row.path.endswith("broken.py")
+        ]
         dearest = max(heat.of_file(file).items(), key=lambda item: item[1].share)[0]
         assert dearest + 1 == 30
 
 
-async def test_without_a_profile_the_view_says_how_to_give_one(captured: Captured, open_app: OpenApp) -> None:
+async def test_without_a_profile_the_view_says_how_to_give_one(
+    captured: Captured, open_app: OpenApp
+) -> None:
     async with open_app(captured("mlp")) as driver:
         await driver.press("v", "g")
         assert "No profile was read" in driver.screen

@@ -11,7 +11,13 @@ import pytest
 from fx_explorer import model
 from fx_explorer.analysis.documents import document_of, node_at, text_of
 from fx_explorer.analysis.profiles.figures import profile_figures
-from fx_explorer.analysis.profiles.places import IS_PART, GraphTimes, ProfiledPlaces, graph_times, profiled_places
+from fx_explorer.analysis.profiles.places import (
+    IS_PART,
+    GraphTimes,
+    ProfiledPlaces,
+    graph_times,
+    profiled_places,
+)
 from fx_explorer.tui.kernel_marks import shown_marks
 from fx_explorer.tui.panes import pane_times as panes
 from fx_explorer.tui.panes.pane import Pane
@@ -59,7 +65,9 @@ async def graph_pane(driver: Driver) -> Pane:
     return pane
 
 
-async def test_a_graph_has_a_column_whose_sum_is_in_its_title(gpt2: Path, open_app: OpenApp) -> None:
+async def test_a_graph_has_a_column_whose_sum_is_in_its_title(
+    gpt2: Path, open_app: OpenApp
+) -> None:
     async with open_app(gpt2, size=(240, 50)) as driver:
         pane = await graph_pane(driver)
         figures = profile_figures(driver.explorer.reader)
@@ -68,7 +76,9 @@ async def test_a_graph_has_a_column_whose_sum_is_in_its_title(gpt2: Path, open_a
         graph = driver.explorer.reader.get(model.Graph, pane.document.id)
         of_graph = [one for one in figures.nodes if one.node.graph == graph.id]
         assert f"profiled {times_of(driver, pane).whole.in_words}" in driver.screen
-        assert sum(one.seconds for one in of_graph) == pytest.approx(times_of(driver, pane).whole.seconds)
+        assert sum(one.seconds for one in of_graph) == pytest.approx(
+            times_of(driver, pane).whole.seconds
+        )
         dearest = of_graph[0]
         pane.move_to(dearest.node.position)
         await driver.settle()
@@ -77,7 +87,9 @@ async def test_a_graph_has_a_column_whose_sum_is_in_its_title(gpt2: Path, open_a
         assert f"  {sign}{dearest.seconds * 1e6:.3g} µs  " in pane.body.line_text(pane.body.cursor)
 
 
-async def test_the_sort_key_puts_the_dearest_first_and_takes_it_back_on_the_same_node(gpt2: Path, open_app: OpenApp) -> None:
+async def test_the_sort_key_puts_the_dearest_first_and_takes_it_back_on_the_same_node(
+    gpt2: Path, open_app: OpenApp
+) -> None:
     async with open_app(gpt2) as driver:
         pane = await graph_pane(driver)
         times = times_of(driver, pane)
@@ -98,28 +110,40 @@ async def test_the_sort_key_puts_the_dearest_first_and_takes_it_back_on_the_same
         assert pane.body.line_count == rows, "the inputs are folded again"
 
 
-async def test_all_facts_of_a_node_have_its_time_and_what_its_sign_means(gpt2: Path, open_app: OpenApp) -> None:
+async def test_all_facts_of_a_node_have_its_time_and_what_its_sign_means(
+    gpt2: Path, open_app: OpenApp
+) -> None:
     async with open_app(gpt2, size=(160, 50)) as driver:
         pane = await graph_pane(driver)
         times = times_of(driver, pane)
-        shared = next(at for at in range(len(times.seconds)) if times.signs[at] == IS_PART and times.seconds[at])
+        shared = next(
+            at
+            for at in range(len(times.seconds))
+            if times.signs[at] == IS_PART and times.seconds[at]
+        )
         for at in (shared, list(times.seconds).index(0.0)):
             pane.move_to(at)
             await driver.settle()
             time = times.at(node_under(driver, pane).position)
             await driver.press("i")
             lines = driver.screen.splitlines()
-            first, *found = [at for at, line in enumerate(lines) if "▸name " in line or " profile " in line]
+            first, *found = [
+                at for at, line in enumerate(lines) if "▸name " in line or " profile " in line
+            ]
             assert bool(found) == bool(time)
             if time:
                 assert f"{time.in_words} in the profile" in lines[found[0]]
                 await driver.press(*["down"] * (found[0] - first))
-                assert "an equal part of kernels that compute other operations, too" in driver.screen
+                assert (
+                    "an equal part of kernels that compute other operations, too" in driver.screen
+                )
             await driver.press("escape")
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_a_fact_that_is_cut_is_shown_whole_below_the_list(gpt2: Path, open_app: OpenApp, size: tuple[int, int]) -> None:
+async def test_a_fact_that_is_cut_is_shown_whole_below_the_list(
+    gpt2: Path, open_app: OpenApp, size: tuple[int, int]
+) -> None:
     whole = "a view, getitem or the like: it computes nothing, no kernel can be expected"
     async with open_app(gpt2, size=size) as driver:
         pane = await graph_pane(driver)
@@ -142,14 +166,18 @@ async def test_a_fact_that_is_cut_is_shown_whole_below_the_list(gpt2: Path, open
         assert not is_whole()
 
 
-async def test_links_of_a_sorted_graph_lead_to_and_from_the_right_nodes(gpt2: Path, open_app: OpenApp) -> None:
+async def test_links_of_a_sorted_graph_lead_to_and_from_the_right_nodes(
+    gpt2: Path, open_app: OpenApp
+) -> None:
     async with open_app(gpt2) as driver:
         pane = await graph_pane(driver)
         await driver.press("less_than_sign", "down", "down")
         reader, code = driver.explorer.reader, driver.panes[2]
         node = node_under(driver, pane)
         calls = {
-            row.line - 1 for row in reader.rows(model.LineNode, node=node.id) if row.artifact == code.document.id and row.line
+            row.line - 1
+            for row in reader.rows(model.LineNode, node=node.id)
+            if row.artifact == code.document.id and row.line
         }
         assert calls
         assert calls <= code.lit
@@ -164,7 +192,9 @@ async def test_links_of_a_sorted_graph_lead_to_and_from_the_right_nodes(gpt2: Pa
         assert len(lit) == len(pane.lit)
 
 
-async def test_a_click_on_the_heading_sorts_and_other_headings_do_not(gpt2: Path, open_app: OpenApp) -> None:
+async def test_a_click_on_the_heading_sorts_and_other_headings_do_not(
+    gpt2: Path, open_app: OpenApp
+) -> None:
     async with open_app(gpt2) as driver:
         pane = await graph_pane(driver)
         at = titles(pane)[0].index("profiled") + pane.body.region.x + 3
@@ -193,7 +223,9 @@ async def test_a_large_graph_is_read_and_sorted_beside_the_screen(
         assert node_under(driver, pane) == node
 
 
-async def test_hidden_marks_hide_the_times_and_the_order_stays(gpt2: Path, open_app: OpenApp) -> None:
+async def test_hidden_marks_hide_the_times_and_the_order_stays(
+    gpt2: Path, open_app: OpenApp
+) -> None:
     async with open_app(gpt2) as driver:
         pane = await graph_pane(driver)
         await driver.press("less_than_sign", "p", "h")
@@ -206,8 +238,12 @@ async def test_another_graph_stands_in_its_own_order(gpt2: Path, open_app: OpenA
     async with open_app(gpt2) as driver:
         pane = await graph_pane(driver)
         await driver.press("less_than_sign")
-        (backward,) = driver.explorer.reader.rows(model.Graph, compilation=pane.document.compilation, direction="backward")  # type: ignore[union-attr]
-        driver.explorer.linked_selection.show_document(pane, document_of(driver.explorer.reader, "graph", backward.id))
+        (backward,) = driver.explorer.reader.rows(
+            model.Graph, compilation=pane.document.compilation, direction="backward"
+        )  # type: ignore[union-attr]
+        driver.explorer.linked_selection.show_document(
+            pane, document_of(driver.explorer.reader, "graph", backward.id)
+        )
         await driver.settle()
         assert "profiled" in titles(pane)[0]
         assert "▼" not in titles(pane)[0]
@@ -224,38 +260,59 @@ async def test_output_code_has_the_time_of_each_call_and_the_sum_where_a_kernel_
     async with open_app(gpt2) as driver:
         await graph_pane(driver)
         code = driver.panes[2]
-        document = driver.explorer.reader.rows(model.Artifact, kind="output_code", direction="backward")[-1]
-        driver.explorer.linked_selection.show_document(code, document_of(driver.explorer.reader, "artifact", document.id))
+        document = driver.explorer.reader.rows(
+            model.Artifact, kind="output_code", direction="backward"
+        )[-1]
+        driver.explorer.linked_selection.show_document(
+            code, document_of(driver.explorer.reader, "artifact", document.id)
+        )
         await driver.settle()
-        places, lines = places_of(driver), text_of(driver.explorer.reader, code.document).split("\n")
+        places, lines = (
+            places_of(driver),
+            text_of(driver.explorer.reader, code.document).split("\n"),
+        )
         calls, definitions = places.calls[document.id], places.definitions[document.id]
         assert len(calls) > 40
         for line, time in calls.items():
             assert gutter(code, line) == time.in_words
-            assert ".run(" in lines[line] or "extern_kernels." in lines[line] or "aten." in lines[line]
+            assert (
+                ".run(" in lines[line] or "extern_kernels." in lines[line] or "aten." in lines[line]
+            )
         for line, time in definitions.items():
             assert gutter(code, line) == f"Σ {time.in_words}"
             assert "async_compile" in "".join(lines[max(0, line - 2) : line + 2])
         assert f"profiled {places.output_codes[document.id].in_words}" in code._title.text
 
 
-async def test_a_kernel_has_its_time_at_its_function_and_in_its_title(gpt2: Path, open_app: OpenApp) -> None:
+async def test_a_kernel_has_its_time_at_its_function_and_in_its_title(
+    gpt2: Path, open_app: OpenApp
+) -> None:
     async with open_app(gpt2) as driver:
         await graph_pane(driver)
         reader, pane = driver.explorer.reader, driver.panes[2]
         places = places_of(driver)
-        kernel = next(one for one in reader.rows(model.Kernel) if one.artifact and one.id in places.kernels)
-        driver.explorer.linked_selection.show_document(pane, document_of(reader, "artifact", kernel.artifact))
+        kernel = next(
+            one for one in reader.rows(model.Kernel) if one.artifact and one.id in places.kernels
+        )
+        driver.explorer.linked_selection.show_document(
+            pane, document_of(reader, "artifact", kernel.artifact)
+        )
         await driver.settle()
         told = places.kernels[kernel.id].in_words
         assert f"profiled {told}" in pane._title.text
         assert isinstance(pane.body, CodeView)
         rows = range(pane.body.line_count)
-        with_time = [row for row in rows if told in "".join(text for text, _ in pane.body.gutter_tokens(row))]
-        assert [pane.body.line_text(row).partition("(")[0] for row in with_time] == [f"def {kernel.name}"]
+        with_time = [
+            row for row in rows if told in "".join(text for text, _ in pane.body.gutter_tokens(row))
+        ]
+        assert [pane.body.line_text(row).partition("(")[0] for row in with_time] == [
+            f"def {kernel.name}"
+        ]
 
 
-async def test_a_graph_as_code_has_the_times_before_its_lines(gpt2: Path, open_app: OpenApp) -> None:
+async def test_a_graph_as_code_has_the_times_before_its_lines(
+    gpt2: Path, open_app: OpenApp
+) -> None:
     async with open_app(gpt2) as driver:
         pane = await graph_pane(driver)
         node = node_under(driver, pane)
@@ -270,7 +327,9 @@ async def test_a_graph_as_code_has_the_times_before_its_lines(gpt2: Path, open_a
         assert "Tables can be sorted" in driver.screen
 
 
-async def test_without_a_profile_nothing_is_shown_and_the_key_says_why(captured: Captured, open_app: OpenApp) -> None:
+async def test_without_a_profile_nothing_is_shown_and_the_key_says_why(
+    captured: Captured, open_app: OpenApp
+) -> None:
     async with open_app(captured("mlp")) as driver:
         await driver.press("2", "tab")
         assert "profiled" not in driver.screen

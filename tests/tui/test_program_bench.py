@@ -20,10 +20,17 @@ from tests.tui.conftest import OpenApp
 from tests.tui.test_stepping import messages
 
 
-def session_of(tmp_path: Path, *cells: tuple[BenchCell, list[float]], kind: str = "bench", as_script: bool = False) -> Path:
+def session_of(
+    tmp_path: Path,
+    *cells: tuple[BenchCell, list[float]],
+    kind: str = "bench",
+    as_script: bool = False,
+) -> Path:
     path = tmp_path / "s.fxs"
     with SessionWriter(path) as writer:
-        writer.set_meta("request", dataclasses.asdict(CaptureRequest("net.py", "", as_script=as_script)))
+        writer.set_meta(
+            "request", dataclasses.asdict(CaptureRequest("net.py", "", as_script=as_script))
+        )
         writer.set_meta("target", {"name": "net.py", "kind": kind})
         writer.set_meta("outcome", Outcome("finished").to_json())
         add(writer, *cells)
@@ -34,7 +41,9 @@ def session_of(tmp_path: Path, *cells: tuple[BenchCell, list[float]], kind: str 
 def add(writer: SessionWriter, *cells: tuple[BenchCell, list[float]]) -> None:
     for cell, times in cells:
         number = writer.add(cell)
-        writer.add_all(BenchRound(0, number, i, took_s, 10) for i, took_s in enumerate(times, start=1))
+        writer.add_all(
+            BenchRound(0, number, i, took_s, 10) for i, took_s in enumerate(times, start=1)
+        )
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
@@ -42,7 +51,9 @@ async def test_a_saved_bench_opens_with_its_verdict_and_draws_its_picture(
     open_app: OpenApp, tmp_path: Path, size: tuple[int, int]
 ) -> None:
     cells = [
-        (at(cell, batch), about(0.001 / (i * batch + 1))) for batch in (1, 8) for i, cell in enumerate((UNCOMPILED, INDUCTOR))
+        (at(cell, batch), about(0.001 / (i * batch + 1)))
+        for batch in (1, 8)
+        for i, cell in enumerate((UNCOMPILED, INDUCTOR))
     ]
     async with open_app(session_of(tmp_path, *cells), size=size) as driver:
         await driver.until(lambda: "inductor pays at every size" in driver.screen)
@@ -54,7 +65,9 @@ async def test_a_saved_bench_opens_with_its_verdict_and_draws_its_picture(
         await driver.until(lambda: "times as fast as uncompiled" in driver.screen)
 
 
-async def test_a_view_without_a_bench_says_how_to_make_one(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_a_view_without_a_bench_says_how_to_make_one(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     async with open_app(session_of(tmp_path, kind="module"), size=(80, 24)) as driver:
         await driver.press("H")
         await driver.until(lambda: "Press x p to measure whether compiling pays" in driver.screen)
@@ -78,7 +91,9 @@ async def test_what_is_typed_is_measured_and_the_table_fills_in(
         await driver.press("Z", "ctrl+u")
         await driver.paste("--backends inductor --batch 2,4")
         await driver.press("enter")
-        await driver.until(lambda: "uncompiled" in driver.screen and "inductor" not in driver.screen)
+        await driver.until(
+            lambda: "uncompiled" in driver.screen and "inductor" not in driver.screen
+        )
         more.set()
         await driver.until(lambda: "Compiling pays: with inductor" in driver.screen)
         over.set()
@@ -110,8 +125,13 @@ async def test_escape_stops_it_and_keeps_what_was_measured(
         assert "Compiling pays: with inductor" in driver.screen
 
 
-@pytest.mark.parametrize(("typed", "told"), [("--batch none", "is not a number from 1 on"), ("--no-such", "unrecognized")])
-async def test_what_is_no_option_is_told(open_app: OpenApp, tmp_path: Path, typed: str, told: str) -> None:
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [("--batch none", "is not a number from 1 on"), ("--no-such", "unrecognized")],
+)
+async def test_what_is_no_option_is_told(
+    open_app: OpenApp, tmp_path: Path, typed: str, told: str
+) -> None:
     async with open_app(session_of(tmp_path, kind="module"), size=(80, 24)) as driver:
         await driver.press("Z", "ctrl+u")
         await driver.paste(typed)
@@ -123,12 +143,16 @@ async def test_what_is_no_option_is_told(open_app: OpenApp, tmp_path: Path, type
 
 
 async def test_a_script_cannot_be_measured(open_app: OpenApp, tmp_path: Path) -> None:
-    async with open_app(session_of(tmp_path, kind="script", as_script=True), size=(80, 24)) as driver:
+    async with open_app(
+        session_of(tmp_path, kind="script", as_script=True), size=(80, 24)
+    ) as driver:
         await driver.press("Z")
         await driver.until(lambda: "A script cannot be called again and again" in messages(driver))
 
 
-async def test_why_it_failed_is_told(open_app: OpenApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_why_it_failed_is_told(
+    open_app: OpenApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def run(plan: BenchPlan, writer: SessionWriter, python: str, tell: Any) -> None:
         raise WorkerError("no_python cannot be started")
 

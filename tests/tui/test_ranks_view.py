@@ -32,7 +32,9 @@ def app_of(folder: Path, compare_two: CompareTwo = beside) -> RanksApp:
 def four_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("four")
     log = text_of(H200 / "h200_ranks_diverge" / "rank_0.log.gz")
-    other = with_texts(log, b"torch._C._nn.gelu(linear_3)", b"torch.relu(linear_3)", b"dynamo_output_graph")
+    other = with_texts(
+        log, b"torch._C._nn.gelu(linear_3)", b"torch.relu(linear_3)", b"dynamo_output_graph"
+    )
     for rank in range(4):
         write_rank(folder, rank, as_rank(other if rank == 2 else log, rank))
     return folder
@@ -52,7 +54,9 @@ async def test_the_divergence_is_on_top_and_the_cursor_on_the_ranks_that_differ(
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         answer = "\n".join(line.plain for line in app._answer())
-        assert answer.startswith("Rank 1 diverges from rank 0.\nRank 1 took another branch at ranks_zoo.py:29")
+        assert answer.startswith(
+            "Rank 1 diverges from rank 0.\nRank 1 took another branch at ranks_zoo.py:29"
+        )
         assert app.row.rank.rank == 1
         assert "Rank 1 failed to compile f()" in told(app)
 
@@ -144,7 +148,9 @@ async def test_what_was_open_is_open_again_when_a_session_was_closed(four_ranks:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50), (30, 10)])
-async def test_every_size_of_terminal_shows_the_answer_the_rows_and_the_keys(size: tuple[int, int]) -> None:
+async def test_every_size_of_terminal_shows_the_answer_the_rows_and_the_keys(
+    size: tuple[int, int],
+) -> None:
     app = app_of(DIVERGING)
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
@@ -161,7 +167,11 @@ async def test_the_time_line_is_drawn_again_for_a_terminal_that_is_resized() -> 
         for width in (70, 160):
             await pilot.resize_terminal(width, 40)
             await pilot.pause()
-            drawn = [len(line) for line in told(app).splitlines() if "█" in line and "compiles" not in line]
+            drawn = [
+                len(line)
+                for line in told(app).splitlines()
+                if "█" in line and "compiles" not in line
+            ]
             assert max(drawn) <= width - 4
             assert (max(drawn) > 70) == (width == 160)
         assert wide > 70
@@ -170,7 +180,10 @@ async def test_the_time_line_is_drawn_again_for_a_terminal_that_is_resized() -> 
 def test_why_a_function_was_left_to_python_is_told_in_torchs_first_sentence() -> None:
     ranks = compare([DIVERGING])
     explained = "Attempted to call function marked as skipped Explanation: Dynamo developers have … Hint: Avoid calling it."
-    summary = replace(ranks.summaries[1], compilations=(replace(ranks.summaries[1].compilations[0], error=explained),))
+    summary = replace(
+        ranks.summaries[1],
+        compilations=(replace(ranks.summaries[1].compilations[0], error=explained),),
+    )
     told = "\n".join(group_text(ranks, ranks.groups[1], summary, 120))
     assert told.endswith(": Attempted to call function marked as skipped")
     assert "Hint" not in told

@@ -24,7 +24,11 @@ async def test_the_gelu_line_lights_up_the_nodes_whose_stack_names_it_and_its_ke
         lines = reader.text(file.text).splitlines()
         line = next(i for i, text in enumerate(lines) if "gelu" in text)
         graph = next(g for g in reader.rows(model.Graph, stage="post_grad", direction="forward"))
-        calls = [n.position for n in reader.nodes(graph) if n.line == line + 1 and n.op == "call_function"]
+        calls = [
+            n.position
+            for n in reader.nodes(graph)
+            if n.line == line + 1 and n.op == "call_function"
+        ]
     assert calls
     async with open_app(path) as driver:
         await driver.press("2", "g", *["j"] * line)
@@ -48,7 +52,9 @@ async def test_breaks_are_those_torch_counted(captured: Captured, open_app: Open
         assert "graph_breaks.py:" in driver.screen
 
 
-async def test_a_line_that_broke_is_marked_and_says_why(captured: Captured, open_app: OpenApp) -> None:
+async def test_a_line_that_broke_is_marked_and_says_why(
+    captured: Captured, open_app: OpenApp
+) -> None:
     path = captured("graph_breaks")
     with SessionReader(path) as reader:
         first = reader.rows(model.GraphBreak)[0]
@@ -59,7 +65,9 @@ async def test_a_line_that_broke_is_marked_and_says_why(captured: Captured, open
         assert "✗ graph break:" in driver.screen
 
 
-async def test_a_line_compiled_after_a_break_turns_the_panes_to_its_compilation(captured: Captured, open_app: OpenApp) -> None:
+async def test_a_line_compiled_after_a_break_turns_the_panes_to_its_compilation(
+    captured: Captured, open_app: OpenApp
+) -> None:
     path = captured("graph_breaks")
     with SessionReader(path) as reader:
         later = reader.query(
@@ -110,7 +118,9 @@ def is_running(process: int) -> bool:
     return True
 
 
-def test_without_a_terminal_the_overview_is_printed(captured: Captured, capsys, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_without_a_terminal_the_overview_is_printed(
+    captured: Captured, capsys, monkeypatch
+) -> None:  # type: ignore[no-untyped-def]
     from fx_explorer.cli import main
 
     assert main([str(captured("mlp"))]) == 0

@@ -18,7 +18,10 @@ NODE = Node(1, 1, 0, "mul", "call_function", "aten.mul.Tensor", "")
 
 def test_a_string_and_the_dict_given_to_inductor_are_the_same_region() -> None:
     one = replace(NODE, annotations={"compile_with_inductor": "mlp"})
-    other = replace(NODE, annotations={"compile_with_inductor": {"inductor_region": "mlp", "inductor_configs": {}}})
+    other = replace(
+        NODE,
+        annotations={"compile_with_inductor": {"inductor_region": "mlp", "inductor_configs": {}}},
+    )
     assert region_cell(one) == region_cell(other) == [("mlp", RegionColours().kind("mlp"))]
 
 
@@ -34,11 +37,17 @@ def test_every_colour_is_a_kind_of_the_palette_and_all_are_used() -> None:
     assert kinds <= KINDS.keys()
 
 
-@pytest.mark.parametrize("names", [[f"layer {i}" for i in range(COLOURS)], [f"segment {i + 1}" for i in range(COLOURS)]])
-def test_no_two_regions_of_a_session_have_one_colour_while_there_are_enough(names: list[str]) -> None:
+@pytest.mark.parametrize(
+    "names", [[f"layer {i}" for i in range(COLOURS)], [f"segment {i + 1}" for i in range(COLOURS)]]
+)
+def test_no_two_regions_of_a_session_have_one_colour_while_there_are_enough(
+    names: list[str],
+) -> None:
     colours = RegionColours(names)
     assert len({colours.kind(name) for name in names}) == COLOURS
-    looks = [(KINDS[colours.kind(name)].variable, KINDS[colours.kind(name)].attributes) for name in names]
+    looks = [
+        (KINDS[colours.kind(name)].variable, KINDS[colours.kind(name)].attributes) for name in names
+    ]
     assert all(one != other for one, other in itertools.combinations(looks, 2))
 
 

@@ -31,11 +31,17 @@ def lines_of_block(region: str) -> range:
     source = (SAMPLES / "regions.py").read_text().splitlines()
     first = next(i for i, text in enumerate(source) if f'"{region}"' in text and "annotate" in text)
     indent = len(source[first]) - len(source[first].lstrip())
-    last = next(i for i in range(first + 1, len(source)) if len(source[i]) - len(source[i].lstrip()) <= indent)
+    last = next(
+        i
+        for i in range(first + 1, len(source))
+        if len(source[i]) - len(source[i].lstrip()) <= indent
+    )
     return range(first + 2, last + 1)
 
 
-def nodes_of(path: Path, stage: model.Stage, region: str, direction: model.Direction = "") -> list[model.Node]:
+def nodes_of(
+    path: Path, stage: model.Stage, region: str, direction: model.Direction = ""
+) -> list[model.Node]:
     """What Python's own line numbers say is in the region."""
     with SessionReader(path) as reader:
         (graph,) = reader.rows(model.Graph, stage=stage, direction=direction)
@@ -61,7 +67,9 @@ async def show_dynamo_graph(driver: Driver) -> None:
     driver.panes[1].unfold()
 
 
-async def test_one_key_shows_the_nodes_of_the_region_under_the_cursor_and_again_all(session: Path, open_app: OpenApp) -> None:
+async def test_one_key_shows_the_nodes_of_the_region_under_the_cursor_and_again_all(
+    session: Path, open_app: OpenApp
+) -> None:
     expected = [node.name for node in nodes_of(session, "dynamo", "attention")]
     async with open_app(session) as driver:
         await show_dynamo_graph(driver)
@@ -70,7 +78,9 @@ async def test_one_key_shows_the_nodes_of_the_region_under_the_cursor_and_again_
         first = nodes_of(session, "dynamo", "attention")[0]
         await driver.press("g", *["j"] * first.position, "ampersand")
         assert names(driver, 1) == expected
-        assert re.search(rf"only attention  (▌\d+  )?1/{len(expected)} of {everything}", pane.position.plain)
+        assert re.search(
+            rf"only attention  (▌\d+  )?1/{len(expected)} of {everything}", pane.position.plain
+        )
         assert pane.position.plain in driver.screen
         assert pane.place.line == first.position
         await driver.press("ampersand")
@@ -80,7 +90,9 @@ async def test_one_key_shows_the_nodes_of_the_region_under_the_cursor_and_again_
         assert "only attention" not in driver.screen
 
 
-async def test_a_narrowed_graph_is_linked_found_in_and_copied_as_before(session: Path, open_app: OpenApp) -> None:
+async def test_a_narrowed_graph_is_linked_found_in_and_copied_as_before(
+    session: Path, open_app: OpenApp
+) -> None:
     async with open_app(session) as driver:
         await show_dynamo_graph(driver)
         inside = nodes_of(session, "dynamo", "mlp")
@@ -97,7 +109,9 @@ async def test_a_narrowed_graph_is_linked_found_in_and_copied_as_before(session:
         assert list(graph.body.matches) == []
 
 
-async def test_every_graph_is_narrowed_also_the_one_a_pane_turns_to(session: Path, open_app: OpenApp) -> None:
+async def test_every_graph_is_narrowed_also_the_one_a_pane_turns_to(
+    session: Path, open_app: OpenApp
+) -> None:
     async with open_app(session) as driver:
         await show_dynamo_graph(driver)
         first = nodes_of(session, "dynamo", "mlp")[0]
@@ -110,7 +124,9 @@ async def test_every_graph_is_narrowed_also_the_one_a_pane_turns_to(session: Pat
             assert expected
 
 
-async def test_going_to_a_hidden_node_shows_everything_again(session: Path, open_app: OpenApp) -> None:
+async def test_going_to_a_hidden_node_shows_everything_again(
+    session: Path, open_app: OpenApp
+) -> None:
     async with open_app(session) as driver:
         await show_dynamo_graph(driver)
         await driver.press("g", *["j"] * first_call(session, "mlp").position, "ampersand")
@@ -123,14 +139,20 @@ async def test_links_into_what_is_hidden_are_counted(session: Path, open_app: Op
     async with open_app(session) as driver:
         await driver.press("R", "j", "ampersand")
         source, graph, _ = driver.panes
-        norm = next(i for i, text in enumerate((SAMPLES / "regions.py").read_text().splitlines()) if "self.norm(x)" in text)
+        norm = next(
+            i
+            for i, text in enumerate((SAMPLES / "regions.py").read_text().splitlines())
+            if "self.norm(x)" in text
+        )
         await driver.press("S", "g", *["j"] * norm)
         assert source.place.line == norm
         assert graph.body.marks == frozenset()
         assert re.match(r"only mlp  ▌0 of \d+  ", graph.position.plain)
 
 
-async def test_the_regions_view_narrows_to_its_row_and_leads_to_the_first_node(session: Path, open_app: OpenApp) -> None:
+async def test_the_regions_view_narrows_to_its_row_and_leads_to_the_first_node(
+    session: Path, open_app: OpenApp
+) -> None:
     async with open_app(session) as driver:
         await driver.press("R", "j", "ampersand")
         assert driver.explorer.linked_selection.region == ("compile_with_inductor", "mlp")
@@ -139,7 +161,9 @@ async def test_the_regions_view_narrows_to_its_row_and_leads_to_the_first_node(s
         assert (place.document.stage, place.line) == ("dynamo", first_call(session, "mlp").position)
 
 
-async def test_with_no_region_under_the_cursor_one_is_chosen(session: Path, open_app: OpenApp) -> None:
+async def test_with_no_region_under_the_cursor_one_is_chosen(
+    session: Path, open_app: OpenApp
+) -> None:
     async with open_app(session) as driver:
         await driver.press("2", "g", "ampersand")
         assert "Show only the nodes of" in driver.screen
@@ -147,13 +171,17 @@ async def test_with_no_region_under_the_cursor_one_is_chosen(session: Path, open
         assert driver.explorer.linked_selection.region == ("compile_with_inductor", "mlp")
 
 
-async def test_without_regions_it_is_said_how_to_have_some(captured: Captured, open_app: OpenApp) -> None:
+async def test_without_regions_it_is_said_how_to_have_some(
+    captured: Captured, open_app: OpenApp
+) -> None:
     async with open_app(captured("mlp")) as driver:
         await driver.press("2", "ampersand")
         assert "No node is in a region. Mark some (c m)" in messages(driver)
 
 
-async def test_a_pane_turns_to_the_graph_that_has_the_region(captured: Captured, open_app: OpenApp) -> None:
+async def test_a_pane_turns_to_the_graph_that_has_the_region(
+    captured: Captured, open_app: OpenApp
+) -> None:
     """Compiled on its own, each region has a post-grad graph of its own."""
     path = captured("regions", backend="regional_inductor")
     async with open_app(path) as driver:
@@ -174,8 +202,15 @@ async def test_a_region_of_another_variant_is_gone_to(tmp_path: Path, open_app: 
     with SessionReader(path) as reader, SessionWriter(path) as writer:
         (first,) = reader.rows(model.Compilation)
         (before,) = reader.rows(model.Graph, stage="dynamo")
-        variant = writer.add(replace(first, id=0, name="0/0~1", variant_of="0/0", variant_from="dynamo", in_use=False))
-        nodes = [replace(n, annotations=region if n.name == "gelu" else None) for n in reader.nodes(before)]
+        variant = writer.add(
+            replace(
+                first, id=0, name="0/0~1", variant_of="0/0", variant_from="dynamo", in_use=False
+            )
+        )
+        nodes = [
+            replace(n, annotations=region if n.name == "gelu" else None)
+            for n in reader.nodes(before)
+        ]
         after = writer.add_graph(replace(before, id=0, compilation=variant), nodes, [])
         writer.add(model.Intervention(0, variant, "dynamo", "", "mark", "mlp", before.id, after.id))
     async with open_app(path) as driver:

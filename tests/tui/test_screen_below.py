@@ -14,7 +14,9 @@ from tests.tui.conftest import OpenApp
 
 
 @pytest.mark.parametrize("key", ["f", "p", "question_mark"])
-async def test_the_screen_below_a_dialog_looks_as_textual_draws_it(hand: Hand, open_app: OpenApp, key: str) -> None:
+async def test_the_screen_below_a_dialog_looks_as_textual_draws_it(
+    hand: Hand, open_app: OpenApp, key: str
+) -> None:
     async with open_app(hand.path, size=(120, 40)) as driver:
         await driver.press("2")
         await driver.press(key)
@@ -24,9 +26,14 @@ async def test_the_screen_below_a_dialog_looks_as_textual_draws_it(hand: Hand, o
         below, tint = driver.explorer, dialog.styles.background
         ours, textuals = (
             Visual.to_strips(dialog, visual, width, height, dialog.visual_style)
-            for visual in (ScreenBelow(below, tint), RichVisual(dialog, BackgroundScreen(below, tint)))
+            for visual in (
+                ScreenBelow(below, tint),
+                RichVisual(dialog, BackgroundScreen(below, tint)),
+            )
         )
-        assert [list(Segment.simplify(strip)) for strip in ours] == [list(Segment.simplify(strip)) for strip in textuals]
+        assert [list(Segment.simplify(strip)) for strip in ours] == [
+            list(Segment.simplify(strip)) for strip in textuals
+        ]
 
 
 async def test_a_dialog_draws_what_is_below_it_so(hand: Hand, open_app: OpenApp) -> None:

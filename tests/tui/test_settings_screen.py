@@ -26,12 +26,55 @@ from tests.figures import figures
 POOLS = ('"none"', '"intermediates"', '"outputs"')
 
 SETTINGS = [
-    Setting(1, "compile", "backend", "str", '"inductor"', '"inductor"', "backend to be used", ('"eager"', '"inductor"')),
-    Setting(2, "inductor", "max_fusion_size", "int", "64", "64", "how many nodes to allow into a single fusion"),
-    Setting(3, "inductor", "debug", "bool", "false", "false", "add some debug printouts", ("true", "false")),
-    Setting(4, "inductor", "memory_pool", "Literal['none', 'intermediates', 'outputs']", POOLS[1], POOLS[1], "Memory.", POOLS),
+    Setting(
+        1,
+        "compile",
+        "backend",
+        "str",
+        '"inductor"',
+        '"inductor"',
+        "backend to be used",
+        ('"eager"', '"inductor"'),
+    ),
+    Setting(
+        2,
+        "inductor",
+        "max_fusion_size",
+        "int",
+        "64",
+        "64",
+        "how many nodes to allow into a single fusion",
+    ),
+    Setting(
+        3,
+        "inductor",
+        "debug",
+        "bool",
+        "false",
+        "false",
+        "add some debug printouts",
+        ("true", "false"),
+    ),
+    Setting(
+        4,
+        "inductor",
+        "memory_pool",
+        "Literal['none', 'intermediates', 'outputs']",
+        POOLS[1],
+        POOLS[1],
+        "Memory.",
+        POOLS,
+    ),
     Setting(5, "inductor", "custom_partitioner_fn", "", "null", "null", "A function."),
-    Setting(6, "inductor", "max_autotune_gemm_backends", "str", '"ATEN,TRITON"', '"ATEN,TRITON"', "comma separated\x1b[31m"),
+    Setting(
+        6,
+        "inductor",
+        "max_autotune_gemm_backends",
+        "str",
+        '"ATEN,TRITON"',
+        '"ATEN,TRITON"',
+        "comma separated\x1b[31m",
+    ),
     Setting(7, "dynamo", "recompile_limit", "int", "8", "3", "fusion of words"),
     Setting(8, "functorch", "memory_budget", "float | None", "1.0", "1.0", ""),
 ]
@@ -43,12 +86,26 @@ IN_FORCE = [
     OptionInForce(0, "dynamo.recompile_limit", "3", "environment", variable="LIMIT"),
 ]
 
-BEFORE = figures(graphs=5, graph_breaks=1, graph_break_hits=1, recompiles=2, guards=64, operations=8, kernels=8, compile_s=2.5)
+BEFORE = figures(
+    graphs=5,
+    graph_breaks=1,
+    graph_break_hits=1,
+    recompiles=2,
+    guards=64,
+    operations=8,
+    kernels=8,
+    compile_s=2.5,
+)
 
 
 def in_console(settings: list[Setting], rows: list[OptionInForce]) -> list[ExplainedOption]:
     return [
-        ExplainedOption("g", setting, WORDS[setting.full_name], tuple(row for row in rows if row.name == setting.full_name))
+        ExplainedOption(
+            "g",
+            setting,
+            WORDS[setting.full_name],
+            tuple(row for row in rows if row.name == setting.full_name),
+        )
         for setting in settings
         if setting.full_name in WORDS
     ]
@@ -86,7 +143,10 @@ class Hands:
     @property
     def screen(self) -> str:
         width, height = self.app.size
-        return "\n".join(strip.text[:width].rstrip() for strip in self.app.screen._compositor.render_strips()[:height])
+        return "\n".join(
+            strip.text[:width].rstrip()
+            for strip in self.app.screen._compositor.render_strips()[:height]
+        )
 
     @property
     def options(self) -> list[str]:
@@ -116,7 +176,10 @@ def test_search_takes_words_of_name_and_help_and_puts_changed_options_first() ->
     assert [setting.name for setting in search(SETTINGS, "MAX size")] == ["max_fusion_size"]
     assert search(SETTINGS, "")[0].name == "recompile_limit"
     assert search(SETTINGS, "", {"functorch.memory_budget"})[0].name == "memory_budget"
-    assert [setting.name for setting in search(SETTINGS, "memory")] == ["memory_pool", "memory_budget"]
+    assert [setting.name for setting in search(SETTINGS, "memory")] == [
+        "memory_pool",
+        "memory_budget",
+    ]
     assert search(SETTINGS, "debug nowhere") == []
     assert len(search(SETTINGS, "")) == len(SETTINGS)
 
@@ -124,7 +187,11 @@ def test_search_takes_words_of_name_and_help_and_puts_changed_options_first() ->
 def test_rows_of_a_session_that_no_writer_of_ours_made_are_left_out(tmp_path) -> None:  # type: ignore[no-untyped-def]
     with SessionWriter(tmp_path / "one.fxs") as writer:
         writer.add_all(
-            [*SETTINGS, Setting(0, "inductor", "a", "int | (", "1", "1", ""), Setting(0, "inductor", "b", "int", "", "1", "")]
+            [
+                *SETTINGS,
+                Setting(0, "inductor", "a", "int | (", "1", "1", ""),
+                Setting(0, "inductor", "b", "int", "", "1", ""),
+            ]
         )
     with SessionReader(tmp_path / "one.fxs") as reader:
         assert read_settings(reader) == SETTINGS
@@ -190,7 +257,9 @@ async def test_escape_asks_nothing_where_the_value_is_as_it_was() -> None:
 
 
 @pytest.mark.parametrize(("key", "answer"), [("y", {"inductor.max_fusion_size": 8}), ("n", {})])
-async def test_escape_asks_what_becomes_of_values_that_were_taken_and_not_used(key: str, answer: Chosen) -> None:
+async def test_escape_asks_what_becomes_of_values_that_were_taken_and_not_used(
+    key: str, answer: Chosen
+) -> None:
     async with opened() as hands:
         await hands.type("max_fusion")
         await hands.press("enter")
@@ -216,7 +285,10 @@ async def test_values_are_written_as_python_has_them() -> None:
         await hands.type("1e-3")
         assert "✓ 0.001 · takes a number or None" in hands.screen
         await hands.type("[1")
-        assert "✗ functorch.memory_budget takes a number or None; Python does not read this" in hands.screen
+        assert (
+            "✗ functorch.memory_budget takes a number or None; Python does not read this"
+            in hands.screen
+        )
 
 
 async def test_allowed_values_are_listed_and_gone_through_by_key() -> None:
@@ -314,12 +386,20 @@ async def test_one_key_tries_the_next_value_and_shows_what_changed() -> None:
     async with opened(options=options, try_options=try_options, trials=kept) as hands:
         await hands.press("ctrl+r")
         assert tried == [{"compile.backend": "eager"}]
-        assert "recompiles                            2 → 0          −2 (−100 %), better" in hands.screen
-        assert "as before: functions left to Python, operations captured, kernels, compiling took" in hands.screen
+        assert (
+            "recompiles                            2 → 0          −2 (−100 %), better"
+            in hands.screen
+        )
+        assert (
+            "as before: functions left to Python, operations captured, kernels, compiling took"
+            in hands.screen
+        )
         await hands.press("escape", "n")
         assert hands.app.answers == [{}]
     assert [trial.settings for trial in kept] == [{"compile.backend": "eager"}]
-    async with opened(options=options, try_options=try_options, trials=kept, chosen={"compile.backend": "eager"}) as hands:
+    async with opened(
+        options=options, try_options=try_options, trials=kept, chosen={"compile.backend": "eager"}
+    ) as hands:
         assert "recompiles                            2 → 0" in hands.screen
 
 
@@ -343,13 +423,19 @@ async def test_escape_stops_a_trial_and_leaves_the_dialog_open() -> None:
 
 
 async def test_the_stance_can_be_tried_but_not_used_for_what_follows() -> None:
-    stance = Setting(9, "compiler", "stance", "str", '"default"', '"default"', "", ('"default"', '"force_eager"'))
+    stance = Setting(
+        9, "compiler", "stance", "str", '"default"', '"default"', "", ('"default"', '"force_eager"')
+    )
 
     async def try_options(settings: Mapping[str, object]) -> OptionTrial:
-        return OptionTrial(settings, Outcome("finished", "compiled nothing: the stance"), BEFORE, BEFORE, 1.0)
+        return OptionTrial(
+            settings, Outcome("finished", "compiled nothing: the stance"), BEFORE, BEFORE, 1.0
+        )
 
     chosen = {"compiler.stance": "force_eager"}
-    async with opened([stance], chosen=chosen, options=in_console([stance], []), try_options=try_options) as hands:
+    async with opened(
+        [stance], chosen=chosen, options=in_console([stance], []), try_options=try_options
+    ) as hands:
         assert "use for what follows" not in hands.screen
         await hands.press("enter")
         assert "finished: compiled nothing: the stance" in hands.screen

@@ -25,17 +25,25 @@ def marked(path: Path, *marks: Mark) -> Path:
         (first,) = reader.rows(model.Compilation)
         fields = {name: getattr(first, name) for name in model.Compilation.__slots__}
         changes = Changes(marks=marks).to_json()
-        writer.add(model.Compilation(**{**fields, "id": 0, "name": "0/0~1", "variant_of": "0/0", "changes": changes}))
+        writer.add(
+            model.Compilation(
+                **{**fields, "id": 0, "name": "0/0~1", "variant_of": "0/0", "changes": changes}
+            )
+        )
     return path
 
 
-async def test_a_mark_that_waits_at_a_gate_is_shown_as_a_diff(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_a_mark_that_waits_at_a_gate_is_shown_as_a_diff(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     capture = FakeCapture(tmp_path / "s.fxs", step)
     async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
         await driver.until(lambda: driver.explorer.reader)
         step(capture.session_path)
         capture.say(AT_DYNAMO)
-        await driver.until(lambda: "paused after Dynamo" in driver.header and "One graph was made" in driver.screen)
+        await driver.until(
+            lambda: "paused after Dynamo" in driver.header and "One graph was made" in driver.screen
+        )
         await driver.press("M")
         assert "Nothing was marked by hand. Go to a node" in messages(driver)
         await driver.press("2", "g", *"jjjjjj", "m", "enter", *["backspace"] * 10, *"mlp", "enter")
@@ -43,7 +51,10 @@ async def test_a_mark_that_waits_at_a_gate_is_shown_as_a_diff(open_app: OpenApp,
         await driver.until(lambda: "paused after Dynamo" in driver.header)
         await driver.press("M")
         assert isinstance(driver.app.screen, SourceEditScreen)
-        assert '+        with fx_traceback.annotate({"compile_with_inductor": {"inductor_region": "mlp"}}):' in driver.screen
+        assert (
+            '+        with fx_traceback.annotate({"compile_with_inductor": {"inductor_region": "mlp"}}):'
+            in driver.screen
+        )
         assert f"+    {LINE}" in driver.screen
         capture.end()
 
@@ -60,7 +71,11 @@ async def test_the_diff_is_copied_and_written_to_a_file_that_applies(
         written = (tmp_path / "marks.diff").read_text()
         assert copied == [written]
         (tmp_path / "mlp.py").write_text(SOURCE)
-        subprocess.run(["patch", "-p1", "-d", str(tmp_path), "-i", "marks.diff"], check=True, capture_output=True)
+        subprocess.run(
+            ["patch", "-p1", "-d", str(tmp_path), "-i", "marks.diff"],
+            check=True,
+            capture_output=True,
+        )
         assert f"    {LINE}\n" in (tmp_path / "mlp.py").read_text()
         await driver.press("s", "ctrl+u")
         await driver.paste(str(tmp_path / "mlp.py"))
@@ -73,14 +88,23 @@ async def test_the_diff_is_copied_and_written_to_a_file_that_applies(
 async def test_what_has_no_edit_and_what_the_edit_does_beyond_the_marks_stands_above_it(
     open_app: OpenApp, tmp_path: Path
 ) -> None:
-    session = marked(tmp_path / "s.fxs", Mark("g", nodes=("gelu",)), Mark("top", file="/p/mlp.py", first_line=1, last_line=2))
+    session = marked(
+        tmp_path / "s.fxs",
+        Mark("g", nodes=("gelu",)),
+        Mark("top", file="/p/mlp.py", first_line=1, last_line=2),
+    )
     async with open_app(session, size=(120, 40)) as driver:
         await driver.press("M")
-        assert 'Region "g" will hold more than was marked, since its lines also compute fc1.' in driver.screen
+        assert (
+            'Region "g" will hold more than was marked, since its lines also compute fc1.'
+            in driver.screen
+        )
         assert 'Region "top" is not in the diff: lines 1 to 2 of' in driver.screen
 
 
-async def test_a_diff_is_coloured_as_code_behind_its_signs(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_a_diff_is_coloured_as_code_behind_its_signs(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     session = marked(tmp_path / "s.fxs", Mark("mlp", file="/p/mlp.py", first_line=7, last_line=7))
     async with open_app(session) as driver:
         await driver.press("M")
@@ -89,4 +113,6 @@ async def test_a_diff_is_coloured_as_code_behind_its_signs(open_app: OpenApp, tm
         added = next(i for i, line in enumerate(lines) if line.startswith("+        with"))
         assert list(view.line_tokens(added))[:1] == [("+", "good")]
         assert ("with", "keyword") in view.line_tokens(added)
-        assert view.marks == {i for i, line in enumerate(lines) if line[:1] in "+-" and line[:3] not in ("+++", "---")}
+        assert view.marks == {
+            i for i, line in enumerate(lines) if line[:1] in "+-" and line[:3] not in ("+++", "---")
+        }

@@ -11,7 +11,9 @@ from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_live_capture import FakeCapture, step
 from tests.tui.test_stepping import messages
 
-AOTAUTOGRAD = "AOTAutograd: 3 operations became 34: 7 by decomposition, 25 for the backward and 2 views."
+AOTAUTOGRAD = (
+    "AOTAutograd: 3 operations became 34: 7 by decomposition, 25 for the backward and 2 views."
+)
 
 
 class SteppedCapture(FakeCapture):
@@ -65,7 +67,9 @@ async def test_each_step_shows_what_the_stage_did_and_the_last_one_lists_all(
         capture.end()
 
 
-async def test_without_a_step_a_pause_leaves_the_screen_as_it_is(open_app: OpenApp, tmp_path: Path, captured: Captured) -> None:
+async def test_without_a_step_a_pause_leaves_the_screen_as_it_is(
+    open_app: OpenApp, tmp_path: Path, captured: Captured
+) -> None:
     capture = SteppedCapture(tmp_path / "s.fxs", captured("mlp"))
     async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
         capture.pause("joint")
@@ -96,7 +100,9 @@ async def opened_stage(driver: Driver, row: int) -> None:
     await driver.until(lambda: driver.explorer.linked.stage_words.sentences)
 
 
-async def test_the_stages_of_a_saved_session_open_before_beside_after(open_app: OpenApp, captured: Captured) -> None:
+async def test_the_stages_of_a_saved_session_open_before_beside_after(
+    open_app: OpenApp, captured: Captured
+) -> None:
     async with open_app(captured("mlp"), size=(80, 24)) as driver:
         await driver.press("v", "t")
         assert "AOTAutograd" in driver.screen
@@ -106,10 +112,15 @@ async def test_the_stages_of_a_saved_session_open_before_beside_after(open_app: 
         assert "< hidden         decomposed" in driver.screen
         assert "goes on" not in driver.screen  # nothing waits
         await driver.press("v", "t", "end", "enter")
-        assert [pane.document.title for pane in driver.panes] == ["Backward · post-grad", "Output code · backward"]
+        assert [pane.document.title for pane in driver.panes] == [
+            "Backward · post-grad",
+            "Output code · backward",
+        ]
 
 
-async def test_going_elsewhere_leaves_the_stage_and_its_marks(open_app: OpenApp, captured: Captured) -> None:
+async def test_going_elsewhere_leaves_the_stage_and_its_marks(
+    open_app: OpenApp, captured: Captured
+) -> None:
     async with open_app(captured("mlp")) as driver:
         await opened_stage(driver, 2)
         assert driver.panes[1].fates
@@ -124,7 +135,9 @@ async def test_going_elsewhere_leaves_the_stage_and_its_marks(open_app: OpenApp,
         assert "decomposed" not in driver.screen
 
 
-async def test_the_linked_operations_light_up_across_a_stage(open_app: OpenApp, captured: Captured) -> None:
+async def test_the_linked_operations_light_up_across_a_stage(
+    open_app: OpenApp, captured: Captured
+) -> None:
     """gelu of the graph before is seven of AOTAutograd's: mul, mul, erf, add, mul, and in the backward."""
     async with open_app(captured("mlp"), size=(120, 40)) as driver:
         await opened_stage(driver, 2)
@@ -136,14 +149,19 @@ async def test_the_linked_operations_light_up_across_a_stage(open_app: OpenApp, 
         assert "addmm" not in lit
 
 
-async def test_what_needs_all_stages_asks_once_and_goes_on_by_itself(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_what_needs_all_stages_asks_once_and_goes_on_by_itself(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     capture = FakeCapture(tmp_path / "s.fxs", step)
     async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
         await driver.until(lambda: driver.explorer.reader)
         capture.say(Notice("gate", state="begin", gate="joint", compilation="0/0"))
         await driver.until(lambda: "paused after the joint graph" in driver.header)
         await driver.press("x", "t")
-        assert "Not compiled yet: go on to the end, then build and run it, for its time?" in driver.screen
+        assert (
+            "Not compiled yet: go on to the end, then build and run it, for its time?"
+            in driver.screen
+        )
         await driver.press("n")
         assert capture.sent == []
         await driver.press("x", "t", "y")
@@ -171,6 +189,8 @@ async def test_levels_below_a_kernel_that_is_not_compiled_yet_are_asked_for_when
         capture.say(Notice("gate", state="end", gate="dynamo"))
         capture.stay()
         capture.say(Notice("gate", state="begin"))
-        await driver.until(lambda: "Triton" in messages(driver))  # the kernel that is there then is none of Triton's
+        await driver.until(
+            lambda: "Triton" in messages(driver)
+        )  # the kernel that is there then is none of Triton's
         assert capture.sent == [Command("go")]
         capture.end()

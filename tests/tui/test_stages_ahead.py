@@ -54,8 +54,13 @@ class AtDynamo(FakeCapture):
     async def start(self) -> None:
         await super().start()
         with SessionWriter(self.session_path) as writer:
-            writer.set_meta("request", json.loads(model.CaptureRequest("mlp.py", "s.fxs", pause="dynamo").to_json()))
-            compiled = model.Compilation(0, "0/0", 0, 0, "MLP.forward", "/p/mlp.py", 6, status="running", backend="inductor")
+            writer.set_meta(
+                "request",
+                json.loads(model.CaptureRequest("mlp.py", "s.fxs", pause="dynamo").to_json()),
+            )
+            compiled = model.Compilation(
+                0, "0/0", 0, 0, "MLP.forward", "/p/mlp.py", 6, status="running", backend="inductor"
+            )
             compilation = writer.add(compiled)
             nodes = [
                 model.Node(0, 0, 0, "x", "placeholder", "x", ""),
@@ -63,9 +68,17 @@ class AtDynamo(FakeCapture):
             ]
             for kind in ("bytecode_original", "bytecode_modified"):
                 text = writer.text("7 LOAD_FAST x\n")
-                writer.add(model.Artifact(0, compilation, kind, "dynamo", "", "", "bytecode", text, 1))  # type: ignore[arg-type]
-            writer.add(model.Setting(0, "inductor", "debug", "bool", "false", "false", "", ("true", "false")))
-            writer.add_graph(model.Graph(0, compilation, "dynamo", "", call_count=1), nodes, [(0, 1)])
+                writer.add(
+                    model.Artifact(0, compilation, kind, "dynamo", "", "", "bytecode", text, 1)
+                )  # type: ignore[arg-type]
+            writer.add(
+                model.Setting(
+                    0, "inductor", "debug", "bool", "false", "false", "", ("true", "false")
+                )
+            )
+            writer.add_graph(
+                model.Graph(0, compilation, "dynamo", "", call_count=1), nodes, [(0, 1)]
+            )
 
 
 def _new(driver: Driver, before: set[str]) -> list[str]:
@@ -77,7 +90,9 @@ async def paused(driver: Driver, capture: FakeCapture) -> None:
     await driver.until(lambda: "paused after Dynamo" in driver.header)
 
 
-async def test_no_command_only_says_that_its_stage_is_still_ahead(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_no_command_only_says_that_its_stage_is_still_ahead(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     capture = AtDynamo(tmp_path / "s.fxs", step)
     asked, only_said = set(), {}
     async with open_app(make_capture=lambda: capture, target="mlp.py", size=(120, 40)) as driver:
@@ -94,7 +109,11 @@ async def test_no_command_only_says_that_its_stage_is_still_ahead(open_app: Open
             if ASKED in driver.screen:
                 asked.add(command.id)
                 await driver.press("n")
-            elif said := [line for line in (messages(driver)[told:], *_new(driver, before)) if ONLY_SAYS_SO.search(line)]:
+            elif said := [
+                line
+                for line in (messages(driver)[told:], *_new(driver, before))
+                if ONLY_SAYS_SO.search(line)
+            ]:
                 only_said[command.id] = said[0].strip()
             while driver.app.screen is not driver.explorer:
                 await driver.press("escape")
@@ -107,7 +126,9 @@ async def test_no_command_only_says_that_its_stage_is_still_ahead(open_app: Open
 
 
 @pytest.mark.parametrize("key", ["6", "v 6", "7"])
-async def test_a_view_whose_stage_is_ahead_is_shown_and_asks_once(open_app: OpenApp, tmp_path: Path, key: str) -> None:
+async def test_a_view_whose_stage_is_ahead_is_shown_and_asks_once(
+    open_app: OpenApp, tmp_path: Path, key: str
+) -> None:
     capture = AtDynamo(tmp_path / "s.fxs", step)
     async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
         await paused(driver, capture)

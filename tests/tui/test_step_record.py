@@ -40,23 +40,63 @@ STEPS = [
 
 def write_steps(path: Path) -> None:
     with SessionWriter(path) as writer:
-        run = writer.add(model.BytecodeRun(0, "(float32[4, 8])", "raised", len(STEPS) + 1, "It raised ValueError: too large."))
+        run = writer.add(
+            model.BytecodeRun(
+                0, "(float32[4, 8])", "raised", len(STEPS) + 1, "It raised ValueError: too large."
+            )
+        )
         artifact = model.Artifact(
-            0, 1, "bytecode_modified", "dynamo", "", "", "bytecode", writer.text(LISTING), LISTING.count("\n")
+            0,
+            1,
+            "bytecode_modified",
+            "dynamo",
+            "",
+            "",
+            "bytecode",
+            writer.text(LISTING),
+            LISTING.count("\n"),
         )
         modified = writer.add(artifact)
         sources = {1: 7, 2: 7, 3: 7, 4: 7, 5: 8, 6: 8, 7: 8}
-        writer.add_all(model.LineSource(modified, line, 1, source) for line, source in sources.items())
+        writer.add_all(
+            model.LineSource(modified, line, 1, source) for line, source in sources.items()
+        )
         for line, stack, variables, changed in STEPS:
             text = writer.text(json.dumps(variables))
             calls = "__compiled_fn_1" if line == 3 else ""
             writer.add(
                 model.BytecodeStep(
-                    0, run, 1, 0, "forward", modified, line, 2 * line, "instruction", stack, True, text, changed, calls
+                    0,
+                    run,
+                    1,
+                    0,
+                    "forward",
+                    modified,
+                    line,
+                    2 * line,
+                    "instruction",
+                    stack,
+                    True,
+                    text,
+                    changed,
+                    calls,
                 )
             )
         writer.add(
-            model.BytecodeStep(0, run, 1, 0, "forward", modified, 7, 14, "raised", (), False, error="ValueError: too large")
+            model.BytecodeStep(
+                0,
+                run,
+                1,
+                0,
+                "forward",
+                modified,
+                7,
+                14,
+                "raised",
+                (),
+                False,
+                error="ValueError: too large",
+            )
         )
 
 
@@ -86,7 +126,9 @@ async def test_each_step_lights_its_instruction_and_its_line_at_any_size(
         await driver.press("c", "b")
         assert "step 1 of 6 · forward [0/0]" in driver.screen
         assert "called with (float32[4, 8])" in driver.screen
-        assert lit(driver, "bytecode") == ["2  LOAD_GLOBAL  __compiled_fn_1  # the compiled graph [0/0]: line 7"]
+        assert lit(driver, "bytecode") == [
+            "2  LOAD_GLOBAL  __compiled_fn_1  # the compiled graph [0/0]: line 7"
+        ]
         assert lit(driver, "source") == ["h = F.gelu(self.fc1(x))"]
         await driver.press("down")
         assert shown(driver).at == 3
@@ -138,20 +180,26 @@ async def test_it_opens_at_the_instruction_under_the_cursor_and_closes_to_where_
         assert pane.place.line == 5
 
 
-async def test_a_value_there_is_no_room_for_is_shown_whole_when_it_is_paged_to(recorded: Path, open_app: OpenApp) -> None:
+async def test_a_value_there_is_no_room_for_is_shown_whole_when_it_is_paged_to(
+    recorded: Path, open_app: OpenApp
+) -> None:
     async with open_app(recorded, size=(80, 24)) as driver:
         await driver.press("c", "b", "right", "pagedown")
         assert "x: f32[4, 8] cpu" in driver.screen
 
 
-async def test_its_keys_can_be_remapped_and_its_last_line_says_them(recorded: Path, open_app: OpenApp) -> None:
+async def test_its_keys_can_be_remapped_and_its_last_line_says_them(
+    recorded: Path, open_app: OpenApp
+) -> None:
     async with open_app(recorded, config=Config(keys={"steps.forward": ("ctrl+n",)})) as driver:
         await driver.press("c", "b", "ctrl+n")
         assert shown(driver).at == 1
         assert "← ctrl+n instruction" in driver.screen
 
 
-async def test_a_saved_session_without_a_record_says_how_to_get_one(tmp_path: Path, open_app: OpenApp) -> None:
+async def test_a_saved_session_without_a_record_says_how_to_get_one(
+    tmp_path: Path, open_app: OpenApp
+) -> None:
     write_training_step(tmp_path / "s.fxs")
     async with open_app(tmp_path / "s.fxs") as driver:
         said: list[str] = []
@@ -168,7 +216,9 @@ async def ask_worker(driver: Driver, capture: FakeCapture) -> None:
     await driver.until(lambda: capture.sent)
 
 
-async def test_a_worker_that_waits_is_asked_once_and_its_record_is_shown(tmp_path: Path, open_app: OpenApp) -> None:
+async def test_a_worker_that_waits_is_asked_once_and_its_record_is_shown(
+    tmp_path: Path, open_app: OpenApp
+) -> None:
     capture = FakeCapture(tmp_path / "s.fxs", write_training_step)
     async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
         await ask_worker(driver, capture)
@@ -181,7 +231,9 @@ async def test_a_worker_that_waits_is_asked_once_and_its_record_is_shown(tmp_pat
         assert len(capture.sent) == 1
 
 
-async def test_what_the_worker_refuses_is_told_and_nothing_opens(tmp_path: Path, open_app: OpenApp) -> None:
+async def test_what_the_worker_refuses_is_told_and_nothing_opens(
+    tmp_path: Path, open_app: OpenApp
+) -> None:
     capture = FakeCapture(tmp_path / "s.fxs", write_training_step)
     async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
         await ask_worker(driver, capture)
@@ -192,13 +244,19 @@ async def test_what_the_worker_refuses_is_told_and_nothing_opens(tmp_path: Path,
 
 def test_the_steps_of_a_session_of_today_are_read_again(recorded: Path) -> None:
     with SessionReader(recorded) as reader:
-        assert [step.stack for step in reader.rows(model.BytecodeStep)][:5] == [stack for _, stack, _, _ in STEPS]
+        assert [step.stack for step in reader.rows(model.BytecodeStep)][:5] == [
+            stack for _, stack, _, _ in STEPS
+        ]
 
 
-async def test_help_lists_the_keys_of_the_steps_and_goes_back_to_them(open_app: OpenApp, recorded: Path) -> None:
+async def test_help_lists_the_keys_of_the_steps_and_goes_back_to_them(
+    open_app: OpenApp, recorded: Path
+) -> None:
     async with open_app(recorded) as driver:
         await driver.press("c", "b", "question_mark")
         assert isinstance(driver.app.screen, Help)
-        assert "In recorded bytecode, go back by one instruction." in " ".join(driver.screen.split())
+        assert "In recorded bytecode, go back by one instruction." in " ".join(
+            driver.screen.split()
+        )
         await driver.press("escape")
         assert isinstance(driver.app.screen, StepScreen)

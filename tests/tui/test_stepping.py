@@ -32,7 +32,9 @@ async def test_a_pause_is_in_the_header_the_bar_and_the_footer_and_going_on_show
 ) -> None:
     capture = FakeCapture(tmp_path / "s.fxs", step)
     async with open_app(make_capture=lambda: capture, target="mlp.py", size=(80, 24)) as driver:
-        capture.say(Notice("gate", state="begin", gate="partition", compilation="0/0", direction="backward"))
+        capture.say(
+            Notice("gate", state="begin", gate="partition", compilation="0/0", direction="backward")
+        )
         await driver.until(lambda: "‖ paused after the partition [0/0] backward" in driver.header)
         assert "‖ AOTAutograd" in driver.screen
         assert ". step  c c go on  c o options" in driver.screen
@@ -42,7 +44,9 @@ async def test_a_pause_is_in_the_header_the_bar_and_the_footer_and_going_on_show
         assert "▷ on to the next pause" in driver.header
         assert capture.sent == [Command("step")]
         capture.say(Notice("done", text="on to the next pause"))
-        capture.say(Notice("gate", state="end", gate="partition", compilation="0/0", direction="backward"))
+        capture.say(
+            Notice("gate", state="end", gate="partition", compilation="0/0", direction="backward")
+        )
         await driver.until(lambda: ". step" not in driver.screen)
         capture.say(AT_DYNAMO)
         await driver.until(lambda: "paused after Dynamo [0/0]" in driver.header)
@@ -65,7 +69,9 @@ async def test_gates_and_files_are_chosen_in_dialogs(open_app: OpenApp, tmp_path
         await driver.press("P")
         await driver.paste(str(pass_file))
         await driver.press("enter")
-        assert capture.sent == [Command("pass", changes=Changes(passes=(PassFile("dynamo", str(pass_file)),)))]
+        assert capture.sent == [
+            Command("pass", changes=Changes(passes=(PassFile("dynamo", str(pass_file)),)))
+        ]
         capture.say(Notice("done", text="pass_ of fold.py"))
         await driver.until(lambda: "paused after Dynamo" in driver.header)
         await driver.press("greater_than_sign", *"post_grad", "enter")
@@ -73,7 +79,9 @@ async def test_gates_and_files_are_chosen_in_dialogs(open_app: OpenApp, tmp_path
         capture.end()
 
 
-async def test_escape_at_a_gate_asks_before_it_ends_the_capture(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_escape_at_a_gate_asks_before_it_ends_the_capture(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     capture = FakeCapture(tmp_path / "s.fxs", step)
     async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
         capture.say(AT_DYNAMO)
@@ -110,7 +118,9 @@ async def test_when_all_is_done_another_variant_can_be_compiled_and_saving_and_c
         captures[1].end()
 
 
-async def test_a_recapture_that_pauses_is_shown_in_place_of_the_old_session(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_a_recapture_that_pauses_is_shown_in_place_of_the_old_session(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     captures = [FakeCapture(tmp_path / f"{i}.fxs", step) for i in range(2)]
     made = iter(captures)
     async with open_app(make_capture=lambda: next(made), target="mlp.py") as driver:
@@ -123,7 +133,9 @@ async def test_a_recapture_that_pauses_is_shown_in_place_of_the_old_session(open
         captures[1].end()
 
 
-async def test_a_saved_session_says_why_nothing_can_be_driven(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_a_saved_session_says_why_nothing_can_be_driven(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     write_training_step(tmp_path / "s.fxs")
     async with open_app(tmp_path / "s.fxs") as driver:
         await driver.press("full_stop", "A", "m", "X")
@@ -136,14 +148,18 @@ async def test_a_source_line_is_marked_by_name(open_app: OpenApp, tmp_path: Path
         await driver.until(lambda: driver.explorer.reader)
         step(capture.session_path)
         capture.say(AT_DYNAMO)
-        await driver.until(lambda: "paused after Dynamo" in driver.header and "One graph was made" in driver.screen)
+        await driver.until(
+            lambda: "paused after Dynamo" in driver.header and "One graph was made" in driver.screen
+        )
         await driver.press("2", "g", *"jjjjjj", "m", "enter", *["backspace"] * 10, *"mlp", "enter")
         mark = Mark("mlp", file="/p/mlp.py", first_line=7, last_line=7)
         assert capture.sent == [Command("mark", changes=Changes(marks=(mark,)))]
         capture.end()
 
 
-async def test_a_mark_when_all_is_compiled_asks_how_to_compile_again(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_a_mark_when_all_is_compiled_asks_how_to_compile_again(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     capture = FakeCapture(tmp_path / "s.fxs", step)
     async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
         await driver.until(lambda: driver.explorer.reader)
@@ -159,11 +175,15 @@ async def test_a_mark_when_all_is_compiled_asks_how_to_compile_again(open_app: O
         capture.end()
 
 
-async def test_at_a_gate_only_the_compilation_that_waits_there_can_be_taken_up(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_at_a_gate_only_the_compilation_that_waits_there_can_be_taken_up(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     def two(path: Path) -> None:
         write_training_step(path)
         with SessionWriter(path) as writer:
-            other = writer.add(model.Compilation(0, "1/0", 1, 0, "g", "/p/mlp.py", 1, status="running"))
+            other = writer.add(
+                model.Compilation(0, "1/0", 1, 0, "g", "/p/mlp.py", 1, status="running")
+            )
             node = model.Node(0, 0, 0, "relu", "call_function", "relu", "x")
             writer.add_graph(model.Graph(0, other, "dynamo", "", call_count=1), [node], [])
 
@@ -179,7 +199,9 @@ async def test_at_a_gate_only_the_compilation_that_waits_there_can_be_taken_up(o
         assert "[0/0] from" not in driver.screen
         await driver.press("enter", *"regional", "enter")
         settings = {"compile.backend": "regional_inductor"}
-        assert capture.sent == [Command("again", gate="dynamo", compilation="1/0", changes=Changes(settings))]
+        assert capture.sent == [
+            Command("again", gate="dynamo", compilation="1/0", changes=Changes(settings))
+        ]
         capture.end()
 
 
@@ -201,14 +223,18 @@ def test_a_gate_inside_another_variant_leads_back_to_that_variant(tmp_path: Path
     assert live.is_at_rest
 
 
-@pytest.mark.parametrize(("options", "pause"), [([], "dynamo"), (["--run"], ""), (["--step"], "step")])
+@pytest.mark.parametrize(
+    ("options", "pause"), [([], "dynamo"), (["--run"], ""), (["--step"], "step")]
+)
 def test_the_command_line_says_where_the_compiler_waits(options: list[str], pause: str) -> None:
     parser = argparse.ArgumentParser()
     explore.add_arguments(parser)
     assert pause_wanted(parser.parse_args(["mlp.py", *options])) == pause
 
 
-@pytest.mark.parametrize(("target", "told"), [("s.fxs", "saved session"), ("mlp.py", "needs a terminal")])
+@pytest.mark.parametrize(
+    ("target", "told"), [("s.fxs", "saved session"), ("mlp.py", "needs a terminal")]
+)
 def test_stepping_where_nothing_can_wait_is_refused_with_words(
     target: str, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -216,26 +242,36 @@ def test_stepping_where_nothing_can_wait_is_refused_with_words(
     assert told in capsys.readouterr().err
 
 
-async def test_the_first_screen_says_what_waits_and_which_key_goes_on(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_the_first_screen_says_what_waits_and_which_key_goes_on(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     capture = FakeCapture(tmp_path / "s.fxs", step)
     config = Config(keys={"step.go": ("C",)})
     async with open_app(make_capture=lambda: capture, target="mlp.py", config=config) as driver:
         await driver.until(lambda: driver.explorer.reader)
         write_training_step(capture.session_path, finished=False)
         capture.say(Notice("gate", state="begin", gate="dynamo"))
-        await driver.until(lambda: "start here  ▲ The compiler waits for you: 1 graph is captured" in driver.screen)
+        await driver.until(
+            lambda: "start here  ▲ The compiler waits for you: 1 graph is captured" in driver.screen
+        )
         assert driver.explorer.facts.fact.text.endswith(
             "C goes on to the end, . shows what Dynamo did and steps on from there."
         )
         assert "Still at work" not in driver.screen
         capture.say(Notice("gate", state="end", gate="dynamo"))
         await driver.until(lambda: "Still at work" in driver.screen)
-        capture.say(Notice("gate", state="begin", gate="partition", compilation="0/0", direction="backward"))
-        await driver.until(lambda: "waits for you after the partition of [0/0], backward." in driver.screen)
+        capture.say(
+            Notice("gate", state="begin", gate="partition", compilation="0/0", direction="backward")
+        )
+        await driver.until(
+            lambda: "waits for you after the partition of [0/0], backward." in driver.screen
+        )
         capture.end()
 
 
-async def test_variants_are_measured_when_the_program_has_ended(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_variants_are_measured_when_the_program_has_ended(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     capture = FakeCapture(tmp_path / "s.fxs", step)
     async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
         capture.say(AT_DYNAMO)
@@ -252,7 +288,9 @@ async def test_variants_are_measured_when_the_program_has_ended(open_app: OpenAp
         capture.end()
 
 
-def test_when_a_pass_that_loops_is_stopped_the_compiler_waits_at_its_gate_again(tmp_path: Path) -> None:
+def test_when_a_pass_that_loops_is_stopped_the_compiler_waits_at_its_gate_again(
+    tmp_path: Path,
+) -> None:
     live = LiveCapture(FakeCapture(tmp_path / "s.fxs", step))
     live.take(AT_DYNAMO)
     live.send(Command("pass"), "applying loop.py")

@@ -28,13 +28,19 @@ async def test_the_view_has_the_verdict_the_parts_and_what_crosses_their_borders
     async with open_app(session, size=size) as driver:
         await driver.press("plus")
         await driver.until(lambda: "small supports 5 of 7 operators" in driver.screen)
-        assert driver.screen.index("segment 1") < driver.screen.index("PyTorch") < driver.screen.index("segment 2")
+        assert (
+            driver.screen.index("segment 1")
+            < driver.screen.index("PyTorch")
+            < driver.screen.index("segment 2")
+        )
         await driver.press("j")
         await driver.until(lambda: "takes 1 value, 384 B" in driver.screen)
         assert "relu = aten.relu(addmm)" in driver.screen
 
 
-async def test_the_graph_marks_what_falls_back_and_narrows_to_a_segment(session: Path, open_app: OpenApp) -> None:
+async def test_the_graph_marks_what_falls_back_and_narrows_to_a_segment(
+    session: Path, open_app: OpenApp
+) -> None:
     async with open_app(session, size=(200, 50)) as driver:
         await driver.press("plus")
         await driver.until(lambda: "small supports" in driver.screen)
@@ -48,7 +54,9 @@ async def test_the_graph_marks_what_falls_back_and_narrows_to_a_segment(session:
         assert names(driver, pane) == ["t_1", "addmm_1"]
 
 
-async def test_a_session_of_inductor_says_why_there_is_nothing(tmp_path: Path, open_app: OpenApp) -> None:
+async def test_a_session_of_inductor_says_why_there_is_nothing(
+    tmp_path: Path, open_app: OpenApp
+) -> None:
     async with open_app(write_training_step(tmp_path / "s.fxs").path) as driver:
         await driver.press("plus")
         await driver.until(lambda: "Inductor takes every operator" in driver.screen)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from fx_explorer.tui.views.arranging import Arrangement, Sort, arranged, at_once, next_sort, number_in
+from fx_explorer.tui.views.arranging import (
+    Arrangement,
+    Sort,
+    arranged,
+    at_once,
+    next_sort,
+    number_in,
+)
 from fx_explorer.tui.views.table import Table, TableColumn, TableRow
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
@@ -14,8 +21,19 @@ CELLS = (("layers.10", "1.5 kB"), ("layers.9", "12 B"), ("head", "9.0 kB"), ("bi
 
 
 def table(rows: list[TableRow] | None = None, versions: dict[str, str] | None = None) -> Table:
-    columns = (TableColumn("module"), TableColumn("bytes", is_number=True, total=lambda value: f"{value:,.0f} B"))
-    return Table("", "", "", columns, rows or [TableRow(cells) for cells in CELLS], "", versions=versions or {})
+    columns = (
+        TableColumn("module"),
+        TableColumn("bytes", is_number=True, total=lambda value: f"{value:,.0f} B"),
+    )
+    return Table(
+        "",
+        "",
+        "",
+        columns,
+        rows or [TableRow(cells) for cells in CELLS],
+        "",
+        versions=versions or {},
+    )
 
 
 def order(of: Table, sort: Sort | None, words: str = "") -> list[int]:
@@ -32,7 +50,10 @@ def test_sizes_sort_by_what_they_are_and_empty_cells_come_last_both_ways() -> No
 
 
 def test_exact_values_win_over_rounded_cells() -> None:
-    rows = [TableRow(("a", "1.2 kB"), values={"bytes": 1_249}), TableRow(("b", "1.2 kB"), values={"bytes": 1_151})]
+    rows = [
+        TableRow(("a", "1.2 kB"), values={"bytes": 1_249}),
+        TableRow(("b", "1.2 kB"), values={"bytes": 1_151}),
+    ]
     assert order(table(rows), Sort("bytes")) == [1, 0]
 
 
@@ -68,7 +89,10 @@ def test_a_column_is_sorted_then_turned_round_then_let_go() -> None:
 
 
 def test_sums_say_which_versions_they_add_up() -> None:
-    rows = [TableRow(("", ""), values={"bytes": value}, version=name) for value, name in ((1, "0/0"), (2, "0/1"), (4, "1/0"))]
+    rows = [
+        TableRow(("", ""), values={"bytes": value}, version=name)
+        for value, name in ((1, "0/0"), (2, "0/1"), (4, "1/0"))
+    ]
     several = {"0/0": "twice", "0/1": "twice"}
     assert (
         at_once(arranged(table(rows, several), None, "")).totals
@@ -109,7 +133,9 @@ async def test_a_click_on_a_heading_sorts_and_turns_round(open_app: OpenApp, han
     async with open_app(hand.path) as driver:
         await driver.press("6")
         rows = driver.explorer.table.rows
-        names = [line.index("your line") for line in driver.screen.splitlines() if "your line" in line]
+        names = [
+            line.index("your line") for line in driver.screen.splitlines() if "your line" in line
+        ]
         offset = names[0] - rows.region.x
         await driver.pilot.click(rows, offset=(offset, 0))
         assert "your line ▲" in driver.screen
@@ -117,7 +143,9 @@ async def test_a_click_on_a_heading_sorts_and_turns_round(open_app: OpenApp, han
         await driver.settle()
         assert "your line ▼" in driver.screen
         assert rows.row(0)[4] == "mlp.py:8"
-        assert driver.explorer.place.line == 10  # the call of the last addmm in the output code, line 11
+        assert (
+            driver.explorer.place.line == 10
+        )  # the call of the last addmm in the output code, line 11
         await driver.pilot.click(rows, offset=(offset, 0))
         await driver.settle()
         assert rows.row(0)[4] == "mlp.py:7"
@@ -131,7 +159,9 @@ async def test_a_key_sorts_by_the_column_that_is_chosen(open_app: OpenApp, hand:
         assert driver.explorer.table.rows.row(0)[3] == "kernel"
 
 
-async def test_any_table_is_narrowed_by_typing_and_escape_shows_all(open_app: OpenApp, hand: Hand) -> None:
+async def test_any_table_is_narrowed_by_typing_and_escape_shows_all(
+    open_app: OpenApp, hand: Hand
+) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("6", "L", *"gelu")
         assert "1 of 3 rows" in driver.screen

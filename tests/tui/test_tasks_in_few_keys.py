@@ -58,20 +58,26 @@ async def test_the_costliest_break_is_fixed_in_the_file_from_the_first_screen(
         assert hands.keys <= 10
 
 
-async def test_the_break_that_the_overview_is_on_is_the_one_that_is_fixed(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_the_break_that_the_overview_is_on_is_the_one_that_is_fixed(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     session = write_session(tmp_path)
     with SessionWriter(session) as writer:
         file = str(tmp_path / "m.py")
         writer.add(model.GraphBreak(0, 1, "GB0025", "asked for", "", (), file, 6, "return x * 2"))
     async with open_app(session, size=(120, 40)) as driver:
         await driver.until(lambda: "m.py:6 cuts the graph" in driver.screen)
-        while driver.explorer.facts.fact is None or not driver.explorer.facts.fact.text.startswith("m.py:6 cuts"):
+        while driver.explorer.facts.fact is None or not driver.explorer.facts.fact.text.startswith(
+            "m.py:6 cuts"
+        ):
             await driver.press("j")
         place = driver.explorer.cursor.place_of_break_told
         assert place is not None
         assert place.line + 1 == 6
         await driver.press("x", "x")
-        await driver.until(lambda: isinstance(driver.app.screen, FixScreen) or driver.app._notifications)
+        await driver.until(
+            lambda: isinstance(driver.app.screen, FixScreen) or driver.app._notifications
+        )
         said = driver.screen + "".join(note.message for note in driver.app._notifications)
         assert "Fixes · m.py:5" not in said
 
@@ -88,7 +94,10 @@ def write_options(path: Path) -> None:
     """What a worker writes before the first pause: how the capture was asked for, and the options there are."""
     with SessionWriter(path) as writer:
         writer.set_meta("request", asdict(CaptureRequest("mlp.py", "")))
-        for name, text in (("memory_budget_pareto_dir", "null"), ("activation_memory_budget", "1.0")):
+        for name, text in (
+            ("memory_budget_pareto_dir", "null"),
+            ("activation_memory_budget", "1.0"),
+        ):
             kind = "float" if text == "1.0" else "str | None"
             writer.add(Setting(0, "functorch", name, kind, text, text, "said by torch"))
 
@@ -97,7 +106,15 @@ def compiled_again(path: Path) -> None:
     with SessionWriter(path) as writer:
         first = SessionReader(path).rows(model.Compilation)[0]
         changes = Changes({BUDGET: 1.0}).to_json()
-        row = replace(first, id=0, name="0/0~1", variant_of="0/0", variant_from="joint", in_use=False, changes=changes)
+        row = replace(
+            first,
+            id=0,
+            name="0/0~1",
+            variant_of="0/0",
+            variant_from="joint",
+            in_use=False,
+            changes=changes,
+        )
         variant = writer.add(row)
         nodes = [model.Node(0, 0, 0, "mm", "call_function", "aten.mm.default", "")]
         writer.add_graph(model.Graph(0, variant, "post_grad", "forward", call_count=1), nodes, [])
@@ -139,12 +156,16 @@ async def test_an_option_is_changed_at_a_pause_and_compared_with_how_it_was(
         await driver.until(lambda: "✓ captured" in driver.header)
         assert "c a compile again" in driver.screen
         await driver.press("2")
-        await driver.until(lambda: "⏎ links" in driver.screen and "c a compile again" in driver.screen)
+        await driver.until(
+            lambda: "⏎ links" in driver.screen and "c a compile again" in driver.screen
+        )
         compares = Hands(driver)
         await compares.press("c", "a")
         assert "without activation_memory" in driver.screen
         await compares.press("enter")
-        assert capture.sent[-1] == Command("again", gate="joint", compilation="0/0", changes=Changes({BUDGET: 1.0}))
+        assert capture.sent[-1] == Command(
+            "again", gate="joint", compilation="0/0", changes=Changes({BUDGET: 1.0})
+        )
         assert compares.keys <= 10
         compiled_again(capture.session_path)
         capture.say(Notice("done", text="variant 1"))
@@ -154,7 +175,9 @@ async def test_an_option_is_changed_at_a_pause_and_compared_with_how_it_was(
         capture.end()
 
 
-async def test_what_was_not_set_by_hand_is_not_offered_to_be_left_out(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_what_was_not_set_by_hand_is_not_offered_to_be_left_out(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     capture = FakeCapture(tmp_path / "s.fxs", step)
     async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
         await driver.until(lambda: driver.explorer.reader)
@@ -174,11 +197,15 @@ async def test_the_source_names_the_keys_to_a_line_and_to_what_is_below_its_kern
     write_training_step(tmp_path / "s.fxs")
     async with open_app(tmp_path / "s.fxs", size=size) as driver:
         await driver.press("2")
-        await driver.until(lambda: "/ find  p k below the kernel  tab next pane  f find anything" in driver.screen)
+        await driver.until(
+            lambda: "/ find  p k below the kernel  tab next pane  f find anything" in driver.screen
+        )
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_a_line_of_the_source_is_gone_to_by_its_place(open_app: OpenApp, tmp_path: Path, size: tuple[int, int]) -> None:
+async def test_a_line_of_the_source_is_gone_to_by_its_place(
+    open_app: OpenApp, tmp_path: Path, size: tuple[int, int]
+) -> None:
     write_training_step(tmp_path / "s.fxs")
     async with open_app(tmp_path / "s.fxs", size=size) as driver:
         hands = Hands(driver)
@@ -193,10 +220,14 @@ async def test_a_line_of_the_source_is_gone_to_by_its_place(open_app: OpenApp, t
         assert hands.keys <= 3
 
 
-async def test_a_saved_tensor_says_which_lines_need_it_in_the_backward(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_a_saved_tensor_says_which_lines_need_it_in_the_backward(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     write_training_step(tmp_path / "s.fxs")
     async with open_app(tmp_path / "s.fxs", size=(120, 40)) as driver:
         await driver.press("7")
-        await driver.until(lambda: "in the backward" in driver.screen and "needed by  " in driver.screen)
+        await driver.until(
+            lambda: "in the backward" in driver.screen and "needed by  " in driver.screen
+        )
         said = next(line for line in driver.screen.splitlines() if "needed by  " in line)
         assert "mlp.py:" in said or "no line of yours (" in said

@@ -49,7 +49,9 @@ ATTRIBUTES = "\x1b[?62;22c"
         ("chartreuse?", None),
     ],
 )
-def test_a_colour_is_light_or_dark_however_a_terminal_writes_it(colour: str, light: bool | None) -> None:
+def test_a_colour_is_light_or_dark_however_a_terminal_writes_it(
+    colour: str, light: bool | None
+) -> None:
     assert is_light(colour) is light
 
 
@@ -60,7 +62,9 @@ def test_keys_typed_before_between_and_after_the_answers_are_kept(size: int) -> 
     assert (kept, answers.background_is_light, answers.are_complete) == ("abcd", True, True)
 
 
-def test_an_escape_key_comes_through_when_nothing_follows_and_other_sequences_pass_at_once() -> None:
+def test_an_escape_key_comes_through_when_nothing_follows_and_other_sequences_pass_at_once() -> (
+    None
+):
     answers = Answers()
     assert answers.take("a\x1b") == "a"
     assert [answers.give_back_key(), answers.give_back_key()] == ["\x1b", ""]
@@ -76,9 +80,15 @@ def test_a_terminal_that_knows_only_the_second_question_is_not_waited_for() -> N
     assert answers.background_is_light is None
 
 
-def test_the_theme_goes_with_the_background_and_else_with_colorfgbg(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_theme_goes_with_the_background_and_else_with_colorfgbg(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("COLORFGBG", "0;15")
-    assert [default_theme(light) for light in (True, False, None)] == [LIGHT.name, DARK.name, LIGHT.name]
+    assert [default_theme(light) for light in (True, False, None)] == [
+        LIGHT.name,
+        DARK.name,
+        LIGHT.name,
+    ]
     monkeypatch.delenv("COLORFGBG")
     assert default_theme(None) == DARK.name
 
@@ -118,7 +128,10 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
 
 
 def ask(terminal: Terminal, **environ: str) -> question.Question | None:
-    with os.fdopen(os.dup(terminal.slave), "w") as out, os.fdopen(terminal.slave, closefd=False) as keyboard:
+    with (
+        os.fdopen(os.dup(terminal.slave), "w") as out,
+        os.fdopen(terminal.slave, closefd=False) as keyboard,
+    ):
         with question.asked(keyboard, out, {"TERM": "xterm", **environ}) as asked:
             if asked:
                 asked.wait()
@@ -126,7 +139,9 @@ def ask(terminal: Terminal, **environ: str) -> question.Question | None:
 
 
 @pytest.mark.parametrize(("answer", "light"), [(WHITE, True), (BLACK, False)])
-def test_a_terminal_is_asked_and_its_answer_is_heard_and_taken_out(terminal: Terminal, answer: str, light: bool) -> None:
+def test_a_terminal_is_asked_and_its_answer_is_heard_and_taken_out(
+    terminal: Terminal, answer: str, light: bool
+) -> None:
     before = termios.tcgetattr(terminal.slave)
     listening = terminal.answer(f"{answer}q{ATTRIBUTES}")
     asked = ask(terminal)
@@ -138,7 +153,9 @@ def test_a_terminal_is_asked_and_its_answer_is_heard_and_taken_out(terminal: Ter
     assert termios.tcgetattr(terminal.slave) == before
 
 
-def test_a_terminal_that_does_not_answer_costs_a_short_time_and_nothing_else(terminal: Terminal) -> None:
+def test_a_terminal_that_does_not_answer_costs_a_short_time_and_nothing_else(
+    terminal: Terminal,
+) -> None:
     before = termios.tcgetattr(terminal.slave)
     began = time.monotonic()
     asked = ask(terminal)
@@ -149,7 +166,9 @@ def test_a_terminal_that_does_not_answer_costs_a_short_time_and_nothing_else(ter
 
 
 @pytest.mark.parametrize("term", ["dumb", "linux", ""])
-def test_a_terminal_that_would_show_the_question_is_not_asked(terminal: Terminal, term: str) -> None:
+def test_a_terminal_that_would_show_the_question_is_not_asked(
+    terminal: Terminal, term: str
+) -> None:
     assert ask(terminal, TERM=term) is None
     assert not select.select([terminal.master], [], [], 0)[0]
 
@@ -157,7 +176,10 @@ def test_a_terminal_that_would_show_the_question_is_not_asked(terminal: Terminal
 def test_what_is_no_terminal_is_not_asked() -> None:
     read, write = os.pipe()
     with os.fdopen(read) as keyboard:
-        with os.fdopen(write, "w") as out, question.asked(keyboard, out, {"TERM": "xterm"}) as asked:
+        with (
+            os.fdopen(write, "w") as out,
+            question.asked(keyboard, out, {"TERM": "xterm"}) as asked,
+        ):
             assert asked is None
         assert keyboard.read() == ""
     with question.asked(None, io.StringIO(), {"TERM": "xterm"}) as asked:
@@ -180,7 +202,9 @@ class RecordedDriver(AskedDriver):
         return [message.key for message in self.messages if isinstance(message, events.Key)]
 
 
-async def test_an_answer_that_comes_late_changes_the_theme_and_is_no_key(terminal: Terminal) -> None:
+async def test_an_answer_that_comes_late_changes_the_theme_and_is_no_key(
+    terminal: Terminal,
+) -> None:
     app = ExplorerApp(config=Config())
     app.terminal_answers, app.typed_before = Answers(), "j"
     driver = RecordedDriver(app, terminal.slave)
@@ -189,7 +213,12 @@ async def test_an_answer_that_comes_late_changes_the_theme_and_is_no_key(termina
     termios.tcsetattr(terminal.slave, termios.TCSANOW, attributes)
     reading = threading.Thread(target=driver.run_input_thread)
     reading.start()
-    for part, keys in (("\x1b", 2), ("k\x1b]11;rgb:ff", 3), ("ff/ffff/ffff\x1b", 3), (f"\\l{ATTRIBUTES}q\x1b[A", 6)):
+    for part, keys in (
+        ("\x1b", 2),
+        ("k\x1b]11;rgb:ff", 3),
+        ("ff/ffff/ffff\x1b", 3),
+        (f"\\l{ATTRIBUTES}q\x1b[A", 6),
+    ):
         os.write(terminal.master, part.encode())
         until = time.monotonic() + 10
         while len(driver.keys) < keys and time.monotonic() < until:
@@ -197,10 +226,14 @@ async def test_an_answer_that_comes_late_changes_the_theme_and_is_no_key(termina
     driver.exit_event.set()
     reading.join()
     assert driver.keys == ["j", "escape", "k", "l", "q", "up"]
-    assert [message.is_light for message in driver.messages if isinstance(message, BackgroundHeard)] == [True]
+    assert [
+        message.is_light for message in driver.messages if isinstance(message, BackgroundHeard)
+    ] == [True]
 
 
-async def test_the_app_takes_the_theme_of_a_late_answer_unless_the_user_chose_one(hand: Hand, open_app: OpenApp) -> None:
+async def test_the_app_takes_the_theme_of_a_late_answer_unless_the_user_chose_one(
+    hand: Hand, open_app: OpenApp
+) -> None:
     async with open_app(hand.path) as driver:
         driver.app.post_message(BackgroundHeard(is_light=True))
         await driver.settle()
@@ -217,13 +250,24 @@ class AppInTerminal:
     def __init__(self, session: Path, answer: str, typed: str = "") -> None:
         self.shown = b""
         self._answer, self._typed = answer.encode(), typed.encode()
-        environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "XDG_CONFIG_HOME": "/nonexistent"}
+        environment = {
+            **os.environ,
+            "TERM": "xterm-256color",
+            "COLORTERM": "truecolor",
+            "XDG_CONFIG_HOME": "/nonexistent",
+        }
         environment.pop("NO_COLOR", None)
         self.master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         command = [sys.executable, "-m", "fx_explorer", str(session)]
         self.process = subprocess.Popen(
-            command, stdin=slave, stdout=slave, stderr=slave, env=environment, cwd=ROOT, start_new_session=True
+            command,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env=environment,
+            cwd=ROOT,
+            start_new_session=True,
         )
         os.close(slave)
 
@@ -256,7 +300,12 @@ class AppInTerminal:
 
 @pytest.mark.parametrize(
     ("answer", "theme"),
-    [(f"{WHITE}{ATTRIBUTES}", LIGHT), (f"{BLACK}{ATTRIBUTES}", DARK), (ATTRIBUTES, DARK), ("", DARK)],
+    [
+        (f"{WHITE}{ATTRIBUTES}", LIGHT),
+        (f"{BLACK}{ATTRIBUTES}", DARK),
+        (ATTRIBUTES, DARK),
+        ("", DARK),
+    ],
     ids=["white", "black", "no colour", "nothing"],
 )
 def test_the_app_begins_in_the_theme_of_its_terminal_and_takes_what_was_typed_before(

@@ -36,14 +36,21 @@ def test_lines_that_are_aligned_under_each_other_stay_in_their_level() -> None:
 @pytest.mark.parametrize("text", ["", "\n\n", "a\n  b\n    c", "   "])
 def test_a_text_of_small_or_no_levels_stays_as_it_is(text: str) -> None:
     lines = text.split("\n")
-    assert [folded(text).text(line) for line in lines if line.strip()] == [line for line in lines if line.strip()]
+    assert [folded(text).text(line) for line in lines if line.strip()] == [
+        line for line in lines if line.strip()
+    ]
 
 
-@pytest.mark.parametrize("text", ["word " * 40, "x" * 100, "    " + "indented, " * 20, "文字" * 40, "", "a" + "b" * 19])
+@pytest.mark.parametrize(
+    "text", ["word " * 40, "x" * 100, "    " + "indented, " * 20, "文字" * 40, "", "a" + "b" * 19]
+)
 def test_the_rows_of_a_wrapped_line_are_all_of_it(text: str) -> None:
     rows = WrappedRows([text, "next"], 20)
     parts = [rows.part(row) for row in rows.rows_of(0)]
-    assert "".join(cut_cells(text, start, 10**6 if stop is None else stop) for start, stop in parts) == text
+    assert (
+        "".join(cut_cells(text, start, 10**6 if stop is None else stop) for start, stop in parts)
+        == text
+    )
     assert rows.line_of(len(rows) - 1) == 1
     assert [rows.line_of(row) for row in rows.rows_of(0)] == [0] * len(parts)
 
@@ -58,14 +65,19 @@ async def test_a_wrapped_text_shows_all_of_each_line_with_its_number_once() -> N
         assert rows[0] == "▸1 short"
         assert rows[1].startswith(" 2 alpha beta")
         assert rows[2].startswith("     ")
-        assert " ".join(" ".join(row[2:] for row in rows[1:3]).split()) == "alpha beta gamma delta epsilon"
+        assert (
+            " ".join(" ".join(row[2:] for row in rows[1:3]).split())
+            == "alpha beta gamma delta epsilon"
+        )
         assert rows[3] == " 3 end"
         view.wraps = False
         await pilot.pause()
         assert view.line_count == 3
 
 
-async def test_cursor_and_marks_stay_on_their_lines_when_lines_are_wrapped_and_when_the_pane_changes() -> None:
+async def test_cursor_and_marks_stay_on_their_lines_when_lines_are_wrapped_and_when_the_pane_changes() -> (
+    None
+):
     text = "\n".join(["long words in a line that goes on and on"] * 9)
     async with LinesApp(CodeView(text)).run_test(size=SIZE) as pilot:
         view = pilot.app.view
@@ -93,7 +105,9 @@ async def test_what_is_copied_has_its_indentation_and_is_one_line_however_it_is_
 
 
 async def test_a_find_finds_what_a_wrapped_line_cuts() -> None:
-    async with LinesApp(CodeView("first\nalpha beta gamma delta epsilon")).run_test(size=SIZE) as pilot:
+    async with LinesApp(CodeView("first\nalpha beta gamma delta epsilon")).run_test(
+        size=SIZE
+    ) as pilot:
         view = pilot.app.view
         view.wraps = True
         await pilot.pause()
@@ -105,9 +119,13 @@ async def test_a_find_finds_what_a_wrapped_line_cuts() -> None:
 
 @pytest.mark.parametrize("width", [30, 60, 100])
 @pytest.mark.parametrize("depths", [(0, 24), (48, 48), (0, 60), (20, 100)])
-async def test_no_lit_line_is_blank(hand, open_app: OpenApp, width: int, depths: tuple[int, int]) -> None:  # type: ignore[no-untyped-def]
+async def test_no_lit_line_is_blank(
+    hand, open_app: OpenApp, width: int, depths: tuple[int, int]
+) -> None:  # type: ignore[no-untyped-def]
     """However deep the lines are that are lit together, each shows some of its text."""
-    text = "\n".join(" " * depth + "some_call_of_a_long_name(argument, another);" for depth in depths)
+    text = "\n".join(
+        " " * depth + "some_call_of_a_long_name(argument, another);" for depth in depths
+    )
     async with open_app(hand.path, size=(width, 24)) as driver:
         await driver.press("2", "z")
         pane = driver.explorer.linked.active
@@ -133,7 +151,9 @@ async def test_the_key_wraps_the_lines_of_the_focused_pane(hand, open_app: OpenA
 async def test_names_that_differ_at_their_ends_are_told_apart() -> None:
     names = [f"triton_per_fused_native_layer_norm_backward_{number}" for number in (2, 5)]
     columns = (Column("kernel", min_width=10, max_width=20, keeps="name"), Column("note"))
-    async with LinesApp(RowList(columns, Rows([(name, "x") for name in names]))).run_test(size=(40, 6)) as pilot:
+    async with LinesApp(RowList(columns, Rows([(name, "x") for name in names]))).run_test(
+        size=(40, 6)
+    ) as pilot:
         shown = [row.split()[0].lstrip("▸") for row in pilot.app.shown()[1:3]]
         assert [name[-2:] for name in shown] == ["_2", "_5"]
         assert all(name.startswith("triton") and "…" in name and len(name) == 20 for name in shown)
@@ -148,7 +168,9 @@ def test_a_line_of_a_million_characters_is_wrapped_row_by_row(character: str) ->
 
 
 async def test_a_pane_that_was_too_narrow_for_any_row_keeps_its_line() -> None:
-    async with LinesApp(CodeView("\n".join(["some words that go on"] * 9))).run_test(size=SIZE) as pilot:
+    async with LinesApp(CodeView("\n".join(["some words that go on"] * 9))).run_test(
+        size=SIZE
+    ) as pilot:
         view = pilot.app.view
         view.wraps = True
         view.move_to(view.rows_of_line(6)[0])

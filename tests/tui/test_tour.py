@@ -31,7 +31,9 @@ def test_a_step_is_one_plain_sentence_with_a_command_that_exists(one: TourStep) 
     assert one.sentence[-1] in ".?"
     assert by_id(one.command) in COMMANDS
     assert not one.way or by_id(one.way) in COMMANDS
-    assert one.id == STEPS[place_of(one.resumes_at or one.id)].id or STEPS[place_of(one.resumes_at)].pause in ("", "dynamo")
+    assert one.id == STEPS[place_of(one.resumes_at or one.id)].id or STEPS[
+        place_of(one.resumes_at)
+    ].pause in ("", "dynamo")
 
 
 @pytest.mark.parametrize("one", STEPS, ids=lambda one: one.id)
@@ -81,7 +83,9 @@ async def panel_text(driver: Driver) -> str:
     return driver.app.screen.query_one(TourPanel).render().plain  # type: ignore[union-attr]
 
 
-async def test_the_tour_goes_on_when_the_key_it_names_was_pressed(hand: Hand, open_app: OpenApp, walk: Walk) -> None:
+async def test_the_tour_goes_on_when_the_key_it_names_was_pressed(
+    hand: Hand, open_app: OpenApp, walk: Walk
+) -> None:
     async with open_app(hand.path, tour=walk) as driver:
         assert WAITS in await panel_text(driver)
         driver.app.controllers.tour.captures = 1
@@ -97,7 +101,9 @@ async def test_the_tour_goes_on_when_the_key_it_names_was_pressed(hand: Hand, op
         assert json.loads((walk.folder / PROGRESS).read_text()) == {"step": "source"}
 
 
-async def test_a_step_can_be_skipped_and_gone_back_to_by_key_and_by_mouse(hand: Hand, open_app: OpenApp, walk: Walk) -> None:
+async def test_a_step_can_be_skipped_and_gone_back_to_by_key_and_by_mouse(
+    hand: Hand, open_app: OpenApp, walk: Walk
+) -> None:
     async with open_app(hand.path, tour=walk) as driver:
         await driver.press("space", "n")
         assert "Tour 2 of" in await panel_text(driver)
@@ -109,7 +115,9 @@ async def test_a_step_can_be_skipped_and_gone_back_to_by_key_and_by_mouse(hand: 
         assert "Tour 2 of" in await panel_text(driver)
 
 
-async def test_the_tour_can_be_left_and_the_app_stays(hand: Hand, open_app: OpenApp, walk: Walk) -> None:
+async def test_the_tour_can_be_left_and_the_app_stays(
+    hand: Hand, open_app: OpenApp, walk: Walk
+) -> None:
     async with open_app(hand.path, tour=walk) as driver:
         await driver.press("space", "n", "space", "l")
         await driver.pilot.pause(0.25)
@@ -128,16 +136,22 @@ async def test_keys_of_the_tour_are_in_no_menu_without_one(hand: Hand, open_app:
         assert not driver.app.screen.query(TourPanel)
 
 
-async def test_keys_that_the_user_has_mapped_are_named(hand: Hand, open_app: OpenApp, walk: Walk) -> None:
+async def test_keys_that_the_user_has_mapped_are_named(
+    hand: Hand, open_app: OpenApp, walk: Walk
+) -> None:
     from fx_explorer.tui.config import Config
 
-    async with open_app(hand.path, tour=walk, config=Config(keys={"view.breaks": ("Z",)})) as driver:
+    async with open_app(
+        hand.path, tour=walk, config=Config(keys={"view.breaks": ("Z",)})
+    ) as driver:
         await driver.press("space", "n")
         assert "Press  Z  to see where" in await panel_text(driver)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (40, 12), (20, 5), (200, 50)])
-async def test_the_panel_leaves_room_for_the_app(hand: Hand, open_app: OpenApp, walk: Walk, size: tuple[int, int]) -> None:
+async def test_the_panel_leaves_room_for_the_app(
+    hand: Hand, open_app: OpenApp, walk: Walk, size: tuple[int, int]
+) -> None:
     async with open_app(hand.path, tour=walk, size=size) as driver:
         driver.app.controllers.tour.captures = 1
         await panel_text(driver)
@@ -161,9 +175,12 @@ def test_a_tour_begins_where_it_was_left_with_the_file_as_it_was(walk: Walk) -> 
 
 
 @pytest.mark.parametrize(
-    ("left", "begins"), [("try", "fixes"), ("write", "fixes"), ("again", "step"), ("stages", "step"), ("go", "step")]
+    ("left", "begins"),
+    [("try", "fixes"), ("write", "fixes"), ("again", "step"), ("stages", "step"), ("go", "step")],
 )
-def test_a_tour_left_where_something_was_open_begins_a_little_before_or_behind(walk: Walk, left: str, begins: str) -> None:
+def test_a_tour_left_where_something_was_open_begins_a_little_before_or_behind(
+    walk: Walk, left: str, begins: str
+) -> None:
     walk.keep(place_of(left))
     assert STEPS[begin_walk(walk.folder, again=False).begins_at].id == begins
 
@@ -188,7 +205,10 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
 def test_progress_is_kept_where_state_belongs() -> None:
     assert tour_folder({"XDG_STATE_HOME": "/var/state"}) == Path("/var/state/fx-explorer/tour")
-    assert tour_folder({"XDG_STATE_HOME": "relative"}) == Path("~/.local/state/fx-explorer/tour").expanduser()
+    assert (
+        tour_folder({"XDG_STATE_HOME": "relative"})
+        == Path("~/.local/state/fx-explorer/tour").expanduser()
+    )
 
 
 async def test_a_tour_without_a_mouse_or_colours_says_the_same(

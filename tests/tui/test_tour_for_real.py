@@ -19,14 +19,20 @@ from tests.tui.conftest import Driver
 
 
 @pytest.mark.usefixtures("warm_workers")
-async def test_the_sample_has_the_break_that_is_told_and_its_first_fix_takes_it_away(tmp_path: Path) -> None:
+async def test_the_sample_has_the_break_that_is_told_and_its_first_fix_takes_it_away(
+    tmp_path: Path,
+) -> None:
     walk = begin_walk(tmp_path / "tour", again=False)
     app = tour_app(walk, sys.executable, Config())
     async with app.run_test(size=(160, 40), notifications=True) as pilot:
         driver, tour = Driver(app, pilot), app.controllers.tour
         try:
-            await driver.until(lambda: not app.captures.is_running and driver.explorer.reader is not None, 120)
-            await driver.until(lambda: driver.explorer.reader.count(Graph, stage="dynamo") == 2, 120)
+            await driver.until(
+                lambda: not app.captures.is_running and driver.explorer.reader is not None, 120
+            )
+            await driver.until(
+                lambda: driver.explorer.reader.count(Graph, stage="dynamo") == 2, 120
+            )
             await driver.press("down")
             await driver.until(lambda: tour.step.id == "breaks")
             await driver.press("4")
@@ -52,7 +58,12 @@ async def test_the_sample_has_the_break_that_is_told_and_its_first_fix_takes_it_
             while tour.step.id == "stages":
                 gate = app.captures.waiting
                 await driver.press("full_stop")
-                await driver.until(lambda gate=gate: app.captures.waiting not in (None, gate) or tour.step.id != "stages", 60)
+                await driver.until(
+                    lambda gate=gate: (
+                        app.captures.waiting not in (None, gate) or tour.step.id != "stages"
+                    ),
+                    60,
+                )
                 await pilot.pause(0.3)
             assert "AOTAutograd" in driver.screen
             await driver.press("r")

@@ -32,13 +32,33 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-async def test_what_can_be_read_is_shown(damage: str, open_app: OpenApp, hand: Hand, tmp_path: Path) -> None:
+async def test_what_can_be_read_is_shown(
+    damage: str, open_app: OpenApp, hand: Hand, tmp_path: Path
+) -> None:
     path = Path(shutil.copy(hand.path, tmp_path / "s.fxs"))
     with sqlite3.connect(path) as db:
         db.execute(DAMAGES[damage])
     db.close()
     async with open_app(path, size=(140, 40)) as driver:
-        for key in ("1", "2", "down", "enter", "3", "4", "5", "6", "7", "8", "9", "2", "i", "escape", "B", "U", "C"):
+        for key in (
+            "1",
+            "2",
+            "down",
+            "enter",
+            "3",
+            "4",
+            "5",
+            "6",
+            "7",
+            "8",
+            "9",
+            "2",
+            "i",
+            "escape",
+            "B",
+            "U",
+            "C",
+        ):
             await driver.press(key)
             assert driver.app.is_running, f"the app has ended at {key}"
         assert "fx-explorer" in driver.screen
@@ -46,7 +66,9 @@ async def test_what_can_be_read_is_shown(damage: str, open_app: OpenApp, hand: H
         assert len(told) == len(set(told)), "each is told once"
 
 
-async def test_a_row_below_the_screen_is_told_and_does_not_end_the_app(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_a_row_below_the_screen_is_told_and_does_not_end_the_app(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     path = llama_session(tmp_path / "s.fxs", 2).path
     with sqlite3.connect(path) as db:
         (first,) = db.execute("SELECT first_node FROM graph WHERE stage='joint'").fetchone()
@@ -60,7 +82,9 @@ async def test_a_row_below_the_screen_is_told_and_does_not_end_the_app(open_app:
         assert any("damaged" in note.message for note in driver.app._notifications)
 
 
-async def test_what_a_handler_raises_is_the_sessions_only_when_it_is_damaged(hand: Hand, tmp_path: Path) -> None:
+async def test_what_a_handler_raises_is_the_sessions_only_when_it_is_damaged(
+    hand: Hand, tmp_path: Path
+) -> None:
     path = tmp_path / "s.fxs"
     app = ExplorerApp(session=Path(shutil.copy(hand.path, path)))
     async with app.run_test(size=(140, 40), notifications=True) as pilot:
@@ -70,4 +94,6 @@ async def test_what_a_handler_raises_is_the_sessions_only_when_it_is_damaged(han
         db.close()
         assert app.tell_unreadable(KeyError("something of ours"))
         await pilot.pause()
-        assert any("damaged: compilation: line is 'x'" in note.message for note in app._notifications)
+        assert any(
+            "damaged: compilation: line is 'x'" in note.message for note in app._notifications
+        )

@@ -47,7 +47,16 @@ PRINTED = {
     "memory": (),
     "support": (),
     "graph": (),
-    "check": ("--max-graph-breaks", "0", "--max-recompiles", "0", "--max-guards", "0", "--max-break-sites", "0"),
+    "check": (
+        "--max-graph-breaks",
+        "0",
+        "--max-recompiles",
+        "0",
+        "--max-guards",
+        "0",
+        "--max-break-sites",
+        "0",
+    ),
 }
 """Command that reads a session → its options."""
 
@@ -62,7 +71,11 @@ def said(reader: SessionReader) -> Iterator[tuple[str, str]]:
         yield from ((f"{view}, versions", function) for function in table.versions.values())
         for row in table.rows:
             cells = zip(table.columns, row.cells, strict=False)
-            yield from ((f"{view}, {column.title}", cell) for column, cell in cells if column.title not in TORCHS_COLUMNS)
+            yield from (
+                (f"{view}, {column.title}", cell)
+                for column, cell in cells
+                if column.title not in TORCHS_COLUMNS
+            )
             if row.detail:
                 yield f"{view}, detail", TORCHS_WORDS.split(row.detail().text)[0]
     yield from (("overview", f"{fact.text} {fact.detail}") for fact in overview(reader))
@@ -77,7 +90,9 @@ def test_no_view_shows_a_name_of_torchs_own(captured: Captured, name: str) -> No
     assert found == []
 
 
-@pytest.mark.parametrize("log", sorted((LOGS / "torch_trace").glob("*.gz")), ids=lambda log: log.name)
+@pytest.mark.parametrize(
+    "log", sorted((LOGS / "torch_trace").glob("*.gz")), ids=lambda log: log.name
+)
 def test_no_view_of_a_log_shows_a_name_of_torchs_own(log: Path, tmp_path: Path) -> None:
     read_log(log, tmp_path / "log.fxs")
     with SessionReader(tmp_path / "log.fxs") as reader:
@@ -90,20 +105,44 @@ def target(name: str) -> Path | str:
 
 
 @pytest.mark.parametrize("name", FIVE + OTHERS)
-def test_no_command_prints_a_name_of_torchs_own(captured: Captured, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_command_prints_a_name_of_torchs_own(
+    captured: Captured, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     session = captured(target(name))
     found = []
     for command, options in PRINTED.items():
         cli.main([command, str(session), *options])
         printed = capsys.readouterr()
-        found += [(command, line) for line in (printed.out + printed.err).splitlines() if TORCHS_OWN.search(line)]
+        found += [
+            (command, line)
+            for line in (printed.out + printed.err).splitlines()
+            if TORCHS_OWN.search(line)
+        ]
     assert found == []
 
 
 def test_the_test_knows_names_of_torchs_own() -> None:
-    for name in ("primals_3", "s23", "8*s23", "zf2 > 0", "u0", "___stack0", "L['x']", "getitem_4", "<lambda>"):
+    for name in (
+        "primals_3",
+        "s23",
+        "8*s23",
+        "zf2 > 0",
+        "u0",
+        "___stack0",
+        "L['x']",
+        "getitem_4",
+        "<lambda>",
+    ):
         assert TORCHS_OWN.search(name), name
-    for name in ("f32[4, 64]", "layers.0.s1", "input_ids.size(1)", "sm_80", "[0/0]", "sigmoid_2", "u_net"):
+    for name in (
+        "f32[4, 64]",
+        "layers.0.s1",
+        "input_ids.size(1)",
+        "sm_80",
+        "[0/0]",
+        "sigmoid_2",
+        "u_net",
+    ):
         assert not TORCHS_OWN.search(name), name
 
 
@@ -130,7 +169,9 @@ def test_saved_parameters_have_the_names_of_named_parameters(captured: Captured,
 def test_the_inputs_of_a_graph_are_folded_to_a_row_that_counts_them(captured: Captured) -> None:
     module = built("gpt2")
     with SessionReader(captured(MODELS / "gpt2.py")) as reader:
-        graph = next(one for one in reader.rows(model.Graph, stage="forward") if one.node_count > 100)
+        graph = next(
+            one for one in reader.rows(model.Graph, stage="forward") if one.node_count > 100
+        )
         document = graph_document(graph, "")
         folded = folded_inputs(reader, document)
         rows = GraphRows(reader, document, folded)
@@ -149,7 +190,9 @@ def test_the_inputs_of_a_graph_are_folded_to_a_row_that_counts_them(captured: Ca
 async def test_enter_opens_the_folded_inputs(captured: Captured, open_app: OpenApp) -> None:
     async with open_app(captured(MODELS / "gpt2.py")) as driver:
         with SessionReader(captured(MODELS / "gpt2.py")) as reader:
-            graph = next(one for one in reader.rows(model.Graph, stage="forward") if one.node_count > 100)
+            graph = next(
+                one for one in reader.rows(model.Graph, stage="forward") if one.node_count > 100
+            )
             document = graph_document(graph, "")
         await driver.press("2")
         pane = await driver.explorer.linked_selection.go(Place(document, graph.node_count - 1))

@@ -59,14 +59,21 @@ def test_the_program_recompiles_thrice(thrice: SessionReader) -> None:
 @pytest.mark.parametrize("view", ["graphs", "stages", "guards", "kernels", "memory", "time"])
 def test_each_row_of_a_view_says_which_version_it_is_of(thrice: SessionReader, view: str) -> None:
     table = TABLES[view](thrice)
-    shown = {name for row in table.rows for name in names(thrice) if any(f"[{name}]" in cell for cell in row.cells)}
+    shown = {
+        name
+        for row in table.rows
+        for name in names(thrice)
+        if any(f"[{name}]" in cell for cell in row.cells)
+    }
     assert shown == set(names(thrice))
     for row in table.rows:
         assert not row.version or any(f"[{row.version}]" in cell for cell in row.cells), row.cells
 
 
 @pytest.mark.parametrize("view", ["graphs", "guards", "kernels", "memory"])
-def test_a_sum_below_a_table_says_which_versions_it_adds_up(thrice: SessionReader, view: str) -> None:
+def test_a_sum_below_a_table_says_which_versions_it_adds_up(
+    thrice: SessionReader, view: str
+) -> None:
     table = TABLES[view](thrice)
     assert f"adds up {VERSIONS} versions of score" in at_once(arranged(table, None, "")).totals
     words = "[0/1]"
@@ -85,7 +92,10 @@ def test_sums_of_the_overview_say_over_how_many_versions_they_are(thrice: Sessio
 def test_the_memory_of_a_step_is_of_one_version_and_says_so(thrice: SessionReader) -> None:
     table = TABLES["step_memory"](thrice)
     told = table.rows[0].detail()
-    assert f"{VERSIONS - 1} compilations of the same functions for other inputs: the last of each is told." in told.text
+    assert (
+        f"{VERSIONS - 1} compilations of the same functions for other inputs: the last of each is told."
+        in told.text
+    )
 
 
 def test_the_report_names_the_version_of_each_kernel_and_says_what_a_sum_is_over(
@@ -99,5 +109,9 @@ def test_the_report_names_the_version_of_each_kernel_and_says_what_a_sum_is_over
         for number, name in enumerate(("0/0", "0/1", "0/2", "0/3"), start=1)
     )
     assert cli.main(["report", str(session)]) == 0
-    kernels = [one for compiled in json.loads(capsys.readouterr().out)["compilations"] for one in compiled["kernels"]]
+    kernels = [
+        one
+        for compiled in json.loads(capsys.readouterr().out)["compilations"]
+        for one in compiled["kernels"]
+    ]
     assert {one["version"]["number"] for one in kernels} == {1, 2, 3, 4}

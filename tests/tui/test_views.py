@@ -27,7 +27,9 @@ def session(path: Path, outcome: model.Outcome | None) -> SessionReader:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_every_view_says_what_it_shows_and_where_it_came_from(step: SessionReader, name: str) -> None:
+def test_every_view_says_what_it_shows_and_where_it_came_from(
+    step: SessionReader, name: str
+) -> None:
     table = TABLES[name](step)
     assert table.shows.endswith(".")
     assert table.origin
@@ -50,7 +52,11 @@ def test_an_empty_view_says_why(tmp_path: Path, name: str, outcome: model.Outcom
 
 def test_kernels_are_listed_with_their_code(step: SessionReader) -> None:
     rows = TABLES["kernels"](step).rows
-    assert [row.cells[3] for row in rows] == ["extern_kernels.addmm", "kernel", "extern_kernels.addmm"]
+    assert [row.cells[3] for row in rows] == [
+        "extern_kernels.addmm",
+        "kernel",
+        "extern_kernels.addmm",
+    ]
     assert "auto tmp1 = gelu(tmp0);" in rows[1].detail().text
     assert "library call" in rows[0].detail().text
 
@@ -66,7 +72,9 @@ def test_the_console_reads_only_the_page_it_shows(tmp_path: Path) -> None:
     path = tmp_path / "long.fxs"
     with SessionWriter(path) as writer:
         writer.add_all(model.ConsoleLine(0, "stdout", f"line {i}") for i in range(5000))
-        writer.add(model.Failure(0, 0, "program", None, "ValueError", "no", writer.text("Traceback …")))
+        writer.add(
+            model.Failure(0, 0, "program", None, "ValueError", "no", writer.text("Traceback …"))
+        )
     with SessionReader(path) as reader:
         rows = TABLES["console"](reader).rows
         assert len(rows) == 5001

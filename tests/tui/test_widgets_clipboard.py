@@ -23,7 +23,9 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A clipboard tool that writes what it is given to a file; returns that file."""
     received = tmp_path / "clipboard"
     script = tmp_path / "copier"
-    script.write_text(f"#!{sys.executable}\nimport sys\nopen({str(received)!r}, 'w').write(sys.stdin.read())\n")
+    script.write_text(
+        f"#!{sys.executable}\nimport sys\nopen({str(received)!r}, 'w').write(sys.stdin.read())\n"
+    )
     script.chmod(0o755)
     monkeypatch.setattr(clipboard, "native_tool", lambda environ: (str(script),))
     return received
@@ -46,8 +48,12 @@ def test_over_ssh_the_terminal_comes_first(tool: Path) -> None:
     assert not tool.exists()
 
 
-def test_a_tool_that_fails_is_reported_and_the_terminal_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clipboard, "native_tool", lambda environ: (sys.executable, "-c", "raise SystemExit(3)"))
+def test_a_tool_that_fails_is_reported_and_the_terminal_is_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        clipboard, "native_tool", lambda environ: (sys.executable, "-c", "raise SystemExit(3)")
+    )
     sent: list[str] = []
     copied = copy("erf", sent.append, environ={})
     assert copied.way == "terminal"
@@ -55,7 +61,9 @@ def test_a_tool_that_fails_is_reported_and_the_terminal_is_used(monkeypatch: pyt
     assert sent
 
 
-def test_a_text_too_long_for_the_terminal_goes_to_a_file_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_too_long_for_the_terminal_goes_to_a_file_that_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(clipboard.tempfile, "tempdir", str(tmp_path))
     text = "x" * (OSC52_LIMIT_BYTES + 1)
     sent: list[str] = []
@@ -114,7 +122,10 @@ def test_each_editor_is_told_the_line_in_its_own_way(editor: str, expected: list
 
 
 def test_visual_wins_over_editor() -> None:
-    assert editor_command("/m.py", 1, {"VISUAL": "vim", "EDITOR": "nano"}, lambda name: name)[0] == "vim"
+    assert (
+        editor_command("/m.py", 1, {"VISUAL": "vim", "EDITOR": "nano"}, lambda name: name)[0]
+        == "vim"
+    )
 
 
 def test_without_editor_one_that_is_there_is_taken() -> None:
@@ -123,14 +134,20 @@ def test_without_editor_one_that_is_there_is_taken() -> None:
 
 @pytest.mark.parametrize(
     ("environ", "words"),
-    [({}, "set EDITOR"), ({"EDITOR": "ghost"}, "ghost"), ({"EDITOR": "'open"}, "cannot be understood")],
+    [
+        ({}, "set EDITOR"),
+        ({"EDITOR": "ghost"}, "ghost"),
+        ({"EDITOR": "'open"}, "cannot be understood"),
+    ],
 )
 def test_an_editor_that_cannot_be_started_is_explained(environ: dict[str, str], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         editor_command("/m.py", 1, environ, lambda name: None)
 
 
-def test_a_file_that_looks_like_an_option_is_not_taken_for_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_looks_like_an_option_is_not_taken_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     command = editor_command("--cmd=evil", 1, {"EDITOR": "vim"}, lambda name: name)
     assert command[-1] == str(tmp_path / "--cmd=evil")

@@ -38,7 +38,9 @@ async def test_a_page_is_shown_with_numbers_from_one_and_the_cursor_on_the_first
 
 
 async def test_an_empty_view_says_why() -> None:
-    async with app_of("", placeholder="No kernel yet: \x1b[31mInductor has not run.").run_test(size=(40, 9)) as pilot:
+    async with app_of("", placeholder="No kernel yet: \x1b[31mInductor has not run.").run_test(
+        size=(40, 9)
+    ) as pilot:
         words = " ".join(" ".join(pilot.app.shown()).split())
         assert words == "No kernel yet: ␛[31mInductor has not run."
 
@@ -61,7 +63,10 @@ async def test_annotations_stand_between_the_number_and_the_text() -> None:
         assert pilot.app.shown()[:2] == ["▸1         a", " 2 3 nodes b"]
 
 
-@pytest.mark.parametrize("theme", ["fx-dark", "fx-light", "textual-dark", "textual-light", "ansi-dark", "nord", "gruvbox"])
+@pytest.mark.parametrize(
+    "theme",
+    ["fx-dark", "fx-light", "textual-dark", "textual-light", "ansi-dark", "nord", "gruvbox"],
+)
 async def test_every_theme_shows_the_cursor_and_marks_apart_from_other_lines(theme: str) -> None:
     app = LinesApp(CodeView(HUNDRED), theme)
     async with app.run_test(size=SIZE) as pilot:
@@ -75,7 +80,9 @@ def test_every_kind_of_text_has_a_look() -> None:
     assert set(typing.get_args(Kind)) <= set(KINDS)
 
 
-async def test_without_colours_cursor_and_marks_are_told_by_glyph(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_colours_cursor_and_marks_are_told_by_glyph(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with app_of().run_test(size=SIZE) as pilot:
         pilot.app.view.marks = frozenset({0, 2})
@@ -84,7 +91,11 @@ async def test_without_colours_cursor_and_marks_are_told_by_glyph(monkeypatch: p
         assert isinstance(cursor, Style)
         assert cursor.reverse
         for strip in (pilot.app.view.render_line(row) for row in range(4)):
-            shades = {segment.style.color.triplet for segment in strip if segment.style and segment.style.color}
+            shades = {
+                segment.style.color.triplet
+                for segment in strip
+                if segment.style and segment.style.color
+            }
             assert all(shade is None or len(set(shade)) == 1 for shade in shades), "greys only"
 
 
@@ -299,7 +310,11 @@ async def test_matches_are_underlined_and_ticked_on_the_track() -> None:
         style = pilot.app.style_at(9, "99")
         assert isinstance(style, Style)
         assert pilot.app.track()[-1] == "·"
-        matched = [s for s in pilot.app.view.render_line(9) if s.text == "99" and s.style and s.style.underline]
+        matched = [
+            s
+            for s in pilot.app.view.render_line(9)
+            if s.text == "99" and s.style and s.style.underline
+        ]
         assert matched
 
 
@@ -395,4 +410,6 @@ def test_hundred_thousand_lines_open_quickly() -> None:
     start = time.process_time()
     view = CodeView(text, "triton")
     view.line_tokens(99_999)
-    assert time.process_time() - start < 1.0  # 0.03 s where it was measured; a generous limit for slow machines
+    assert (
+        time.process_time() - start < 1.0
+    )  # 0.03 s where it was measured; a generous limit for slow machines

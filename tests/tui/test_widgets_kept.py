@@ -67,22 +67,37 @@ async def test_a_line_follows_the_terminals_width_and_its_style() -> None:
         assert app.painted() == " left         right "
         line.add_class("loud")
         await pilot.pause()
-        styles = [segment.style for segment in app.screen._compositor.render_strips()[0] if "left" in segment.text]
-        assert [style.color.triplet.hex for style in styles if style and style.color and style.color.triplet] == ["#ff0000"]
+        styles = [
+            segment.style
+            for segment in app.screen._compositor.render_strips()[0]
+            if "left" in segment.text
+        ]
+        assert [
+            style.color.triplet.hex
+            for style in styles
+            if style and style.color and style.color.triplet
+        ] == ["#ff0000"]
 
 
 ROWS = (
     (Content(""), Content("")),
     (Content("plain"), Content("")),
     (Content("wider than there is room for"), Content("right")),
-    (Content.styled("red", "$error") + Content(" 漢字 and ") + Content.styled("bold", "bold $accent 50%"), Content("12/34")),
+    (
+        Content.styled("red", "$error")
+        + Content(" 漢字 and ")
+        + Content.styled("bold", "bold $accent 50%"),
+        Content("12/34"),
+    ),
     (Content("at the right"), Content.styled("only this", "$warning on $panel")),
     (Content("clicked").stylize(Style.from_meta({"tab": 1})), Content("")),
 )
 
 
 @pytest.mark.parametrize("theme", ["textual-dark", "textual-light", "ansi-dark"])
-@pytest.mark.parametrize("css", ["", "OneLine { padding: 0; background: $panel; color: red; text-style: bold; }"])
+@pytest.mark.parametrize(
+    "css", ["", "OneLine { padding: 0; background: $panel; color: red; text-style: bold; }"]
+)
 async def test_a_line_is_painted_as_textual_paints_it(theme: str, css: str) -> None:
     """Cell by cell: its character, its colours and what a click on it means."""
     app = Lines()
@@ -104,7 +119,11 @@ def cells(strip: Strip) -> list[tuple[str, str, object]]:
     """
     told = [(text, style or RichStyle()) for text, style, _ in strip]
     return [
-        (character, str(style.without_color) + str((style.color, style.bgcolor)), style.meta.get("tab"))
+        (
+            character,
+            str(style.without_color) + str((style.color, style.bgcolor)),
+            style.meta.get("tab"),
+        )
         for text, style in told
         for character in text
     ]

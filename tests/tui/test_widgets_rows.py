@@ -9,7 +9,11 @@ import pytest
 from fx_explorer.tui.widgets.row_list import PAGE_ROWS, Column, Row, RowList, Rows, column_widths
 from tests.tui.lines_app import LinesApp
 
-COLUMNS = (Column("name", "variable"), Column("target", "function", max_width=12), Column("shape", "number", priority=1))
+COLUMNS = (
+    Column("name", "variable"),
+    Column("target", "function", max_width=12),
+    Column("shape", "number", priority=1),
+)
 SIZE = (60, 12)
 
 
@@ -25,7 +29,10 @@ class Nodes:
 
     def page(self, start: int, stop: int) -> Sequence[Row]:
         self.asked.append((start, stop))
-        return [(f"mul_{i}", "aten.mul.Tensor", f"f32[{i}]") for i in range(start, min(stop, self.count))]
+        return [
+            (f"mul_{i}", "aten.mul.Tensor", f"f32[{i}]")
+            for i in range(start, min(stop, self.count))
+        ]
 
 
 def app_of(source: object, columns: Sequence[Column] = COLUMNS, **options: object) -> LinesApp:
@@ -163,13 +170,20 @@ async def test_other_rows_start_at_the_top() -> None:
 
 
 async def test_an_empty_list_says_why() -> None:
-    async with app_of(Rows(), placeholder="No graph breaks: the whole model is one graph.").run_test(size=SIZE) as pilot:
+    async with app_of(
+        Rows(), placeholder="No graph breaks: the whole model is one graph."
+    ).run_test(size=SIZE) as pilot:
         assert "No graph breaks" in " ".join(pilot.app.shown())
 
 
 @pytest.mark.parametrize("room", range(1, 120, 7))
 def test_columns_fit_whenever_their_least_widths_do(room: int) -> None:
-    columns = [Column(min_width=4), Column(min_width=6, priority=2), Column(min_width=3, priority=1), Column(min_width=5)]
+    columns = [
+        Column(min_width=4),
+        Column(min_width=6, priority=2),
+        Column(min_width=3, priority=1),
+        Column(min_width=5),
+    ]
     layout = column_widths(columns, [20, 30, 10, 40], room)
     total = sum(width for _, width in layout) + 2 * (len(layout) - 1)
     assert [index for index, _ in layout if columns[index].priority == 0] == [0, 3]
@@ -184,18 +198,29 @@ def test_a_wide_pane_gives_each_column_what_it_needs() -> None:
 
 async def test_of_a_long_path_the_end_is_shown() -> None:
     columns = [Column("module", max_width=12, keeps="end"), Column("n")]
-    async with app_of(Rows([("model.layers.0.mlp", "1"), ("head", "2")]), columns).run_test(size=SIZE) as pilot:
+    async with app_of(Rows([("model.layers.0.mlp", "1"), ("head", "2")]), columns).run_test(
+        size=SIZE
+    ) as pilot:
         assert pilot.app.shown()[1:3] == ["▸…ayers.0.mlp  1", " head          2"]
 
 
 def test_columns_that_are_equally_wide_lose_equally_much() -> None:
-    columns = (Column("sign", min_width=1, max_width=1), Column("left", max_width=200), Column("right", max_width=200))
+    columns = (
+        Column("sign", min_width=1, max_width=1),
+        Column("left", max_width=200),
+        Column("right", max_width=200),
+    )
     assert column_widths(columns, (1, 90, 200), 105) == ((0, 1), (1, 50), (2, 50))
 
 
-async def test_a_last_column_that_goes_on_behind_the_edge_ends_in_an_ellipsis_until_it_is_scrolled_to() -> None:
+async def test_a_last_column_that_goes_on_behind_the_edge_ends_in_an_ellipsis_until_it_is_scrolled_to() -> (
+    None
+):
     words = "the way on depends on a tensor's value, which is not known"
     async with app_of(Rows([(words,), ("short",)]), [Column()]).run_test(size=(30, 4)) as pilot:
-        assert [line.rstrip() for line in pilot.app.shown()[:2]] == ["▸the way on depends on a ten…", " short"]
+        assert [line.rstrip() for line in pilot.app.shown()[:2]] == [
+            "▸the way on depends on a ten…",
+            " short",
+        ]
         await pilot.press(*["right"] * len(words))
         assert pilot.app.shown()[0].rstrip().endswith("not known")

@@ -22,17 +22,30 @@ from fx_explorer.tui.status.pipeline import StepState, bar_for, pipeline
 from fx_explorer.tui.status.waiting_fact import waiting_fact
 from fx_explorer.tui.terminal.watching import FileWatch
 from fx_explorer.tui.terminal.wrapping import wrapped, wrapped_text
-from fx_explorer.tui.widgets.outline import entry_paths, folded_at_first, merged_missing, visible_entries
+from fx_explorer.tui.widgets.outline import (
+    entry_paths,
+    folded_at_first,
+    merged_missing,
+    visible_entries,
+)
 from tests.sessions import Hand
 
 
 def graph(number: int, stage: model.Stage, direction: model.Direction = "") -> Document:
-    return Document("graph", number, f"{stage} {direction}", "graph", 10, 1, "0/0", stage, direction)
+    return Document(
+        "graph", number, f"{stage} {direction}", "graph", 10, 1, "0/0", stage, direction
+    )
 
 
 EAGER = ShowableDocuments((), (graph(1, "dynamo"),))
 AOT = ShowableDocuments(
-    (), (graph(1, "dynamo"), graph(2, "joint"), graph(3, "forward", "forward"), graph(4, "backward", "backward"))
+    (),
+    (
+        graph(1, "dynamo"),
+        graph(2, "joint"),
+        graph(3, "forward", "forward"),
+        graph(4, "backward", "backward"),
+    ),
 )
 
 
@@ -101,14 +114,21 @@ def compilation(**fields: object) -> model.Compilation:
 
 def test_a_step_that_failed_says_so(tmp_path: Path) -> None:
     failure = model.Failure(0, 1, "compiler", "schedule", "LoweringException", "no lowering")
-    with session(tmp_path / "s.fxs", compilation(status="failed"), failure, outcome="raised") as reader:
+    with session(
+        tmp_path / "s.fxs", compilation(status="failed"), failure, outcome="raised"
+    ) as reader:
         inductor = pipeline(reader)[2]
     assert (inductor.state, inductor.found) == ("failed", ("failed",))
 
 
 def test_a_step_the_backend_lacks_says_why(tmp_path: Path) -> None:
-    missing = {"post_grad": "backend eager does not use Inductor", "schedule": "backend eager does not use Inductor"}
-    with session(tmp_path / "s.fxs", compilation(status="ok", missing_stages=missing), outcome="finished") as reader:
+    missing = {
+        "post_grad": "backend eager does not use Inductor",
+        "schedule": "backend eager does not use Inductor",
+    }
+    with session(
+        tmp_path / "s.fxs", compilation(status="ok", missing_stages=missing), outcome="finished"
+    ) as reader:
         inductor = pipeline(reader)[2]
     assert (inductor.state, inductor.found) == ("missing", ("backend eager does not use Inductor",))
     assert bar_for([inductor], 20).texts == ("none",)
@@ -137,7 +157,12 @@ def test_breaks_are_the_last_of_the_lesser_counts_to_go() -> None:
     ]
     for room in range(98, 200):
         assert "1 break, hit 2 times" in bar_for(steps, room).texts[0]
-    assert bar_for(steps, 118).texts == ("4 graphs · 1 break, hit 2 times", "fwd 59", "98 ops", "24")
+    assert bar_for(steps, 118).texts == (
+        "4 graphs · 1 break, hit 2 times",
+        "fwd 59",
+        "98 ops",
+        "24",
+    )
     assert bar_for(steps, 97).texts == ("4 graphs", "fwd 59", "98 ops", "24")
 
 
@@ -214,7 +239,10 @@ def test_saving_by_renaming_is_noticed(tmp_path: Path) -> None:
     assert [watch.has_changed(), watch.has_changed()] == [False, True]
 
 
-@pytest.mark.parametrize(("target", "name"), [("dir/mlp.py:MLP", "mlp.fxs"), ("pkg.mod:f", "mod.fxs"), ("", "session.fxs")])
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [("dir/mlp.py:MLP", "mlp.fxs"), ("pkg.mod:f", "mod.fxs"), ("", "session.fxs")],
+)
 def test_a_session_is_called_after_its_target(target: str, name: str) -> None:
     assert suggested_name(target) == name
 
@@ -261,7 +289,9 @@ def test_a_bullet_goes_on_under_its_text() -> None:
     assert wrapped_text("  • one two three", 12) == "  • one two\n    three"
 
 
-def test_while_the_compiler_waits_a_program_that_raised_has_not_run_to_its_end(tmp_path: Path) -> None:
+def test_while_the_compiler_waits_a_program_that_raised_has_not_run_to_its_end(
+    tmp_path: Path,
+) -> None:
     with SessionWriter(tmp_path / "s.fxs") as writer:
         writer.add(model.Failure(0, 0, "program", None, "ValueError", "ValueError: no"))
     with SessionReader(tmp_path / "s.fxs") as reader:
@@ -271,7 +301,9 @@ def test_while_the_compiler_waits_a_program_that_raised_has_not_run_to_its_end(t
 
 
 @pytest.mark.parametrize("kind", get_args(OutcomeKind))
-def test_a_capture_has_words_in_the_header_however_it_ended(tmp_path: Path, kind: OutcomeKind) -> None:
+def test_a_capture_has_words_in_the_header_however_it_ended(
+    tmp_path: Path, kind: OutcomeKind
+) -> None:
     with SessionWriter(tmp_path / "s.fxs") as writer:
         writer.set_meta("outcome", Outcome(kind, "ValueError: no").to_json())
     with SessionReader(tmp_path / "s.fxs") as reader:

@@ -30,11 +30,18 @@ class Ended:
 
 
 async def capture(
-    target: Path | str, output: Path | None = None, *, timeout: float = 120, python: str = "", **request: Any
+    target: Path | str,
+    output: Path | None = None,
+    *,
+    timeout: float = 120,
+    python: str = "",
+    **request: Any,
 ) -> Ended:
     """Capture to the end. Backend ``eager`` unless told otherwise: most of these tests do not look at what was compiled."""
     asked = CaptureRequest(str(target), session="", **{"backend": "eager", **request})
-    started = Capture(asked, timeout=timeout, output=output, **({"python": python} if python else {}))
+    started = Capture(
+        asked, timeout=timeout, output=output, **({"python": python} if python else {})
+    )
     try:
         await started.start()
         notices = [notice async for notice in started.notices()]
@@ -54,7 +61,11 @@ async def capture(
 def processes_with(variable: str) -> list[int]:
     """Processes that have this environment variable, zombies excepted: whatever a worker started inherits it."""
     everyone = [int(process.name) for process in Path("/proc").glob("[0-9]*")]
-    return [pid for pid in everyone if pid != os.getpid() and f"{variable}=".encode() in _environment(pid)]
+    return [
+        pid
+        for pid in everyone
+        if pid != os.getpid() and f"{variable}=".encode() in _environment(pid)
+    ]
 
 
 def _environment(pid: int) -> bytes:

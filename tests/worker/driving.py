@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fx_explorer.client import Capture
-from fx_explorer.model import BytecodeRun, CaptureRequest, Command, Compilation, Notice, Outcome, Pause
+from fx_explorer.model import (
+    BytecodeRun,
+    CaptureRequest,
+    Command,
+    Compilation,
+    Notice,
+    Outcome,
+    Pause,
+)
 from fx_explorer.session import SessionReader
 
 Line = Command | str | Callable[[], Command]
@@ -26,7 +34,11 @@ class Conversation:
 
 
 async def converse(
-    target: Path, lines: Iterable[Line], *, pause: Pause = "", send_while_busy: Command | None = None
+    target: Path,
+    lines: Iterable[Line],
+    *,
+    pause: Pause = "",
+    send_while_busy: Command | None = None,
 ) -> Conversation:
     """Capture ``target`` and say ``lines``, one at a time; then go on, and quit at the end.
 

@@ -36,7 +36,17 @@ def compiling(tmp_path: Path) -> BeingCompiled:
     CLOCK[0] = 0.0
     with SessionWriter(tmp_path / "s.fxs") as writer:
         for number in range(2):
-            writer.add(model.Compilation(0, f"0/{number}", 0, number, "torch_dynamo_resume_in_step_at_4", "/p/train.py", 31))
+            writer.add(
+                model.Compilation(
+                    0,
+                    f"0/{number}",
+                    0,
+                    number,
+                    "torch_dynamo_resume_in_step_at_4",
+                    "/p/train.py",
+                    31,
+                )
+            )
         reason = "tensor 'x' size mismatch at index 0. expected 3, actual 5"
         writer.add(model.Recompile(0, 2, "0/0", f"0/0: {reason}", reason, "", 0))
     compiling = BeingCompiled(tmp_path / "s.fxs", lambda: CLOCK[0])
@@ -53,7 +63,10 @@ def test_the_function_is_named_as_the_user_does_with_its_line_and_the_phase_coun
     for notice in (ended("schedule"), begun("schedule")):
         compiling.hear(notice)
     CLOCK[0] = 3.5
-    assert compiling.words() == f"{bar('schedule')} rest of step after line 4 of train.py · fusing for 3.5 s"
+    assert (
+        compiling.words()
+        == f"{bar('schedule')} rest of step after line 4 of train.py · fusing for 3.5 s"
+    )
 
 
 def test_a_compilation_that_is_made_again_says_why(compiling: BeingCompiled) -> None:
@@ -63,9 +76,17 @@ def test_a_compilation_that_is_made_again_says_why(compiling: BeingCompiled) -> 
     assert told.endswith(" · 2 compilations so far · again: size 0 of x was 3 and now is 5")
 
 
-def test_kernels_that_are_built_side_by_side_are_one_phase_until_the_last_is_built(compiling: BeingCompiled) -> None:
+def test_kernels_that_are_built_side_by_side_are_one_phase_until_the_last_is_built(
+    compiling: BeingCompiled,
+) -> None:
     """Threads that build them name no compilation."""
-    for notice in (begun("kernel"), begun("kernel", ""), begun("kernel", ""), ended("kernel", ""), ended("kernel", "")):
+    for notice in (
+        begun("kernel"),
+        begun("kernel", ""),
+        begun("kernel", ""),
+        ended("kernel", ""),
+        ended("kernel", ""),
+    ):
         compiling.hear(notice)
     assert "step after line 4 of train.py · building kernels" in compiling.words()
     compiling.hear(ended("kernel"))
@@ -80,7 +101,9 @@ def test_whatever_the_last_phase_was_a_compilation_that_has_ended_leaves_the_lin
     for notice in (Notice("compilation", compilation="0/0"), begun("dynamo"), ended("dynamo")):
         compiling.hear(notice)
     CLOCK[0] = 60.0
-    assert "rest of step after line 4 of train.py · compiling for 60.0 s" in compiling.words(), "it has not ended"
+    assert "rest of step after line 4 of train.py · compiling for 60.0 s" in compiling.words(), (
+        "it has not ended"
+    )
     with SessionWriter(tmp_path / "s.fxs") as writer:
         writer.update(model.Compilation(1, "0/0", 0, 0, "step", "/p/train.py", 31, status="failed"))
     compiling.hear(Notice("compilation", compilation="0/0"))
@@ -114,14 +137,21 @@ print("over")
 """
 
 
-def test_a_script_on_a_real_terminal_shows_the_line_and_its_output_stays_whole(tmp_path: Path) -> None:
+def test_a_script_on_a_real_terminal_shows_the_line_and_its_output_stays_whole(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "work.py").write_text(PROGRAM)
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "fx_explorer", "run", "work.py"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "200"}
     with (
         subprocess.Popen(
-            command, cwd=tmp_path, env=environment, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs
+            command,
+            cwd=tmp_path,
+            env=environment,
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            stderr=theirs,
         ) as process,
         os.fdopen(ours, "rb", buffering=0) as terminal,
     ):

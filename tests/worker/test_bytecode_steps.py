@@ -75,20 +75,28 @@ def log(program: Path) -> list[str]:
     return (program.parent / "log").read_text().splitlines()
 
 
-async def test_it_is_recorded_at_the_pause_and_at_the_end_each_time_from_the_same_state(program: Path) -> None:
+async def test_it_is_recorded_at_the_pause_and_at_the_end_each_time_from_the_same_state(
+    program: Path,
+) -> None:
     found = await converse(program, [STEPS, Command("go"), STEPS], pause="dynamo")
     assert [one.kind for one in found.answers] == ["done"] * 3
     assert found.gates == ["dynamo", "end"]
     assert [run.ended for run in found.runs] == ["returned"] * 2
     assert found.runs[0].steps == found.runs[1].steps > 0
-    assert found.answers[0].text.startswith(f"{found.runs[0].steps} steps of Dynamo's bytecode recorded.")
+    assert found.answers[0].text.startswith(
+        f"{found.runs[0].steps} steps of Dynamo's bytecode recorded."
+    )
     assert "The first call wrote to its inputs" in found.runs[0].said
     first, *again = log(program)
     assert first.startswith("1 1 1 4.0 ")
     assert len(again) == 2
     assert again[0] == again[1], "the second recording began as the first did"
-    assert again[0].startswith("2 2 2 8.0 "), "the inputs are as the first call left them, and a copy of them"
-    assert len({row.name for row in found.compilations}) == len(found.compilations) == 2, "nothing was compiled for it"
+    assert again[0].startswith("2 2 2 8.0 "), (
+        "the inputs are as the first call left them, and a copy of them"
+    )
+    assert len({row.name for row in found.compilations}) == len(found.compilations) == 2, (
+        "nothing was compiled for it"
+    )
 
 
 async def test_what_the_user_stops_is_kept_and_the_worker_goes_on(program: Path) -> None:
@@ -125,7 +133,9 @@ async def test_without_a_screen_it_is_asked_for_with_the_capture(program: Path) 
         (run,) = reader.rows(BytecodeRun)
         assert reader.count(BytecodeStep) == run.steps > 0
     assert any("steps of Dynamo's bytecode recorded" in notice.text for notice in ended.notices)
-    assert log(program)[1].startswith("2 2 2 4.0 "), "with the inputs as they were before the first call"
+    assert log(program)[1].startswith("2 2 2 4.0 "), (
+        "with the inputs as they were before the first call"
+    )
 
 
 async def test_a_program_that_raised_is_recorded_up_to_its_error(program: Path) -> None:
@@ -137,11 +147,15 @@ async def test_a_program_that_raised_is_recorded_up_to_its_error(program: Path) 
         (run,) = reader.rows(BytecodeRun)
         assert run.ended == "raised"
         assert run.said.startswith("It raised ValueError: too large.")
-        assert {step.error for step in reader.rows(BytecodeStep, kind="raised")} == {"ValueError: too large"}
+        assert {step.error for step in reader.rows(BytecodeStep, kind="raised")} == {
+            "ValueError: too large"
+        }
 
 
 async def test_a_call_that_ends_the_process_is_the_last_step_in_the_session(program: Path) -> None:
-    text = program.read_text().replace('    if os.path.exists(f"{HERE}/exit"):', "    if COUNT > 1:")
+    text = program.read_text().replace(
+        '    if os.path.exists(f"{HERE}/exit"):', "    if COUNT > 1:"
+    )
     program.write_text(text)
     output = program.with_suffix(".fxs")
     await capture(program, output, record_bytecode=True)
@@ -154,7 +168,11 @@ async def test_a_call_that_ends_the_process_is_the_last_step_in_the_session(prog
 
 async def test_a_script_is_told_to_name_its_function(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
-    script.write_text("import torch\n\ntorch.compile(lambda x: x + 1, backend='eager')(torch.ones(3))\n")
+    script.write_text(
+        "import torch\n\ntorch.compile(lambda x: x + 1, backend='eager')(torch.ones(3))\n"
+    )
     ended = await capture(script, record_bytecode=True)
     assert ended.outcome.kind == "finished"
-    assert [failure.message for failure in ended.failures] == [f"steps through the bytecode: {A_SCRIPT}"]
+    assert [failure.message for failure in ended.failures] == [
+        f"steps through the bytecode: {A_SCRIPT}"
+    ]

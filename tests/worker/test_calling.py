@@ -19,7 +19,9 @@ from fx_explorer.worker.target.target import Target
 
 @dataclass
 class Job:
-    request: CaptureRequest = field(default_factory=lambda: CaptureRequest("m.py", "", backend="eager"))
+    request: CaptureRequest = field(
+        default_factory=lambda: CaptureRequest("m.py", "", backend="eager")
+    )
     notes: list[str] = field(default_factory=list)
     trained: list[bool] = field(default_factory=list)
 
@@ -57,12 +59,18 @@ def test_a_model_with_parameters_is_trained_one_step_and_stays_in_its_mode() -> 
 
 def test_without_training_nothing_is_recorded_for_backward() -> None:
     seen = []
-    target = Target("f", lambda x: seen.append(torch.is_grad_enabled()) or x, Arguments((torch.ones(1, requires_grad=True),)))
+    target = Target(
+        "f",
+        lambda x: seen.append(torch.is_grad_enabled()) or x,
+        Arguments((torch.ones(1, requires_grad=True),)),
+    )
     call_target(target, job(train=False))
     assert seen == [False]
 
 
-def test_an_output_without_gradient_is_a_note_by_default_and_an_error_when_training_was_asked_for() -> None:
+def test_an_output_without_gradient_is_a_note_by_default_and_an_error_when_training_was_asked_for() -> (
+    None
+):
     target = Target("f", lambda x: x.argmax(), Arguments((torch.ones(3, requires_grad=True),)))
     asked = job()
     call_target(target, asked)
@@ -113,7 +121,9 @@ X = torch.ones(1)
     [[X], (X,), Pair(X, 1), {"a": X}, OrderedDict(a=X), defaultdict(list, a=X), Batch(X)],
     ids=lambda h: type(h).__name__,
 )
-def test_inputs_are_moved_wherever_they_are_held_and_what_holds_them_stays_what_it_is(holder: object) -> None:
+def test_inputs_are_moved_wherever_they_are_held_and_what_holds_them_stays_what_it_is(
+    holder: object,
+) -> None:
     moved = on_device(Target("f", len, Arguments((holder,))), "meta").arguments
     assert [tensor.device.type for tensor in moved.tensors()] == ["meta"]
     assert type(moved.args[0]) is type(holder)

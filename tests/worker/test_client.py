@@ -67,7 +67,9 @@ async def test_quitting_while_compiling_leaves_a_readable_session_and_no_process
 ) -> None:
     monkeypatch.setenv(MARK, "1")
     (tmp_path / "target.py").write_text(COMPILING)
-    capture = Capture(CaptureRequest(f"{tmp_path / 'target.py'}", "", build=True), output=tmp_path / "s.fxs")
+    capture = Capture(
+        CaptureRequest(f"{tmp_path / 'target.py'}", "", build=True), output=tmp_path / "s.fxs"
+    )
     await capture.start()
     with SessionReader(capture.session_path) as live:
         assert live.meta("request")["target"] == str(tmp_path / "target.py")
@@ -84,7 +86,9 @@ async def test_quitting_while_compiling_leaves_a_readable_session_and_no_process
         assert reader.meta("outcome")["kind"] == "cancelled"
 
 
-async def test_cancelling_before_the_worker_is_there_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cancelling_before_the_worker_is_there_starts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(MARK, "1")
     (tmp_path / "target.py").write_text(WAITING)
     capture = Capture(CaptureRequest(str(tmp_path / "target.py"), ""))
@@ -101,13 +105,17 @@ def test_a_worker_whose_client_was_killed_ends_with_everything_it_started(
 ) -> None:
     monkeypatch.setenv(MARK, "1")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    (tmp_path / "target.py").write_text("import subprocess\nsubprocess.Popen(['sleep', '1000'])\n" + WAITING)
+    (tmp_path / "target.py").write_text(
+        "import subprocess\nsubprocess.Popen(['sleep', '1000'])\n" + WAITING
+    )
     command = [sys.executable, "-c", CLIENT, str(tmp_path / "target.py")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as client:
         try:
             assert client.stdout is not None
             assert client.stdout.readline() == b"running\n"
-            assert wait_until(lambda: len(processes_with(MARK)) == 3), "client, worker and the sleep it started"
+            assert wait_until(lambda: len(processes_with(MARK)) == 3), (
+                "client, worker and the sleep it started"
+            )
         finally:
             client.kill()
     assert wait_until(lambda: processes_with(MARK) == [])
@@ -117,8 +125,12 @@ def test_a_worker_whose_client_was_killed_ends_with_everything_it_started(
 
 
 @pytest.mark.usefixtures("warm_workers")
-async def test_a_worker_that_stays_keeps_the_programs_outcome_and_its_session_is_placed(tmp_path: Path) -> None:
-    (tmp_path / "target.py").write_text("def model(x):\n    return x + 1\nimport torch\nexample_inputs = torch.ones(3)\n")
+async def test_a_worker_that_stays_keeps_the_programs_outcome_and_its_session_is_placed(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "target.py").write_text(
+        "def model(x):\n    return x + 1\nimport torch\nexample_inputs = torch.ones(3)\n"
+    )
     request = CaptureRequest(f"{tmp_path / 'target.py'}:model", "", pause="dynamo", stay=True)
     capture = Capture(request, output=tmp_path / "s.fxs")
     await capture.start()
@@ -142,8 +154,13 @@ async def test_a_worker_that_stays_keeps_the_programs_outcome_and_its_session_is
 @pytest.mark.usefixtures("warm_workers")
 async def test_a_worker_that_stays_says_at_once_why_nothing_was_compiled(tmp_path: Path) -> None:
     """Whoever looks meanwhile reads the same as after the end."""
-    (tmp_path / "plain.py").write_text("import torch\ndef model(x):\n    return x + 1\nmodel(torch.ones(2))\n")
-    capture = Capture(CaptureRequest(str(tmp_path / "plain.py"), "", pause="dynamo", stay=True), output=tmp_path / "s.fxs")
+    (tmp_path / "plain.py").write_text(
+        "import torch\ndef model(x):\n    return x + 1\nmodel(torch.ones(2))\n"
+    )
+    capture = Capture(
+        CaptureRequest(str(tmp_path / "plain.py"), "", pause="dynamo", stay=True),
+        output=tmp_path / "s.fxs",
+    )
     await capture.start()
     async for notice in capture.notices():
         if notice.kind == "gate" and notice.state == "begin":
@@ -155,8 +172,12 @@ async def test_a_worker_that_stays_says_at_once_why_nothing_was_compiled(tmp_pat
 
 
 @pytest.mark.usefixtures("warm_workers")
-async def test_what_is_stopped_before_it_compiled_anything_replaces_no_session(tmp_path: Path) -> None:
-    (tmp_path / "quick.py").write_text("def model(x):\n    return x + 1\nimport torch\nexample_inputs = torch.ones(3)\n")
+async def test_what_is_stopped_before_it_compiled_anything_replaces_no_session(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "quick.py").write_text(
+        "def model(x):\n    return x + 1\nimport torch\nexample_inputs = torch.ones(3)\n"
+    )
     (tmp_path / "slow.py").write_text("print('waiting')\nimport time\ntime.sleep(1000)\n")
     found = Capture(CaptureRequest(f"{tmp_path / 'quick.py'}:model", ""), output=tmp_path / "s.fxs")
     await found.start()
@@ -192,22 +213,35 @@ async def test_ctrl_c_reaches_a_script_as_keyboard_interrupt(tmp_path: Path) -> 
         "except KeyboardInterrupt:\n    print('saved')\n    raise\n"
     )
     heard = asyncio.Event()
-    capture = Capture(CaptureRequest(str(tmp_path / "script.py"), "", as_script=True), on_output=lambda *_: heard.set())
+    capture = Capture(
+        CaptureRequest(str(tmp_path / "script.py"), "", as_script=True),
+        on_output=lambda *_: heard.set(),
+    )
     await capture.start()
     end = asyncio.create_task(capture.wait())
-    await asyncio.wait([end, first_words := asyncio.create_task(heard.wait())], return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait(
+        [end, first_words := asyncio.create_task(heard.wait())], return_when=asyncio.FIRST_COMPLETED
+    )
     assert first_words.done(), capture.outcome
     capture.interrupt()
     outcome = await end
     with SessionReader(capture.session_path) as reader:
-        assert [row.text for row in reader.rows(ConsoleLine, stream="stdout")] == ["waiting", "saved"]
+        assert [row.text for row in reader.rows(ConsoleLine, stream="stdout")] == [
+            "waiting",
+            "saved",
+        ]
     capture.discard()
     assert (outcome.kind, outcome.exit_code) == ("raised", 130)
 
 
 def test_a_place_that_cannot_be_written_is_refused_before_anything_runs(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    for bad in (tmp_path / "file" / "s.fxs", tmp_path / "absent" / "s.fxs", Path("/proc/s.fxs"), tmp_path):
+    for bad in (
+        tmp_path / "file" / "s.fxs",
+        tmp_path / "absent" / "s.fxs",
+        Path("/proc/s.fxs"),
+        tmp_path,
+    ):
         with pytest.raises(UsageError, match="-o"):
             session_file(bad).check()
     session_file(tmp_path / "s.fxs").check()
@@ -237,7 +271,9 @@ def test_a_session_that_cannot_be_moved_is_kept_and_its_place_told(
         assert reader.meta("progress") == "captured"
 
 
-def test_a_session_that_somebody_removed_is_not_replaced_by_an_empty_one(tmp_path: Path, session: Path) -> None:
+def test_a_session_that_somebody_removed_is_not_replaced_by_an_empty_one(
+    tmp_path: Path, session: Path
+) -> None:
     session.unlink()
     with pytest.raises(SessionWriteError, match="is gone"):
         place_session(session, session_file(tmp_path / "s.fxs"))
@@ -261,7 +297,9 @@ def test_another_file_system_is_no_obstacle_and_leaves_no_half_file(
         assert reader.meta("progress") == "captured"
 
 
-def test_a_finished_session_is_one_file_that_moves_over_an_older_one(tmp_path: Path, session: Path) -> None:
+def test_a_finished_session_is_one_file_that_moves_over_an_older_one(
+    tmp_path: Path, session: Path
+) -> None:
     shutil.copy(session, tmp_path / "s.fxs")
     with SessionReader(session) as still_shown:
         place_session(session, session_file(tmp_path / "s.fxs"))

@@ -41,7 +41,9 @@ def request_of(*words: str) -> CaptureRequest:
     return request_from(parser.parse_args(words))
 
 
-def test_run_passes_output_through_byte_by_byte_and_ends_with_the_scripts_code(tmp_path: Path) -> None:
+def test_run_passes_output_through_byte_by_byte_and_ends_with_the_scripts_code(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "job.py").write_text(
         "import os, sys\nos.write(1, b'\\xff\\x1b[1mbold\\n')\nprint('oops', file=sys.stderr)\nsys.exit(int(sys.argv[1]))\n"
     )
@@ -52,7 +54,9 @@ def test_run_passes_output_through_byte_by_byte_and_ends_with_the_scripts_code(t
     assert b"session: kept.fxs" in ended.stderr
 
 
-def test_capture_keeps_stdout_for_data_and_shows_the_traceback_of_the_program(tmp_path: Path) -> None:
+def test_capture_keeps_stdout_for_data_and_shows_the_traceback_of_the_program(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "bad.py").write_text("print('\\x1b]0;evil\\x07')\nraise ValueError('mine')\n")
     ended = fx_explorer("capture", "bad.py", cwd=tmp_path)
     assert ended.returncode == 3
@@ -74,10 +78,16 @@ def test_a_missing_target_is_bad_usage_and_leaves_nothing(tmp_path: Path) -> Non
 
 
 def test_a_capture_that_is_terminated_ends_with_143_and_keeps_what_there_is(tmp_path: Path) -> None:
-    (tmp_path / "slow.py").write_text("import sys, time\nsys.stdout.write('slow\\n')\nsys.stdout.flush()\ntime.sleep(1000)\n")
+    (tmp_path / "slow.py").write_text(
+        "import sys, time\nsys.stdout.write('slow\\n')\nsys.stdout.flush()\ntime.sleep(1000)\n"
+    )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
-        [*FX_EXPLORER, "run", "slow.py"], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=-1
+        [*FX_EXPLORER, "run", "slow.py"],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=-1,
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"slow\n"
@@ -90,7 +100,18 @@ def test_a_capture_that_is_terminated_ends_with_143_and_keeps_what_there_is(tmp_
 
 def test_options_become_the_request() -> None:
     assert request_of("m.py") == CaptureRequest("m.py", "")
-    words = ["m.py:Net", "--call", "Net(3)", "--inputs", "1", "--no-train", "--backend", "eager", "--dynamic", "--build"]
+    words = [
+        "m.py:Net",
+        "--call",
+        "Net(3)",
+        "--inputs",
+        "1",
+        "--no-train",
+        "--backend",
+        "eager",
+        "--dynamic",
+        "--build",
+    ]
     words += [
         "--option",
         "max_fusion_size=8",
@@ -128,8 +149,12 @@ def test_run_builds_by_default_unless_the_gpu_is_not_there_and_is_always_a_scrip
     assert not request_of_words("s.py", "--no-build").build
 
 
-@pytest.mark.parametrize("words", [["--option", "x"], ["--timeout", "0"], ["--timeout", "soon"], ["--option", "=1"]])
-def test_options_that_make_no_sense_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "words", [["--option", "x"], ["--timeout", "0"], ["--timeout", "soon"], ["--option", "=1"]]
+)
+def test_options_that_make_no_sense_are_refused(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit, match="2"):
         request_of("m.py", *words)
     assert words[-1] in capsys.readouterr().err
@@ -159,7 +184,9 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_gets_one_live_line_that_the_programs_output_does_not_mix_with(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_gets_one_live_line_that_the_programs_output_does_not_mix_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("TERM", "xterm")
     out = Terminal()
     progress = CaptureNarration(out, pass_through=False)

@@ -48,7 +48,9 @@ def test_a_huge_line_goes_on_in_further_rows() -> None:
     assert lines[-1] == "after"
 
 
-async def test_more_lines_than_are_kept_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_more_lines_than_are_kept_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("fx_explorer.client.console.MAX_LINES", 3)
     monkeypatch.setattr("fx_explorer.client.console.MAX_LAST_LINES", 2)
     with SessionWriter(tmp_path / "s.fxs") as writer:
@@ -60,12 +62,23 @@ async def test_more_lines_than_are_kept_are_counted(tmp_path: Path, monkeypatch:
         console.finish(writer)
     with SessionReader(tmp_path / "s.fxs") as reader:
         rows = [(row.stream, row.text) for row in reader.rows(ConsoleLine)]
-    told = "2 lines that were printed here are not kept: the session holds the beginning and the end"
-    kept = [("stdout", "a"), ("stdout", "b"), ("stderr", "c"), ("", told), ("stderr", "f"), ("stdout", "g")]
+    told = (
+        "2 lines that were printed here are not kept: the session holds the beginning and the end"
+    )
+    kept = [
+        ("stdout", "a"),
+        ("stdout", "b"),
+        ("stderr", "c"),
+        ("", told),
+        ("stderr", "f"),
+        ("stdout", "g"),
+    ]
     assert rows == kept, "the end is what one looks for first"
 
 
-async def test_long_lines_are_kept_to_a_limit_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_long_lines_are_kept_to_a_limit_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("fx_explorer.client.console.MAX_CHARACTERS", 100)
     monkeypatch.setattr("fx_explorer.client.console.MAX_LAST_LINES", 1)
     with SessionWriter(tmp_path / "s.fxs") as writer:
@@ -76,7 +89,9 @@ async def test_long_lines_are_kept_to_a_limit_too(tmp_path: Path, monkeypatch: p
         assert [row.text[:1] for row in reader.rows(ConsoleLine)] == ["x", "x", "6", "x"]
 
 
-def test_a_line_without_an_end_is_shown_while_it_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_without_an_end_is_shown_while_it_is_printed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """What is held back is one piece of it: 200 MB on one line were joined anew with every 64 KB."""
     out = io.StringIO()
     progress = CaptureNarration(out, pass_through=False)
@@ -92,7 +107,11 @@ def test_a_line_without_an_end_is_shown_while_it_is_printed(capsys: pytest.Captu
 def test_a_note_is_told_once_however_often_it_comes() -> None:
     out = io.StringIO()
     narration = CaptureNarration(out, pass_through=True)
-    for text in ("graph break at a.py:3: print", "graph break at a.py:9: item", "graph break at a.py:3: print"):
+    for text in (
+        "graph break at a.py:3: print",
+        "graph break at a.py:9: item",
+        "graph break at a.py:3: print",
+    ):
         narration.show(Notice("note", text))
     assert out.getvalue().splitlines() == [
         "fx-explorer: note: graph break at a.py:3: print",

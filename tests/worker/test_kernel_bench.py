@@ -13,10 +13,19 @@ from fx_explorer.model import BenchAnswer, BenchRequest, CardCeiling, KernelTime
 from fx_explorer.session import SessionReader
 from fx_explorer.worker.kernels.kernel_alone import made, with_options
 from fx_explorer.worker.kernels.kernel_bench import measured, usual_launch
-from fx_explorer.worker.kernels.kernel_timing import MAX_RUNS, MIN_RUNS, SMALLEST_FLUSH, flush_bytes, runs_for, spans
+from fx_explorer.worker.kernels.kernel_timing import (
+    MAX_RUNS,
+    MIN_RUNS,
+    SMALLEST_FLUSH,
+    flush_bytes,
+    runs_for,
+    spans,
+)
 from tests.worker.launched import ARGUMENTS, FLOATS, launched_session
 
-NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, so nothing is refused")
+NO_GPU = pytest.mark.skipif(
+    torch.cuda.is_available(), reason="there is a GPU, so nothing is refused"
+)
 
 
 @pytest.fixture
@@ -44,7 +53,9 @@ async def test_the_client_is_told_why_nothing_was_measured(session: Path) -> Non
     assert said == ["importing torch"]
 
 
-async def test_an_interpreter_that_dies_is_told_with_its_last_words(session: Path, tmp_path: Path) -> None:
+async def test_an_interpreter_that_dies_is_told_with_its_last_words(
+    session: Path, tmp_path: Path
+) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho out of luck >&2; exit 3\n")
     python.chmod(0o755)
@@ -78,7 +89,9 @@ def test_arguments_have_the_strides_of_the_launch() -> None:
     assert (first.shape, first.stride(), first.dtype) == ((4, 8), (8, 1), torch.float32)
     assert second.stride() == (1, 4)
     assert size == 32
-    assert not torch.equal(first, first.new_zeros(first.shape)), "random, as zeros would be too easy for the card"
+    assert not torch.equal(first, first.new_zeros(first.shape)), (
+        "random, as zeros would be too easy for the card"
+    )
 
 
 def test_indices_are_zero_and_so_within_any_table() -> None:
@@ -101,7 +114,9 @@ class Config:
 
 def test_the_configuration_is_the_one_that_ran() -> None:
     own = Config()
-    found = with_options(own, {"XBLOCK": 512, "ACC_TYPE": "tl.float32", "num_warps": 8, "num_stages": 3})
+    found = with_options(
+        own, {"XBLOCK": 512, "ACC_TYPE": "tl.float32", "num_warps": 8, "num_stages": 3}
+    )
     assert (found.kwargs, found.num_warps, found.num_stages) == ({"XBLOCK": 512}, 8, 3)
     assert own.kwargs == {"XBLOCK": 1024}
 
@@ -114,7 +129,9 @@ def test_times_are_those_of_what_follows_the_preparation() -> None:
 
 
 @pytest.mark.parametrize(("events", "runs", "before"), [(0, 2, 1), (3, 2, 1), (4, 2, 2)])
-def test_what_is_no_equal_rounds_is_not_taken_for_times(events: int, runs: int, before: int) -> None:
+def test_what_is_no_equal_rounds_is_not_taken_for_times(
+    events: int, runs: int, before: int
+) -> None:
     with pytest.raises(ValueError, match="are no"):
         spans([(float(i), 1.0) for i in range(events)], runs, before)
 
@@ -132,7 +149,9 @@ def test_short_kernels_are_run_more_often() -> None:
 
 def test_an_answer_comes_back_from_json_as_it_was() -> None:
     time = KernelTime(0, 1, 2, {"XBLOCK": 512}, "NVIDIA H200", 1e-5, 1e-6, 100, 1e-6)
-    answer = BenchAnswer(time=time, ceilings=(CardCeiling(0, "NVIDIA H200", "memory", 4e12, "copy"),))
+    answer = BenchAnswer(
+        time=time, ceilings=(CardCeiling(0, "NVIDIA H200", "memory", 4e12, "copy"),)
+    )
     assert BenchAnswer.from_json(answer.to_json()) == answer
     request = BenchRequest("s.fxs", 3)
     assert BenchRequest.from_json(request.to_json()) == request

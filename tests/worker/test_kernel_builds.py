@@ -27,7 +27,9 @@ from tests.analysis.kernel_ir.built_sessions import write_kernel
 from tests.analysis.kernel_ir.samples import Sample, sample
 from tests.worker.test_client import wait_until
 
-needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
+needs_triton = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="triton is not installed"
+)
 
 ERF = "tmp5 = libdevice.erf(tmp4)"
 
@@ -79,17 +81,36 @@ async def _outcomes(folder: Path) -> Outcomes:
     one = sample("h100_softmax")
     begun = folder / "begun"
     sources = _sources(one, begun)
-    kernels = {name: write_kernel(folder / f"{name}.fxs", one, source=text, built=False) for name, text in sources.items()}
+    kernels = {
+        name: write_kernel(folder / f"{name}.fxs", one, source=text, built=False)
+        for name, text in sources.items()
+    }
     ran = folder / "ran"
-    strangers = {"stranger": one.source, "hostile": f"open({str(ran)!r}, 'w').close()\n" + one.source}
+    strangers = {
+        "stranger": one.source,
+        "hostile": f"open({str(ran)!r}, 'w').close()\n" + one.source,
+    }
     strangers["in_the_body"] = one.source.replace(ERF, f"tmp5 = tl.core.os.system('touch {ran}')")
     for name, text in strangers.items():
-        kernels[name] = write_kernel(folder / f"{name}.fxs", one, source=text, built=False, own=False)
+        kernels[name] = write_kernel(
+            folder / f"{name}.fxs", one, source=text, built=False, own=False
+        )
     kernels["renamed"] = write_kernel(folder / "renamed.fxs", one, name="add_kernel_0", built=False)
-    matmul = kernels["matmul"] = write_kernel(folder / "matmul.fxs", sample("h100_matmul"), built=False)
+    matmul = kernels["matmul"] = write_kernel(
+        folder / "matmul.fxs", sample("h100_matmul"), built=False
+    )
     rows = {}
     async with BuilderPool(find_gpu("h100"), builders=1) as builds:
-        for name in ("good", "refused", "wrong", "no_python", "renamed", *strangers, "crash", "matmul"):
+        for name in (
+            "good",
+            "refused",
+            "wrong",
+            "no_python",
+            "renamed",
+            *strangers,
+            "crash",
+            "matmul",
+        ):
             rows[name] = await builds.build(kernels[name].path, kernels[name].kernel)
         endless = builds.ask("build", kernels["endless"].path, kernels["endless"].kernel)
         assert await asyncio.to_thread(wait_until, begun.exists)
@@ -98,7 +119,9 @@ async def _outcomes(folder: Path) -> Outcomes:
         again = await builds.build(kernels["good"].path, kernels["good"].kernel)
         passes = await builds.passes(kernels["good"].path, kernels["good"].kernel)
         every = await builds.build_all(matmul.path, matmul.kernel)
-    return Outcomes(folder, rows, again, passes, isinstance(cancelled, asyncio.CancelledError), every)
+    return Outcomes(
+        folder, rows, again, passes, isinstance(cancelled, asyncio.CancelledError), every
+    )
 
 
 @needs_triton
@@ -116,10 +139,14 @@ def test_resources_are_those_that_cuobjdump_and_ptxas_reported(outcomes: Outcome
 def test_the_code_is_the_recorded_code(outcomes: Outcomes) -> None:
     """Names of files differ with the cache directory."""
     instructions = [
-        line for line in sample("h100_softmax").levels["sass"].split("\n") if re.match(r"\s+/\*[0-9a-f]{4}\*/", line)
+        line
+        for line in sample("h100_softmax").levels["sass"].split("\n")
+        if re.match(r"\s+/\*[0-9a-f]{4}\*/", line)
     ]
     text = outcomes.text("good", "sass")
-    assert [line for line in without_encoding("sass", text).split("\n") if line in set(instructions)] == instructions
+    assert [
+        line for line in without_encoding("sass", text).split("\n") if line in set(instructions)
+    ] == instructions
     assert len(control_words(text)) == len(instructions), "each instruction has its encoding"
 
 
@@ -145,7 +172,9 @@ def test_a_strangers_kernel_is_compiled_and_nothing_of_it_is_run(outcomes: Outco
     for name, line, what in (("hostile", 1, "open"), ("in_the_body", 39, "tl.core.os.system")):
         row = outcomes.rows[name]
         assert row.state == "failed"
-        assert re.match(rf"line {line} of the kernel's source is refused: .*{re.escape(what)}", row.error), row.error
+        assert re.match(
+            rf"line {line} of the kernel's source is refused: .*{re.escape(what)}", row.error
+        ), row.error
     assert not (outcomes.folder / "ran").exists()
 
 
@@ -172,7 +201,9 @@ def test_a_compiler_that_crashes_is_a_row_and_the_next_kernel_is_built(outcomes:
 def test_a_compile_that_does_not_end_can_be_cancelled(outcomes: Outcomes) -> None:
     assert outcomes.cancelled
     assert outcomes.again.state == "built"
-    assert not [row for row in rows_of(outcomes.folder / "endless.fxs", 1, "h100") if row.state == "built"]
+    assert not [
+        row for row in rows_of(outcomes.folder / "endless.fxs", 1, "h100") if row.state == "built"
+    ]
 
 
 @needs_triton
@@ -202,7 +233,9 @@ async def test_several_who_build_the_same_kernel_at_once_show_the_same_texts(
     assert first.state == "built"
     assert first.levels.keys() >= {"ttir", "ptx", "sass"}
     assert others == [(first, passes)] * 2
-    (kept,) = [row for row in rows_of(of.path, of.kernel, first.gpu) if row.position == first.position]
+    (kept,) = [
+        row for row in rows_of(of.path, of.kernel, first.gpu) if row.position == first.position
+    ]
     assert kept.levels == first.levels
 
 
@@ -213,10 +246,14 @@ async def test_an_interpreter_that_is_not_there_is_said(tmp_path: Path) -> None:
     await builds.close()
 
 
-def test_a_session_that_cannot_be_written_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_that_cannot_be_written_is_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     written = write_kernel(tmp_path / "s.fxs", sample("h100_softmax"))
     assert writable_session(written.path) == written.path
-    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write whatever the mode says
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: False
+    )  # root may write whatever the mode says
     copy = writable_session(written.path)
     assert copy != written.path
     assert rows_of(copy, written.kernel, "h100") == rows_of(written.path, written.kernel, "h100")
@@ -230,14 +267,20 @@ def test_an_older_session_is_refused_with_what_to_do(tmp_path: Path) -> None:
         writable_session(written.path)
 
 
-async def test_that_nothing_could_be_built_is_no_table_without_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_that_nothing_could_be_built_is_no_table_without_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A disk that is full by the first configuration: the answer is refused, and no row says anything."""
     written = write_kernel(tmp_path / "s.fxs", sample("h100_softmax"), built=False)
     with SessionWriter(written.path) as writer:
         writer.add(KernelBuild(0, written.kernel, 0, {"XBLOCK": 1}, "h100"))
 
     async def refused(builder: Builder, request: BuildRequest) -> BuildAnswer:
-        return BuildAnswer(request.number, "candidates" if request.task == "candidates" else "refused", text="no space left")
+        return BuildAnswer(
+            request.number,
+            "candidates" if request.task == "candidates" else "refused",
+            text="no space left",
+        )
 
     monkeypatch.setattr(Builder, "ask", refused)
     async with BuilderPool(find_gpu("h100"), builders=1) as builds:
@@ -246,7 +289,10 @@ async def test_that_nothing_could_be_built_is_no_table_without_numbers(tmp_path:
 
 
 def test_how_a_builder_ended_is_said_in_words() -> None:
-    assert how_it_ended(-9) == "the compiler was killed (SIGKILL), as the system does when memory runs out"
+    assert (
+        how_it_ended(-9)
+        == "the compiler was killed (SIGKILL), as the system does when memory runs out"
+    )
     assert how_it_ended(-6) == "the compiler crashed (SIGABRT)"
     assert how_it_ended(3) == "the builder ended by itself with exit status 3"
 
@@ -265,12 +311,18 @@ asyncio.run(stay())
 
 @needs_triton
 def test_a_busy_builder_ends_with_its_client_however_that_ends() -> None:
-    with subprocess.Popen([sys.executable, "-c", CLIENT], stdout=subprocess.PIPE, text=True) as client:
+    with subprocess.Popen(
+        [sys.executable, "-c", CLIENT], stdout=subprocess.PIPE, text=True
+    ) as client:
         assert client.stdout is not None
         assert client.stdout.readline() == "warm\n"
         try:
             children = Path(f"/proc/{client.pid}/task/{client.pid}/children").read_text().split()
-            (builder,) = [child for child in children if b"kernel_builder" in Path(f"/proc/{child}/cmdline").read_bytes()]
+            (builder,) = [
+                child
+                for child in children
+                if b"kernel_builder" in Path(f"/proc/{child}/cmdline").read_bytes()
+            ]
             os.kill(int(builder), signal.SIGSTOP)  # busy: it reads nothing
         finally:
             client.kill()

@@ -36,7 +36,10 @@ NO_PYTHON_BY_NAME = {
 BINARY = {
     "model.py.gz": (gzip.compress(b"import torch\n"), "gunzip -k"),
     "old.pt": (pickle.dumps({"weight": [1.0]}, protocol=2), "a model checkpoint"),
-    "model.safetensors": (b"\x48" + b"\0" * 7 + b'{"weight":{"dtype":"F32"}}', "a model checkpoint"),
+    "model.safetensors": (
+        b"\x48" + b"\0" * 7 + b'{"weight":{"dtype":"F32"}}',
+        "a model checkpoint",
+    ),
     "random.bin": (b"\1\2\0\3", "binary data"),
     "binary.py": (b"\1\2\0\3", "binary data"),
     "a.out": (b"\x7fELF\2\1", "a program or library"),
@@ -52,7 +55,9 @@ def place(file: Path | str, **request: object) -> TargetPlace:
 
 
 @pytest.mark.parametrize("name", NO_PYTHON_BY_NAME)
-def test_what_is_no_python_by_name_is_told_for_what_it_looks_like(name: str, tmp_path: Path) -> None:
+def test_what_is_no_python_by_name_is_told_for_what_it_looks_like(
+    name: str, tmp_path: Path
+) -> None:
     content, words = NO_PYTHON_BY_NAME[name]
     (tmp_path / name).write_bytes(content)
     with pytest.raises(TargetError, match="no Python file by its name") as refused:
@@ -65,7 +70,9 @@ def test_what_is_no_python_by_name_is_told_for_what_it_looks_like(name: str, tmp
 
 @pytest.mark.parametrize("name", BINARY)
 @pytest.mark.parametrize("as_python", [False, True])
-def test_what_python_cannot_read_is_not_run_whatever_it_is_called(name: str, as_python: bool, tmp_path: Path) -> None:
+def test_what_python_cannot_read_is_not_run_whatever_it_is_called(
+    name: str, as_python: bool, tmp_path: Path
+) -> None:
     content, words = BINARY[name]
     (tmp_path / name).write_bytes(content)
     with pytest.raises(TargetError, match="is no Python file: it is ") as refused:
@@ -82,13 +89,19 @@ def test_a_session_and_a_checkpoint_are_told_apart_from_other_archives(tmp_path:
         archive.writestr("model/data.pkl", b"")
     with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
         archive.writestr("x.txt", b"")
-    for name, words in (("s.db", "an SQLite database"), ("model.pt", "a model checkpoint"), ("other.zip", "a zip archive")):
+    for name, words in (
+        ("s.db", "an SQLite database"),
+        ("model.pt", "a model checkpoint"),
+        ("other.zip", "a zip archive"),
+    ):
         with pytest.raises(TargetError, match=words):
             place(tmp_path / name)
 
 
 @pytest.mark.parametrize("name", ["model.py", "model.pyw", "tool", "link"])
-def test_python_by_name_by_its_first_line_and_behind_a_link_is_run(name: str, tmp_path: Path) -> None:
+def test_python_by_name_by_its_first_line_and_behind_a_link_is_run(
+    name: str, tmp_path: Path
+) -> None:
     (tmp_path / "model.py").write_text("x = 1\n")
     (tmp_path / "model.pyw").write_text("x = 1\n")
     (tmp_path / "tool").write_text("#!/usr/bin/env python3\nx = 1\n")
@@ -100,6 +113,8 @@ def test_python_by_name_by_its_first_line_and_behind_a_link_is_run(name: str, tm
 async def test_a_directory_with_a_main_runs_as_python_runs_it(tmp_path: Path) -> None:
     (tmp_path / "app").mkdir()
     (tmp_path / "app" / "beside.py").write_text("WORD = 'beside'\n")
-    (tmp_path / "app" / "__main__.py").write_text("import sys, beside\nprint(__name__, sys.argv, beside.WORD)\n")
+    (tmp_path / "app" / "__main__.py").write_text(
+        "import sys, beside\nprint(__name__, sys.argv, beside.WORD)\n"
+    )
     ended = await capture(tmp_path / "app", arguments=("--x",))
     assert ended.printed() == [f"__main__ {[str(tmp_path / 'app'), '--x']} beside"]

@@ -31,9 +31,15 @@ EARLY = {
     "in main": ("import sys\ndef main():\n    sys.exit(0)\n    return 1\nmain()\n", 3),
     "main before more": ("import sys\ndef main():\n    sys.exit(0)\nmain()\nx = 1\n", 4),
     "in a loop": ("import sys\nfor i in range(9):\n    sys.exit(0)\n", 2 + 1),
-    "a library's": ("import argparse\nargparse.ArgumentParser().parse_args(['--help'])\nx = 1\n", 2),
+    "a library's": (
+        "import argparse\nargparse.ArgumentParser().parse_args(['--help'])\nx = 1\n",
+        2,
+    ),
     "in a with": ("import sys, io\nwith io.StringIO():\n    sys.exit(0)\n    x = 1\n", 3),
-    "before an else": ("import sys\ntry:\n    sys.exit(0)\nexcept ValueError:\n    pass\nelse:\n    x = 1\n", 3),
+    "before an else": (
+        "import sys\ntry:\n    sys.exit(0)\nexcept ValueError:\n    pass\nelse:\n    x = 1\n",
+        3,
+    ),
 }
 
 
@@ -54,6 +60,8 @@ def test_a_script_that_leaves_at_its_end_has_ended(case: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("case", EARLY)
-def test_a_script_that_leaves_earlier_is_told_with_its_line(case: str, tmp_path: Path, capsys: object) -> None:
+def test_a_script_that_leaves_earlier_is_told_with_its_line(
+    case: str, tmp_path: Path, capsys: object
+) -> None:
     source, line = EARLY[case]
     assert leave(tmp_path, source) == (str(tmp_path / "script.py"), line)

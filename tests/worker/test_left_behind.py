@@ -23,7 +23,9 @@ from tests.worker.test_client import CLIENT, MARK, wait_until
 
 warm = pytest.mark.usefixtures("warm_workers")
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="the environment of a process is told by Linux only")
+linux = pytest.mark.skipif(
+    sys.platform != "linux", reason="the environment of a process is told by Linux only"
+)
 
 DAEMON = """
 import subprocess, sys
@@ -67,7 +69,9 @@ async def test_a_daemon_of_a_program_that_was_stopped_is_ended_and_named(tmp_pat
 
 @linux
 @warm
-async def test_a_daemon_of_a_program_that_ended_by_itself_runs_on_as_it_would_alone_and_is_named(tmp_path: Path) -> None:
+async def test_a_daemon_of_a_program_that_ended_by_itself_runs_on_as_it_would_alone_and_is_named(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "script.py").write_text(DAEMON)
     ended = await capture(tmp_path / "script.py", as_script=True)
     pid = int(ended.printed()[0])
@@ -95,7 +99,9 @@ def test_kill_9_ends_a_worker_that_never_lets_go_and_its_session_can_be_recovere
     (tmp_path / "target.py").write_text(HOLDING)
     command = [sys.executable, "-c", CLIENT, str(tmp_path / "target.py")]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2], env=environment) as client:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2], env=environment
+    ) as client:
         try:
             assert client.stdout is not None
             assert client.stdout.readline() == b"running\n"

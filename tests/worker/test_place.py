@@ -65,7 +65,10 @@ def test_options_that_say_what_to_compile_make_it_no_script(tmp_path: Path) -> N
 
 def test_an_object_is_split_off_unless_the_colon_is_part_of_the_name(tmp_path: Path) -> None:
     file = written(tmp_path, "")
-    assert (place_of(f"{file}:Net.inner").file, place_of(f"{file}:Net.inner").object) == (file, "Net.inner")
+    assert (place_of(f"{file}:Net.inner").file, place_of(f"{file}:Net.inner").object) == (
+        file,
+        "Net.inner",
+    )
     odd = written(tmp_path, "", "a:b.py")
     assert (place_of(odd).file, place_of(odd).object) == (odd, "")
     assert (place_of(f"{odd}:Net").file, place_of(f"{odd}:Net").object) == (odd, "Net")

@@ -81,8 +81,12 @@ def bare(tmp_path: Path, warm_python: str) -> Bare:
 
     def run(file: Path, before: str) -> tuple[str, str]:
         program = tmp_path / "bare.py"
-        program.write_text(f"import torch, runpy\n{before}\nrunpy.run_path({str(file)!r}, run_name='__main__')")
-        done = subprocess.run([warm_python, program], capture_output=True, text=True, timeout=120, check=False)
+        program.write_text(
+            f"import torch, runpy\n{before}\nrunpy.run_path({str(file)!r}, run_name='__main__')"
+        )
+        done = subprocess.run(
+            [warm_python, program], capture_output=True, text=True, timeout=120, check=False
+        )
         return done.stdout, done.stderr
 
     return run
@@ -93,20 +97,27 @@ async def as_script(file: Path, **request: Any) -> Ended:
 
 
 @pytest.mark.parametrize("stance", stances())
-async def test_a_stance_compiles_what_it_compiles_in_a_bare_process(tmp_path: Path, bare: Bare, stance: str) -> None:
+async def test_a_stance_compiles_what_it_compiles_in_a_bare_process(
+    tmp_path: Path, bare: Bare, stance: str
+) -> None:
     file = write(tmp_path, PROGRAM)
     printed, error = bare(file, f"torch.compiler.set_stance({stance!r})")
     ended = await as_script(file, stance=stance)
     assert "\n".join(ended.printed()) + "\n" == printed
     assert ended.outcome.kind == ("raised" if "Error" in error else "finished")
-    assert [row.kind for row in ended.failures] == (["RuntimeError"] if "RuntimeError" in error else [])
+    assert [row.kind for row in ended.failures] == (
+        ["RuntimeError"] if "RuntimeError" in error else []
+    )
 
 
 async def test_fail_on_recompile_says_which_call_failed_and_what_it_called(tmp_path: Path) -> None:
     file = write(tmp_path, PROGRAM)
     ended = await as_script(file, stance="fail_on_recompile")
     lines = PROGRAM.splitlines()
-    call, function = lines.index("        f(torch.ones(size))") + 1, lines.index("@torch.compile(backend=counting)") + 1
+    call, function = (
+        lines.index("        f(torch.ones(size))") + 1,
+        lines.index("@torch.compile(backend=counting)") + 1,
+    )
     assert f"the call at {file}:{call} needs one of f ({file}:{function})" in ended.outcome.message
     assert "nothing is compiled for it yet" in ended.outcome.message
 
@@ -116,17 +127,30 @@ async def test_a_target_is_called_before_and_in_fail_on_recompile(tmp_path: Path
     assert (ended.outcome.kind, ended.compilations) == ("finished", 1)
 
 
-async def test_a_target_that_recompiles_when_called_again_is_told_with_the_guard(tmp_path: Path) -> None:
+async def test_a_target_that_recompiles_when_called_again_is_told_with_the_guard(
+    tmp_path: Path,
+) -> None:
     file = write(tmp_path, TWICE.replace("COUNTS", "1"))
     ended = await capture(file, stance="fail_on_recompile")
     assert ended.outcome.kind == "raised"
-    assert f"needs one of forward ({file}:9): the guard that failed is self.calls == 0" in ended.outcome.message
+    assert (
+        f"needs one of forward ({file}:9): the guard that failed is self.calls == 0"
+        in ended.outcome.message
+    )
     assert "#" not in ended.outcome.message
 
 
-@pytest.mark.parametrize(("stance", "calls"), [("eager_then_compile", 2), ("aot_eager_then_compile", 2), ("force_eager", 1)])
-async def test_a_target_is_called_as_often_as_the_stance_needs(tmp_path: Path, stance: str, calls: int) -> None:
-    file = write(tmp_path, TWICE.replace("COUNTS", "0").replace("return x", "print('called')\n        return x"))
+@pytest.mark.parametrize(
+    ("stance", "calls"),
+    [("eager_then_compile", 2), ("aot_eager_then_compile", 2), ("force_eager", 1)],
+)
+async def test_a_target_is_called_as_often_as_the_stance_needs(
+    tmp_path: Path, stance: str, calls: int
+) -> None:
+    file = write(
+        tmp_path,
+        TWICE.replace("COUNTS", "0").replace("return x", "print('called')\n        return x"),
+    )
     ended = await capture(file, stance=stance)
     assert ended.outcome.kind == "finished"
     assert ended.printed().count("called") == calls
@@ -135,22 +159,41 @@ async def test_a_target_is_called_as_often_as_the_stance_needs(tmp_path: Path, s
 @pytest.mark.parametrize(
     ("request_", "why"),
     [
-        ({"stance": "force_eager"}, "the stance force_eager runs everything in Python (asked for with an option"),
-        ({"stance": "eager_on_recompile"}, "nothing was when it was set (asked for with an option of fx-explorer)"),
-        ({"settings": {"compile.disable": True}}, "torch.compile was called with disable=True for f (asked for"),
+        (
+            {"stance": "force_eager"},
+            "the stance force_eager runs everything in Python (asked for with an option",
+        ),
+        (
+            {"stance": "eager_on_recompile"},
+            "nothing was when it was set (asked for with an option of fx-explorer)",
+        ),
+        (
+            {"settings": {"compile.disable": True}},
+            "torch.compile was called with disable=True for f (asked for",
+        ),
         ({"settings": {"dynamo.disable": True}}, "torch._dynamo.config.disable is true (asked for"),
     ],
 )
-async def test_when_nothing_is_compiled_the_reason_is_said(tmp_path: Path, request_: dict[str, Any], why: str) -> None:
+async def test_when_nothing_is_compiled_the_reason_is_said(
+    tmp_path: Path, request_: dict[str, Any], why: str
+) -> None:
     ended = await as_script(write(tmp_path, BREAKS), **request_)
     assert (ended.outcome.kind, ended.compilations) == ("finished", 0)
     assert why in ended.outcome.message
 
 
 async def test_a_stance_that_the_program_sets_is_named_with_its_line(tmp_path: Path) -> None:
-    file = write(tmp_path, BREAKS.replace("f(torch.ones(2))", 'torch.compiler.set_stance("force_eager")\nf(torch.ones(2))'))
+    file = write(
+        tmp_path,
+        BREAKS.replace(
+            "f(torch.ones(2))", 'torch.compiler.set_stance("force_eager")\nf(torch.ones(2))'
+        ),
+    )
     ended = await as_script(file)
-    assert f"the stance force_eager runs everything in Python (set at {file}:10)" in ended.outcome.message
+    assert (
+        f"the stance force_eager runs everything in Python (set at {file}:10)"
+        in ended.outcome.message
+    )
 
 
 async def test_eager_then_compile_says_why_one_call_is_not_compiled(tmp_path: Path) -> None:
@@ -158,7 +201,9 @@ async def test_eager_then_compile_says_why_one_call_is_not_compiled(tmp_path: Pa
     assert "runs the first call in Python, and there was no second one" in ended.outcome.message
 
 
-async def test_fullgraph_names_the_break_and_its_line_and_raises_as_bare_torch_does(tmp_path: Path, bare: Bare) -> None:
+async def test_fullgraph_names_the_break_and_its_line_and_raises_as_bare_torch_does(
+    tmp_path: Path, bare: Bare
+) -> None:
     file = write(tmp_path, BREAKS)
     strict = write(tmp_path, BREAKS.replace('backend="eager"', 'backend="eager", fullgraph=True'))
     _, error = bare(strict, "")
@@ -179,9 +224,16 @@ async def test_error_on_recompile_names_the_call_and_the_guard(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     "settings",
-    [{"compile.fullgraph": True}, {"compile.dynamic": True}, {"compile.mode": "max-autotune"}, {"compile.backend": "eager"}],
+    [
+        {"compile.fullgraph": True},
+        {"compile.dynamic": True},
+        {"compile.mode": "max-autotune"},
+        {"compile.backend": "eager"},
+    ],
 )
-async def test_an_argument_of_the_request_holds_in_the_program_s_own_call(tmp_path: Path, settings: dict[str, Any]) -> None:
+async def test_an_argument_of_the_request_holds_in_the_program_s_own_call(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
     """Second source: what torch.compile hands on, which the program itself prints."""
     program = """
 import torch, torch._dynamo
@@ -198,10 +250,14 @@ torch.compile(lambda x: x, options={"max_fusion_size": 3})
     ended = await as_script(write(tmp_path, program), settings=settings)
     told = ended.printed()[0]
     wanted = {"fullgraph": False, "dynamic": None, "backend": "inductor", "mode": None}
-    assert told == str(wanted | {name.removeprefix("compile."): value for name, value in settings.items()})
+    assert told == str(
+        wanted | {name.removeprefix("compile."): value for name, value in settings.items()}
+    )
 
 
-@pytest.mark.parametrize("request_", [{"as_script": True, "stance": "nosuch"}, {"settings": {STANCE: "nosuch"}}])
+@pytest.mark.parametrize(
+    "request_", [{"as_script": True, "stance": "nosuch"}, {"settings": {STANCE: "nosuch"}}]
+)
 async def test_a_stance_that_torch_does_not_have_is_refused_before_anything_runs(
     tmp_path: Path, request_: dict[str, Any]
 ) -> None:
@@ -216,6 +272,11 @@ async def test_a_stance_that_torch_does_not_have_is_refused_before_anything_runs
 def test_json_of_a_request_keeps_what_is_new() -> None:
     from fx_explorer.model import CaptureRequest
 
-    asked = CaptureRequest("a.py", "", fullgraph=True, stance="force_eager", settings={"compile.mode": "lite"})
+    asked = CaptureRequest(
+        "a.py", "", fullgraph=True, stance="force_eager", settings={"compile.mode": "lite"}
+    )
     back = CaptureRequest.from_json(json.dumps(json.loads(asked.to_json())))
-    assert (back.compile_arguments, back.stance_wanted) == ({"fullgraph": True, "mode": "lite"}, "force_eager")
+    assert (back.compile_arguments, back.stance_wanted) == (
+        {"fullgraph": True, "mode": "lite"},
+        "force_eager",
+    )

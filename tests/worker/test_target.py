@@ -79,11 +79,15 @@ def test_fx_explorer_target_comes_first(resolve: Resolve) -> None:
 
 @pytest.mark.parametrize("answer", ["double", "(double,)", "(double, [torch.ones(3)])"])
 def test_fx_explorer_target_may_leave_out_what_is_empty(resolve: Resolve, answer: str) -> None:
-    target = resolve(f"import torch\ndef double(x=1): return x * 2\ndef fx_explorer_target(): return {answer}")
+    target = resolve(
+        f"import torch\ndef double(x=1): return x * 2\ndef fx_explorer_target(): return {answer}"
+    )
     assert target.name == "double"
 
 
-@pytest.mark.parametrize("answer", ["None", "(1, ())", "(print, {}, ())", "(print, (), {}, 4)", "()"])
+@pytest.mark.parametrize(
+    "answer", ["None", "(1, ())", "(print, {}, ())", "(print, (), {}, 4)", "()"]
+)
 def test_a_wrong_answer_of_fx_explorer_target_is_shown(resolve: Resolve, answer: str) -> None:
     with pytest.raises(TargetError, match=r"must return \(callable, args, kwargs\)"):
         resolve(f"def fx_explorer_target(): return {answer}")
@@ -96,7 +100,9 @@ def test_model_and_example_inputs(resolve: Resolve) -> None:
 
 
 def test_get_model_with_inputs_by_name_from_a_function(resolve: Resolve) -> None:
-    target = resolve(NET + "def get_model(): return Net(3)\ndef example_inputs(): return {'x': torch.ones(5, 8)}")
+    target = resolve(
+        NET + "def get_model(): return Net(3)\ndef example_inputs(): return {'x': torch.ones(5, 8)}"
+    )
     assert target.arguments.args == ()
     assert output(target).shape == (5, 3)
 
@@ -106,7 +112,9 @@ def test_the_one_module_class_is_built(resolve: Resolve) -> None:
 
 
 def test_imported_classes_do_not_count_as_the_files_own(resolve: Resolve) -> None:
-    source = NET.replace("from torch import nn", "from torch import nn\nfrom torch.nn import Linear")
+    source = NET.replace(
+        "from torch import nn", "from torch import nn\nfrom torch.nn import Linear"
+    )
     assert resolve(source + "example_inputs = torch.ones(1, 8)").name == "Net"
 
 
@@ -116,7 +124,9 @@ def test_several_classes_must_be_told_apart(resolve: Resolve) -> None:
 
 
 def test_a_class_that_needs_arguments_names_them_and_the_option(resolve: Resolve) -> None:
-    with pytest.raises(TargetError, match=r"it needs width, depth\. Say how with --call 'Net\(width=…\)'"):
+    with pytest.raises(
+        TargetError, match=r"it needs width, depth\. Say how with --call 'Net\(width=…\)'"
+    ):
         resolve(NEEDY + "example_inputs = torch.ones(1, 8)")
 
 
@@ -126,7 +136,9 @@ def test_call_and_inputs_are_evaluated_among_the_files_names(resolve: Resolve) -
 
 
 def test_torch_is_there_for_inputs_even_if_the_file_does_not_import_it(resolve: Resolve) -> None:
-    assert output(resolve("def double(x): return x * 2", ":double", inputs="(torch.ones(2),)")).tolist() == [2, 2]
+    assert output(
+        resolve("def double(x): return x * 2", ":double", inputs="(torch.ones(2),)")
+    ).tolist() == [2, 2]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +151,9 @@ def test_torch_is_there_for_inputs_even_if_the_file_does_not_import_it(resolve: 
         ({"call": "Net()", "inputs": "{1: 2}"}, r"keys are not all strings"),
     ],
 )
-def test_expressions_that_do_not_work_say_why(resolve: Resolve, options: dict[str, str], message: str) -> None:
+def test_expressions_that_do_not_work_say_why(
+    resolve: Resolve, options: dict[str, str], message: str
+) -> None:
     with pytest.raises(TargetError, match=message):
         resolve(NET, **options)
 
@@ -152,8 +166,14 @@ def test_an_error_in_the_users_own_code_is_not_ours_to_explain(resolve: Resolve)
 
 
 def test_an_object_may_be_a_class_an_instance_a_function_or_an_attribute(resolve: Resolve) -> None:
-    source = NET + "net = Net(2)\ndef f(x): return x + 1\nclass Space: g = f\nexample_inputs = torch.ones(1, 8)"
-    shapes = {name: output(resolve(source, f":{name}")).shape[-1] for name in ("Net", "net", "f", "Space.g", "net.fc")}
+    source = (
+        NET
+        + "net = Net(2)\ndef f(x): return x + 1\nclass Space: g = f\nexample_inputs = torch.ones(1, 8)"
+    )
+    shapes = {
+        name: output(resolve(source, f":{name}")).shape[-1]
+        for name in ("Net", "net", "f", "Space.g", "net.fc")
+    }
     assert shapes == {"Net": 4, "net": 2, "f": 8, "Space.g": 8, "net.fc": 2}
 
 
@@ -165,13 +185,20 @@ def test_an_object_that_is_not_there_gets_the_names_that_are(resolve: Resolve) -
 
 
 def test_a_function_without_parameters_needs_no_inputs(resolve: Resolve) -> None:
-    assert output(resolve("import torch\ndef step(): return torch.ones(2)", ":step")).tolist() == [1, 1]
+    assert output(resolve("import torch\ndef step(): return torch.ones(2)", ":step")).tolist() == [
+        1,
+        1,
+    ]
 
 
-def test_a_module_is_imported_from_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_is_imported_from_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "fx_pkg").mkdir()
     (tmp_path / "fx_pkg" / "__init__.py").touch()
-    (tmp_path / "fx_pkg" / "nets.py").write_text(NET + "from . import __name__ as package\nexample_inputs = torch.ones(1, 8)")
+    (tmp_path / "fx_pkg" / "nets.py").write_text(
+        NET + "from . import __name__ as package\nexample_inputs = torch.ones(1, 8)"
+    )
     monkeypatch.chdir(tmp_path)
     for written in ("fx_pkg.nets:Net", "fx_pkg.nets"):
         request = CaptureRequest(written, "")
@@ -194,7 +221,9 @@ def test_a_file_that_needs_its_package_is_told_how_to_be_named(tmp_path: Path) -
     package.mkdir(parents=True)
     for folder in (package, package.parent):
         (folder / "__init__.py").touch()
-    (package / "nets.py").write_text("from . import other\n" + NET + "example_inputs = torch.ones(1, 8)")
+    (package / "nets.py").write_text(
+        "from . import other\n" + NET + "example_inputs = torch.ones(1, 8)"
+    )
     with pytest.raises(TargetError, match=rf"Start in {tmp_path} .* outer\.inner\.nets:OBJECT"):
         resolve_module(str(package / "nets.py"))
 
@@ -223,7 +252,9 @@ class TestBackendOfAFile:
 
     def test_it_is_found_under_these_words(self, tmp_path: Path) -> None:
         file = tmp_path / "backends.py"
-        file.write_text("def mine(gm, inputs):\n    mine.graphs = getattr(mine, 'graphs', 0) + 1\n    return gm.forward\n")
+        file.write_text(
+            "def mine(gm, inputs):\n    mine.graphs = getattr(mine, 'graphs', 0) + 1\n    return gm.forward\n"
+        )
         use_backend(f"{file}:mine")
         use_backend(f"{file}:mine")
         torch._dynamo.reset()
@@ -232,7 +263,9 @@ class TestBackendOfAFile:
 
     def test_a_method_is_one_too(self, tmp_path: Path) -> None:
         file = tmp_path / "methods.py"
-        file.write_text("class Of:\n    def make(self, gm, inputs):\n        return gm.forward\nmine = Of().make\n")
+        file.write_text(
+            "class Of:\n    def make(self, gm, inputs):\n        return gm.forward\nmine = Of().make\n"
+        )
         use_backend(f"{file}:mine")
         torch._dynamo.reset()
         assert torch.compile(lambda x: x + 1, backend=f"{file}:mine")(torch.zeros(1)) == 1
@@ -247,7 +280,11 @@ class TestBackendOfAFile:
                 "mine",
                 "has nothing named 'mine' that could be a backend; the callables of backends.py are other$",
             ),
-            ("mine = 3", "mine", "is not callable: it is of type int; backends.py has no callable of its own$"),
+            (
+                "mine = 3",
+                "mine",
+                "is not callable: it is of type int; backends.py has no callable of its own$",
+            ),
             (
                 "from math import sqrt\nclass A: ...\nb = lambda gm, i: gm\n_c = b",
                 "mine",
@@ -255,7 +292,9 @@ class TestBackendOfAFile:
             ),
         ],
     )
-    def test_what_is_none_is_a_usage_error(self, tmp_path: Path, content: str | None, name: str, told: str) -> None:
+    def test_what_is_none_is_a_usage_error(
+        self, tmp_path: Path, content: str | None, name: str, told: str
+    ) -> None:
         file = tmp_path / "backends.py"
         if content is not None:
             file.write_text(content)
@@ -266,15 +305,23 @@ class TestBackendOfAFile:
     @pytest.mark.parametrize(
         ("content", "told"),
         [
-            ("\ndef mine(gm, inputs):\n    gm.print_readable", r"the backend mine \({file}:2\) returned None"),
-            ("def mine(gm, inputs): return 'x'", r"the backend mine \({file}:1\) returned an object of type str"),
+            (
+                "\ndef mine(gm, inputs):\n    gm.print_readable",
+                r"the backend mine \({file}:2\) returned None",
+            ),
+            (
+                "def mine(gm, inputs): return 'x'",
+                r"the backend mine \({file}:1\) returned an object of type str",
+            ),
             (
                 "class Of:\n    def __call__(self, gm, inputs): return 3\nmine = Of()",
                 r"the backend (Of\.)?__call__ \({file}:2\) returned an object of type int",
             ),
         ],
     )
-    def test_one_that_returns_no_callable_is_told_by_its_place(self, tmp_path: Path, content: str, told: str) -> None:
+    def test_one_that_returns_no_callable_is_told_by_its_place(
+        self, tmp_path: Path, content: str, told: str
+    ) -> None:
         file = tmp_path / "backends.py"
         file.write_text(content)
         use_backend(f"{file}:mine")
@@ -306,20 +353,38 @@ class TestTraining:
 
     def test_default_follows_parameters_inputs_and_grad_mode(self, resolve: Resolve) -> None:
         trained = resolve(NET + "example_inputs = torch.ones(1, 8)")
-        frozen = resolve(NET + "model = Net().requires_grad_(False)\nexample_inputs = torch.ones(1, 8)")
-        by_input = resolve("import torch\ndef f(x): return x\nexample_inputs = torch.ones(2, requires_grad=True)", ":f")
-        assert [prepare_training(t, None)[1] for t in (trained, frozen, by_input)] == [True, False, True]
+        frozen = resolve(
+            NET + "model = Net().requires_grad_(False)\nexample_inputs = torch.ones(1, 8)"
+        )
+        by_input = resolve(
+            "import torch\ndef f(x): return x\nexample_inputs = torch.ones(2, requires_grad=True)",
+            ":f",
+        )
+        assert [prepare_training(t, None)[1] for t in (trained, frozen, by_input)] == [
+            True,
+            False,
+            True,
+        ]
         with torch.no_grad():
             assert not prepare_training(trained, None)[1]
         assert not prepare_training(trained, False)[1]
 
-    def test_train_makes_float_inputs_require_grad_and_leaves_integers(self, resolve: Resolve) -> None:
-        target = resolve("import torch\ndef f(x, ids): return x\nexample_inputs = (torch.ones(2), torch.ones(2).long())", ":f")
+    def test_train_makes_float_inputs_require_grad_and_leaves_integers(
+        self, resolve: Resolve
+    ) -> None:
+        target = resolve(
+            "import torch\ndef f(x, ids): return x\nexample_inputs = (torch.ones(2), torch.ones(2).long())",
+            ":f",
+        )
         ready, train = prepare_training(target, True)
         assert train
         assert [t.requires_grad for t in ready.arguments.tensors()] == [True, False]
 
     def test_train_without_anything_differentiable_is_refused(self, resolve: Resolve) -> None:
-        target = resolve("import torch\ndef f(ids): return ids\nexample_inputs = torch.ones(2).long()", ":f")
-        with pytest.raises(TargetError, match=r"--train: neither .* f .*\(int64\[2\]\).*--no-train"):
+        target = resolve(
+            "import torch\ndef f(ids): return ids\nexample_inputs = torch.ones(2).long()", ":f"
+        )
+        with pytest.raises(
+            TargetError, match=r"--train: neither .* f .*\(int64\[2\]\).*--no-train"
+        ):
             prepare_training(target, True)

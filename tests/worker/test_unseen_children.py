@@ -24,6 +24,10 @@ from fx_explorer.worker.child_processes.children import _why_unseen
         (["train.py", "-I"], ""),
     ],
 )
-def test_an_option_that_keeps_python_from_its_environment_is_named(options: list[str], named: str) -> None:
+def test_an_option_that_keeps_python_from_its_environment_is_named(
+    options: list[str], named: str
+) -> None:
     told = _why_unseen(sys.executable, ["python", *options], None)
-    assert told == (f"it was started with {named}, which keeps Python from its environment" if named else "")
+    assert told == (
+        f"it was started with {named}, which keeps Python from its environment" if named else ""
+    )

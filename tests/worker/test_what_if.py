@@ -10,7 +10,9 @@ import torch
 from fx_explorer.model import Command
 from tests.worker.driving import converse
 
-AT_MOST_512 = "x.size()[0] <= 512" if torch.__version__.startswith("2.11.") else "8*x.size()[0] <= 4096"
+AT_MOST_512 = (
+    "x.size()[0] <= 512" if torch.__version__.startswith("2.11.") else "8*x.size()[0] <= 4096"
+)
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 
@@ -78,18 +80,30 @@ def ask(expression: str) -> Command:
 
 async def test_other_inputs_are_asked_about_at_the_pause_and_at_the_end(program: Path) -> None:
     wider = ask("torch.ones(2 * BATCH, 8)")
-    found = await converse(program, [wider, Command("go"), wider, ask("(torch.zeros(BATCH, 8),)")], pause="dynamo")
+    found = await converse(
+        program, [wider, Command("go"), wider, ask("(torch.zeros(BATCH, 8),)")], pause="dynamo"
+    )
     rejected = "forward would be compiled again: [0/0] fails at tensor 'x' size mismatch at index 0. expected 4, actual 8"
     accepted = "[0/0] would be used again: all its guards hold"
-    assert [one.text for one in found.answers if one.text != "going on"] == [rejected, rejected, accepted]
+    assert [one.text for one in found.answers if one.text != "going on"] == [
+        rejected,
+        rejected,
+        accepted,
+    ]
     assert found.gates == ["dynamo", "end"]
-    assert [row.name for row in found.compilations] == ["0/0"]  # nothing was compiled for the answers
+    assert [row.name for row in found.compilations] == [
+        "0/0"
+    ]  # nothing was compiled for the answers
 
 
 async def test_what_lowering_asked_of_a_size_counts_too(tmp_path: Path) -> None:
     program = tmp_path / "gelu.py"
     program.write_text(GELU)
-    found = await converse(program, [Command("go"), ask("torch.ones(512, 8)"), ask("torch.ones(513, 8)")], pause="dynamo")
+    found = await converse(
+        program,
+        [Command("go"), ask("torch.ones(512, 8)"), ask("torch.ones(513, 8)")],
+        pause="dynamo",
+    )
     assert [one.text for one in found.answers if one.text != "going on"] == [
         "[0/0] would be used again: all its guards hold",
         f"forward would be compiled again: [0/0] fails at {AT_MOST_512}",

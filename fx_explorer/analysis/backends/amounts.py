@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.variants.lineage import graphs_in_use, root_name, variants_in_use
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.support import SupportCount, latest_reports, segment_counts, support_counts
+from fx_explorer.session.queries.graph.support import (
+    SupportCount,
+    latest_reports,
+    segment_counts,
+    support_counts,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,11 @@ def reports_in_use(reader: SessionReader) -> list[model.SupportReport]:
 
     def is_in_use(one: model.SupportReport) -> bool:
         row = rows.get(one.compilation)
-        return one.graph in used and row is not None and one.backend == backends.get(root_name(row.name))
+        return (
+            one.graph in used
+            and row is not None
+            and one.backend == backends.get(root_name(row.name))
+        )
 
     # The last one that asks the same backend; dictionaries keep the order of the graphs.
     return list({one.graph: one for one in latest if is_in_use(one)}.values())
@@ -78,10 +87,18 @@ def summaries_of(reader: SessionReader, reports: list[model.SupportReport]) -> l
         return []
     counts, segments = support_counts(reader), segment_counts(reader)
     backends = dict.fromkeys(one.backend for one in reports)
-    return [_summary(backend, [one for one in reports if one.backend == backend], counts, segments) for backend in backends]
+    return [
+        _summary(backend, [one for one in reports if one.backend == backend], counts, segments)
+        for backend in backends
+    ]
 
 
-def _summary(backend: str, reports: list[model.SupportReport], counts: list[SupportCount], segments: dict[int, int]) -> Summary:
+def _summary(
+    backend: str,
+    reports: list[model.SupportReport],
+    counts: list[SupportCount],
+    segments: dict[int, int],
+) -> Summary:
     ids = {one.id for one in reports}
     own = [one for one in counts if one.report in ids]
 
@@ -96,13 +113,19 @@ def _summary(backend: str, reports: list[model.SupportReport], counts: list[Supp
         amount(lambda one: one.support == "supported"),
         amount(lambda one: one.support == "unknown"),
         amount(lambda one: one.is_in_segment),
-        sum(segments.get(one.id, 0) for one in reports) if any(one.is_partitioned for one in reports) else None,
+        sum(segments.get(one.id, 0) for one in reports)
+        if any(one.is_partitioned for one in reports)
+        else None,
     )
 
 
 def _added(counts: Iterable[SupportCount]) -> Amount:
     every = list(counts)
     columns = zip(
-        *((one.operators, one.flops, one.size_bytes, one.without_flops, one.without_bytes) for one in every), strict=True
+        *(
+            (one.operators, one.flops, one.size_bytes, one.without_flops, one.without_bytes)
+            for one in every
+        ),
+        strict=True,
     )
     return Amount(*(sum(column) for column in columns)) if every else Amount(0, 0, 0, 0, 0)

@@ -77,7 +77,9 @@ def crossing_of(node: model.Node, row: model.NodeSupport) -> Crossing:
     """Return a node's value as it crosses a border. Numbers take no bytes."""
     exact = _bytes_of(node)
     known = row.result_bytes if exact is None else exact
-    return Crossing(node, known if known >= 0 else None, exact is None, not node.op.startswith("call_"))
+    return Crossing(
+        node, known if known >= 0 else None, exact is None, not node.op.startswith("call_")
+    )
 
 
 def _bytes_of(node: model.Node) -> int | None:

@@ -25,7 +25,9 @@ class Part:
     """Ids of its operators, in the order of the graph."""
 
 
-def parts_of(segments: Mapping[int, int], edges: Iterable[tuple[int, int]]) -> tuple[list[Part], bool]:
+def parts_of(
+    segments: Mapping[int, int], edges: Iterable[tuple[int, int]]
+) -> tuple[list[Part], bool]:
     """Return the parts of a graph in order, and whether segments need one another in a circle, so that
     no order is right.
 
@@ -38,7 +40,9 @@ def parts_of(segments: Mapping[int, int], edges: Iterable[tuple[int, int]]) -> t
         # Segments of a level run before what falls back on it.
         level = levels[_unit((node, segment))]
         members[level, not segment, segment].append(node)
-    return [Part(segment, tuple(nodes)) for (_, _, segment), nodes in sorted(members.items())], is_circular
+    return [
+        Part(segment, tuple(nodes)) for (_, _, segment), nodes in sorted(members.items())
+    ], is_circular
 
 
 def _unit(member: tuple[int, int]) -> Unit:
@@ -51,13 +55,18 @@ def _needed(segments: Mapping[int, int], edges: Iterable[tuple[int, int]]) -> di
     needed: dict[Unit, set[Unit]] = defaultdict(set)
     for producer, consumer in edges:
         if producer in segments and consumer in segments:
-            source, sink = _unit((producer, segments[producer])), _unit((consumer, segments[consumer]))
+            source, sink = (
+                _unit((producer, segments[producer])),
+                _unit((consumer, segments[consumer])),
+            )
             if source != sink:
                 needed[sink].add(source)
     return needed
 
 
-def _levels(units: Sequence[Unit], needed: Mapping[Unit, set[Unit]]) -> tuple[dict[Unit, int], bool]:
+def _levels(
+    units: Sequence[Unit], needed: Mapping[Unit, set[Unit]]
+) -> tuple[dict[Unit, int], bool]:
     """Return the level of each unit, and whether some need one another in a circle; these come last."""
     waiting = {unit: len(needed.get(unit, ())) for unit in units}
     users: dict[Unit, list[Unit]] = defaultdict(list)
@@ -99,9 +108,13 @@ def neighbours(
 _NONE: frozenset[int] = frozenset()
 
 
-def _gathered(nodes: Iterable[int], near: Mapping[int, list[int]], segments: Mapping[int, int]) -> dict[int, frozenset[int]]:
+def _gathered(
+    nodes: Iterable[int], near: Mapping[int, list[int]], segments: Mapping[int, int]
+) -> dict[int, frozenset[int]]:
     found: dict[int, frozenset[int]] = {}
     for node in nodes:
         own = frozenset(segments[one] for one in near.get(node, ()) if segments[one])
-        found[node] = own.union(*(found.get(one, _NONE) for one in near.get(node, ()) if not segments[one]))
+        found[node] = own.union(
+            *(found.get(one, _NONE) for one in near.get(node, ()) if not segments[one])
+        )
     return found

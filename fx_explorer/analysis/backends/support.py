@@ -113,26 +113,47 @@ def backend_support(reader: SessionReader) -> list[GraphSupport]:
 def support_of(reader: SessionReader, reports: list[model.SupportReport]) -> list[GraphSupport]:
     """Return what these reports say, graph by graph."""
     names = compilation_names(reader)
-    graphs = {graph.id: graph for graph in reader.by_ids(model.Graph, [one.graph for one in reports])}
+    graphs = {
+        graph.id: graph for graph in reader.by_ids(model.Graph, [one.graph for one in reports])
+    }
     return [
         _of_graph(reader, one, graphs[one.graph], names.get(one.compilation, "")) for one in reports if one.graph in graphs
     ]  # fmt: skip
 
 
-def _of_graph(reader: SessionReader, report: model.SupportReport, graph: model.Graph, compilation: str) -> GraphSupport:
+def _of_graph(
+    reader: SessionReader, report: model.SupportReport, graph: model.Graph, compilation: str
+) -> GraphSupport:
     every = {node.id: node for node in reader.nodes(graph)}
     rows = reader.rows(model.NodeSupport, report=report.id)
-    known = [SupportedNode(every[row.node], row) for row in sorted(rows, key=lambda row: row.node) if row.node in every]
+    known = [
+        SupportedNode(every[row.node], row)
+        for row in sorted(rows, key=lambda row: row.node)
+        if row.node in every
+    ]
     values = {one.node.id: crossing_of(one.node, one.row) for one in known}
     nodes = tuple(one for one in known if not values[one.node.id].is_given)
-    parts, splits, is_circular = _partitioned(reader, graph, values, nodes) if report.is_partitioned else ((), (), False)
-    turned = out_of_turn(list(every.values()), edges_of_graph(reader, graph), [one.part for one in parts]) if parts else ()
+    parts, splits, is_circular = (
+        _partitioned(reader, graph, values, nodes) if report.is_partitioned else ((), (), False)
+    )
+    turned = (
+        out_of_turn(
+            list(every.values()), edges_of_graph(reader, graph), [one.part for one in parts]
+        )
+        if parts
+        else ()
+    )
     document = graph_document(graph, compilation)
-    return GraphSupport(report, compilation, graph, document, nodes, parts, splits, tuple(turned), is_circular)
+    return GraphSupport(
+        report, compilation, graph, document, nodes, parts, splits, tuple(turned), is_circular
+    )
 
 
 def _partitioned(
-    reader: SessionReader, graph: model.Graph, values: dict[int, Crossing], nodes: tuple[SupportedNode, ...]
+    reader: SessionReader,
+    graph: model.Graph,
+    values: dict[int, Crossing],
+    nodes: tuple[SupportedNode, ...],
 ) -> tuple[tuple[ShownPart, ...], tuple[Split, ...], bool]:
     segments = {one.node.id: one.row.segment for one in nodes}
     edges = edges_of_graph(reader, graph)
@@ -146,14 +167,20 @@ def _partitioned(
 
 
 def _splits(
-    nodes: Iterable[SupportedNode], needs: dict[int, frozenset[int]], needed_by: dict[int, frozenset[int]]
+    nodes: Iterable[SupportedNode],
+    needs: dict[int, frozenset[int]],
+    needed_by: dict[int, frozenset[int]],
 ) -> Iterable[Split]:
     for one in nodes:
         here = one.node.id
-        if one.node.target == TAKES_A_RESULT:  # it stands where the operator does that it takes a result of
+        if (
+            one.node.target == TAKES_A_RESULT
+        ):  # it stands where the operator does that it takes a result of
             continue
         if one.row.support != "supported" and needs.get(here) and needed_by.get(here):
-            yield Split(one.node, one.row.reason, tuple(sorted(needs[here])), tuple(sorted(needed_by[here])))
+            yield Split(
+                one.node, one.row.reason, tuple(sorted(needs[here])), tuple(sorted(needed_by[here]))
+            )
 
 
 def amount_of(nodes: Iterable[SupportedNode]) -> Amount:
@@ -174,7 +201,15 @@ def operator_rows(graphs: Iterable[GraphSupport]) -> list[OperatorRow]:
         for one in graph.nodes:
             calls[operation(one.node)].append(one)
     rows = [_operator_row(name, found) for name, found in calls.items()]
-    return sorted(rows, key=lambda row: (-row.amount.flops, -row.amount.size_bytes, -row.amount.count, row.operator))
+    return sorted(
+        rows,
+        key=lambda row: (
+            -row.amount.flops,
+            -row.amount.size_bytes,
+            -row.amount.count,
+            row.operator,
+        ),
+    )
 
 
 def _operator_row(name: str, calls: list[SupportedNode]) -> OperatorRow:

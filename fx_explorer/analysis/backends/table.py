@@ -18,7 +18,10 @@ Cells = tuple[str, ...]
 
 def operator_table(rows: Sequence[OperatorRow]) -> list[Cells]:
     """Return a row for each operator, with its shares of everything that is in the graphs."""
-    flops, size_bytes = sum(row.amount.flops for row in rows), sum(row.amount.size_bytes for row in rows)
+    flops, size_bytes = (
+        sum(row.amount.flops for row in rows),
+        sum(row.amount.size_bytes for row in rows),
+    )
     return [
         (
             row.operator,
@@ -84,10 +87,16 @@ def _sizes(crossings: Sequence[Crossing]) -> str:
     if unknown == len(crossings):
         return "unknown size"
     about = "~" if any(one.varies for one in crossings) else ""
-    return f"{about}{size(known)} and {unknown} of unknown size" if unknown else f"{about}{size(known)}"
+    return (
+        f"{about}{size(known)} and {unknown} of unknown size"
+        if unknown
+        else f"{about}{size(known)}"
+    )
 
 
 def made_of(one: ShownPart) -> str:
     """Return ``3 × aten.addmm, aten.relu``: the operators, the most frequent first."""
     counts = Counter(operation(each.node) for each in one.nodes)
-    return listed((f"{count} × {name}" if count > 1 else name for name, count in counts.most_common()), 5)
+    return listed(
+        (f"{count} × {name}" if count > 1 else name for name, count in counts.most_common()), 5
+    )

@@ -69,7 +69,9 @@ def _more(one: Summary, graphs: Sequence[GraphSupport]) -> list[str]:
     sentences += dict.fromkeys(who_says(graph) for graph in graphs)
     sentences += dict.fromkeys(note for graph in graphs for note in graph.report.notes)
     if any(graph.is_circular for graph in graphs):
-        sentences.append("Segments need one another in a circle: no order of them is right, and the graph's own is shown.")
+        sentences.append(
+            "Segments need one another in a circle: no order of them is right, and the graph's own is shown."
+        )
     return [*sentences, *_not_counted(one.whole)]
 
 
@@ -78,7 +80,11 @@ def _how_much(one: Summary) -> str:
     calls = f"{counted(whole.count, 'operator')} in {counted(one.graphs, 'graph')}"
     if not one.is_said:
         return f"{one.backend} does not say what it supports: {calls}, {operations(whole.flops)}, {size(whole.size_bytes)}."
-    not_known = f" Of {counted(one.unknown.count, 'operator')} it is not known." if one.unknown.count else ""
+    not_known = (
+        f" Of {counted(one.unknown.count, 'operator')} it is not known."
+        if one.unknown.count
+        else ""
+    )
     return f"{one.backend} supports {one.supported.count:,} of {calls}: {_shares(one.supported, whole)}.{not_known}"
 
 
@@ -93,7 +99,9 @@ def _segments(one: Summary) -> list[str]:
         return []
     if not one.segments:
         return ["There is no segment: PyTorch runs everything."]
-    runs_the_rest = f" PyTorch runs the other {rest:,}." if rest else " Nothing falls back to PyTorch."
+    runs_the_rest = (
+        f" PyTorch runs the other {rest:,}." if rest else " Nothing falls back to PyTorch."
+    )
     are = "is" if inside.count == 1 else "are"
     where = f"{counted(inside.count, 'operator')} {are} in {counted(one.segments, 'segment')}"
     return [f"{where}: {_shares(inside, one.whole)}.{runs_the_rest}"]
@@ -101,24 +109,37 @@ def _segments(one: Summary) -> list[str]:
 
 def _own_shares(part: Amount, whole: Amount) -> str:
     """Do as ``_shares`` without what is nothing."""
-    return _shares(part, whole) if part.flops else f"{careful_share(part.size_bytes, whole.size_bytes)} of the bytes"
+    return (
+        _shares(part, whole)
+        if part.flops
+        else f"{careful_share(part.size_bytes, whole.size_bytes)} of the bytes"
+    )
 
 
 def _costliest(rows: Iterable[OperatorRow], whole: Amount) -> list[str]:
     """Name what costs most of all that is not supported."""
-    refused = [row for row in rows if row.falls_back and (row.amount.flops or row.amount.size_bytes)]
+    refused = [
+        row for row in rows if row.falls_back and (row.amount.flops or row.amount.size_bytes)
+    ]
     if not refused:
         return []
-    named = [f"{row.operator} ({counted(row.falls_back, 'call')}, {_own_shares(row.amount, whole)})" for row in refused]
+    named = [
+        f"{row.operator} ({counted(row.falls_back, 'call')}, {_own_shares(row.amount, whole)})"
+        for row in refused
+    ]
     return [f"Of what is not supported, {listed(named)} cost{'s' if len(named) == 1 else ''} most."]
 
 
 def _not_counted(whole: Amount) -> list[str]:
     told = []
     if whole.without_flops:
-        told.append(f"The FLOPs of {counted(whole.without_flops, 'operator')} could not be counted, and are left out.")
+        told.append(
+            f"The FLOPs of {counted(whole.without_flops, 'operator')} could not be counted, and are left out."
+        )
     if whole.without_bytes:
-        told.append(f"The bytes of {counted(whole.without_bytes, 'operator')} are not known, and are left out.")
+        told.append(
+            f"The bytes of {counted(whole.without_bytes, 'operator')} are not known, and are left out."
+        )
     return told
 
 
@@ -126,11 +147,11 @@ def who_says(graph: GraphSupport) -> str:
     """Say how the support is known."""
     report = graph.report
     if report.said_by == "partitioner":
-        return (
-            f"{report.backend} asked torch's partitioner while it compiled: answers ({report.source}) and segments are its own."
-        )
+        return f"{report.backend} asked torch's partitioner while it compiled: answers ({report.source}) and segments are its own."
     if report.said_by == "declared":
-        by_whom = "and had torch's partitioner make the segments; the backend itself may cut otherwise"
+        by_whom = (
+            "and had torch's partitioner make the segments; the backend itself may cut otherwise"
+        )
         return f"fx-explorer asked {report.source}, {by_whom}."
     return f"{report.backend} neither asks torch's partitioner nor has an operator_support, so support is unknown."
 
@@ -159,7 +180,9 @@ def split_words(graph: GraphSupport) -> list[str]:
 
 
 def _out_of_turn(one: OutOfTurn) -> str:
-    when, moved = ("before", "earlier") if one.reader.position < one.write.position else ("after", "later")
+    when, moved = (
+        ("before", "earlier") if one.reader.position < one.write.position else ("after", "later")
+    )
     reader = f"{operation(one.reader)} ({one.reader.name})"
     return (
         f"Results may differ from PyTorch's: {operation(one.write)} ({one.write.name}) writes into memory that {reader} reads "
@@ -197,11 +220,17 @@ def _left_out(graph: GraphSupport) -> list[str]:
         return []
     named = listed(dict.fromkeys(operation(one.node) for one in alone))
     are = "is supported and" if len(alone) == 1 else "are supported and"
-    why = "the partitioner makes no segment of a single operator" if not graph.report.allows_single else "no segment took them"
+    why = (
+        "the partitioner makes no segment of a single operator"
+        if not graph.report.allows_single
+        else "no segment took them"
+    )
     return [f"{counted(len(alone), 'operator')} {are} in no segment ({named}): {why}."]
 
 
 def _apart(graph: GraphSupport) -> list[str]:
     if graph.report.merges_independent or len(graph.segments) < 2:
         return []
-    return ["The backend has only operators that need each other put into one segment (skip_horizontal_fusion)."]
+    return [
+        "The backend has only operators that need each other put into one segment (skip_horizontal_fusion)."
+    ]

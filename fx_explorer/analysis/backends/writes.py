@@ -16,8 +16,32 @@ from fx_explorer.analysis.backends.parts import Part
 
 _IN_PLACE = re.compile(r"(?:add|sub|mul|matmul|truediv|floordiv|mod|pow|and|or|xor|lshift|rshift)")
 _VIEWS = {
-    *("view", "view_as", "reshape", "flatten", "unflatten", "transpose", "permute", "t", "swapaxes", "movedim", "squeeze"),
-    *("unsqueeze", "expand", "expand_as", "unbind", "split", "chunk", "narrow", "select", "detach", "diagonal", "getitem"),
+    *(
+        "view",
+        "view_as",
+        "reshape",
+        "flatten",
+        "unflatten",
+        "transpose",
+        "permute",
+        "t",
+        "swapaxes",
+        "movedim",
+        "squeeze",
+    ),
+    *(
+        "unsqueeze",
+        "expand",
+        "expand_as",
+        "unbind",
+        "split",
+        "chunk",
+        "narrow",
+        "select",
+        "detach",
+        "diagonal",
+        "getitem",
+    ),
 }
 """Functions and methods that give the memory that they take, or may."""
 
@@ -32,7 +56,9 @@ class OutOfTurn:
     """The segment that the write is in, or else the reader."""
 
 
-def out_of_turn(nodes: Sequence[model.Node], edges: Iterable[tuple[int, int]], parts: Sequence[Part]) -> list[OutOfTurn]:
+def out_of_turn(
+    nodes: Sequence[model.Node], edges: Iterable[tuple[int, int]], parts: Sequence[Part]
+) -> list[OutOfTurn]:
     """Return the first reader of each write that comes out of turn, where the parts run in their order.
     ``nodes`` are all nodes of the graph.
     """
@@ -53,7 +79,9 @@ def out_of_turn(nodes: Sequence[model.Node], edges: Iterable[tuple[int, int]], p
             continue
         for reader in readers.get(memory.get(write.id, 0), ()):
             before = reader.position < write.position
-            if reader.id != write.id and (place[reader.id] > place[write.id] if before else place[reader.id] < place[write.id]):
+            if reader.id != write.id and (
+                place[reader.id] > place[write.id] if before else place[reader.id] < place[write.id]
+            ):
                 found.append(OutOfTurn(write, reader, segments[write.id] or segments[reader.id]))
                 break
     return found
@@ -65,7 +93,9 @@ def writes_in_place(node: model.Node) -> bool:
         return False
     name = _name(node)
     if node.target.startswith("_operator."):
-        return name == "setitem" or (node.shape is not None and name[:1] == "i" and bool(_IN_PLACE.fullmatch(name[1:])))
+        return name == "setitem" or (
+            node.shape is not None and name[:1] == "i" and bool(_IN_PLACE.fullmatch(name[1:]))
+        )
     return (name.endswith("_") and not name.endswith("__")) or "inplace = True" in node.arguments
 
 
@@ -85,8 +115,12 @@ def _memory(nodes: Sequence[model.Node]) -> dict[int, int]:
     by_name: dict[str, int] = {}
     memory: dict[int, int] = {}
     for node in nodes:
-        taken = by_name.get(re.split(r"[,\s)\]]", node.arguments.lstrip("(["), maxsplit=1)[0], node.id)
-        gives_what_it_takes = node.op.startswith("call_") and (_passes_on(node) or writes_in_place(node))
+        taken = by_name.get(
+            re.split(r"[,\s)\]]", node.arguments.lstrip("(["), maxsplit=1)[0], node.id
+        )
+        gives_what_it_takes = node.op.startswith("call_") and (
+            _passes_on(node) or writes_in_place(node)
+        )
         memory[node.id] = memory.get(taken, node.id) if gives_what_it_takes else node.id
         by_name[node.name] = node.id
     return memory

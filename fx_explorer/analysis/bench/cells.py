@@ -101,7 +101,14 @@ def bench_figures(reader: SessionReader) -> BenchFigures | None:
     figures = []
     for cell in cells:
         reference = uncompiled.get(cell.size, cell)
-        figures.append(_figures(cell, _Rounds(by_cell[cell.id], paces), reference, _Rounds(by_cell[reference.id], paces)))
+        figures.append(
+            _figures(
+                cell,
+                _Rounds(by_cell[cell.id], paces),
+                reference,
+                _Rounds(by_cell[reference.id], paces),
+            )
+        )
     return BenchFigures(
         figures,
         told.get("machine", {}),
@@ -131,9 +138,15 @@ class _Rounds:
         """Those that count: the ones that were not disturbed, or all where too few were not."""
 
 
-def _figures(cell: BenchCell, of_cell: _Rounds, reference: BenchCell, uncompiled: _Rounds) -> CellFigures:
+def _figures(
+    cell: BenchCell, of_cell: _Rounds, reference: BenchCell, uncompiled: _Rounds
+) -> CellFigures:
     times, uncompiled_s = of_cell.counting_s, uncompiled.counting_s
-    part = 1.0 if of_cell.has_enough_quiet or len(of_cell.quiet_s) == len(of_cell.every_s) else of_cell.undisturbed_part
+    part = (
+        1.0
+        if of_cell.has_enough_quiet or len(of_cell.quiet_s) == len(of_cell.every_s)
+        else of_cell.undisturbed_part
+    )
     interval = median_interval(times)
     speed_up = _speed_up(of_cell, uncompiled) if cell.is_compiled else None
     speed_up = speed_up and speed_up.reaching(part).anew(cell.clock, processes=2)
@@ -160,7 +173,9 @@ def _speed_up(of_cell: _Rounds, uncompiled: _Rounds) -> Interval | None:
     return quiet or median_interval(ratios_by_round(uncompiled.every_s, of_cell.every_s))
 
 
-def _pays_after(cell: BenchCell, times: list[float], reference: BenchCell, uncompiled: list[float]) -> int | None:
+def _pays_after(
+    cell: BenchCell, times: list[float], reference: BenchCell, uncompiled: list[float]
+) -> int | None:
     """Return after how many calls all calls together, those of the warm-up among them, took less than
     uncompiled.
     """

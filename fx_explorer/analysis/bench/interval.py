@@ -38,7 +38,11 @@ class Interval:
     @property
     def spread(self) -> float:
         """Return how far the interval reaches to the wider side, as a part of the median."""
-        return max(self.high - self.middle, self.middle - self.low) / self.middle if self.middle else 0.0
+        return (
+            max(self.high - self.middle, self.middle - self.low) / self.middle
+            if self.middle
+            else 0.0
+        )
 
     def reaching_down(self, part: float) -> Interval:
         """Return the interval of what may be less, down to ``part`` of it."""

@@ -11,7 +11,17 @@ MS = 1e-3
 
 CellRow = tuple[str, ...]
 
-HEADER = ("size", "contender", "a call", "speed-up", "first call", "pays after", "memory", "graphs", "results")
+HEADER = (
+    "size",
+    "contender",
+    "a call",
+    "speed-up",
+    "first call",
+    "pays after",
+    "memory",
+    "graphs",
+    "results",
+)
 
 RESULTS = {
     "equal": "equal",
@@ -22,7 +32,12 @@ RESULTS = {
     "": "",
 }
 
-STATES = {"failed": "failed", "out_of_memory": "out of memory", "timed_out": "timed out", "not_measured": "not measured"}
+STATES = {
+    "failed": "failed",
+    "out_of_memory": "out of memory",
+    "timed_out": "timed out",
+    "not_measured": "not measured",
+}
 
 
 def row_of(one: CellFigures) -> CellRow:

@@ -20,8 +20,14 @@ BUSY = 0.3
 
 def verdict(figures: BenchFigures) -> list[str]:
     """Return the sentences: wrong results first, then the one that answers "is it worth it?"."""
-    compiled = [name for name in figures.contenders if any(one.cell.is_compiled for one in figures.of_contender(name))]
-    wrong = list(filter(None, (_wrong_results(name, figures.of_contender(name)) for name in compiled)))
+    compiled = [
+        name
+        for name in figures.contenders
+        if any(one.cell.is_compiled for one in figures.of_contender(name))
+    ]
+    wrong = list(
+        filter(None, (_wrong_results(name, figures.of_contender(name)) for name in compiled))
+    )
     beside = _beside(figures, compiled)
     if not any(one.speed_up for one in figures.cells):
         return [*_unfinished(figures), *wrong, *_nothing_timed(figures), *beside]
@@ -51,7 +57,11 @@ def without_figures(figures: BenchFigures) -> list[str]:
     """
     if figures.state != "finished":
         return []
-    return [name for name in figures.contenders if not any(one.rounds for one in figures.of_contender(name))]
+    return [
+        name
+        for name in figures.contenders
+        if not any(one.rounds for one in figures.of_contender(name))
+    ]
 
 
 def times(interval: Interval) -> str:
@@ -139,7 +149,11 @@ def _is_from(cells: Sequence[CellFigures]) -> bool:
     values = [list(one.cell.sizes.values()) for one in cells]
     numbers = [value[0] for value in values if len(value) == 1 and isinstance(value[0], int)]
     first = next(i for i, one in enumerate(cells) if one.is_faster)
-    return len(numbers) == len(cells) and numbers == sorted(numbers) and all(one.is_faster for one in cells[first:])
+    return (
+        len(numbers) == len(cells)
+        and numbers == sorted(numbers)
+        and all(one.is_faster for one in cells[first:])
+    )
 
 
 def _listed(cells: Sequence[CellFigures]) -> str:
@@ -240,7 +254,11 @@ def _cuts(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
 
 def _around(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
     """Say what a call costs beside its kernels, where it is not faster and that is why."""
-    slow = [one for one in cells if one.speed_up and not one.is_wrong and not one.is_faster and one.cell.work_s >= 0]
+    slow = [
+        one
+        for one in cells
+        if one.speed_up and not one.is_wrong and not one.is_faster and one.cell.work_s >= 0
+    ]
     most = max(slow, key=lambda one: _around_s(one), default=None)
     if most is not None and most.call_s and _around_s(most) > MUCH_AROUND * most.call_s:
         yield (

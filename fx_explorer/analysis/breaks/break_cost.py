@@ -124,7 +124,13 @@ def break_costs(books: CutTensors, roots: Iterable[FunctionCall]) -> dict[int, B
     Of several breaks in a row at one cut, one has the cost: the one behind which the function goes
     on, else the last that torch reported. The others are not in the result.
     """
-    return {hit: cost for root in roots for one in root.walk() if one.breaks for hit, cost in _costs_of(books, one)}
+    return {
+        hit: cost
+        for root in roots
+        for one in root.walk()
+        if one.breaks
+        for hit, cost in _costs_of(books, one)
+    }
 
 
 def _costs_of(books: CutTensors, cut: FunctionCall) -> Iterable[tuple[int, BreakCost]]:
@@ -132,7 +138,11 @@ def _costs_of(books: CutTensors, cut: FunctionCall) -> Iterable[tuple[int, Break
     for line, hit in lines.items():
         # A function called at a line that is no cut counts at the last break, so that each counts
         # once.
-        behind = [one for one in cut.calls if one.called_at == line or (one.called_at not in lines and hit == cut.breaks[-1])]
+        behind = [
+            one
+            for one in cut.calls
+            if one.called_at == line or (one.called_at not in lines and hit == cut.breaks[-1])
+        ]
         yield hit.id, _cost(books, cut, hit, behind)
 
 
@@ -140,19 +150,27 @@ def _lines_of_cuts(books: CutTensors, cut: FunctionCall) -> dict[int, model.Grap
     """Return line of ``cut`` where it ends → the break that ends it there."""
     found = {books.root_line(hit): hit for hit in cut.breaks}
     resumed = books.resumed_lines(cut)
-    return {line: hit for line, hit in found.items() if line in resumed} or {books.root_line(cut.breaks[-1]): cut.breaks[-1]}
+    return {line: hit for line, hit in found.items() if line in resumed} or {
+        books.root_line(cut.breaks[-1]): cut.breaks[-1]
+    }
 
 
-def _cost(books: CutTensors, cut: FunctionCall, hit: model.GraphBreak, behind: Sequence[FunctionCall]) -> BreakCost:
+def _cost(
+    books: CutTensors, cut: FunctionCall, hit: model.GraphBreak, behind: Sequence[FunctionCall]
+) -> BreakCost:
     """Compute what one break of a call costs: extra graphs, functions in Python, and tensors that
     cross it.
     """
     pieces = bool(cut.graphs) + sum(one.has_graph for one in behind)
     handed_over = books.handed_over(cut, hit)
-    taken = {source: nodes for source in handed_over if (nodes := books.takers(source, cut, hit, behind))}
+    taken = {
+        source: nodes for source in handed_over if (nodes := books.takers(source, cut, hit, behind))
+    }
     crossing = {source: node for source, node in handed_over.items() if source in taken}
     inputs = {node for source in crossing for node in taken[source]}
-    both = {source: node for source, node in books.inputs_of(cut).items() if source not in handed_over}
+    both = {
+        source: node for source, node in books.inputs_of(cut).items() if source not in handed_over
+    }
     # Only now: inputs of both sides do not cross, so they are not among what is read again.
     taken |= {source: books.takers(source, cut, hit, behind) for source in both}
     kept = kept_across(books.kept, handed_over, both, taken)

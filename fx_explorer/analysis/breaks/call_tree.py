@@ -79,8 +79,16 @@ def call_trees(reader: SessionReader) -> list[FunctionCall]:
     the calls.
     """
     compilations = [row for row in reader.rows(model.Compilation) if not row.variant_of]
-    stacks = {stack.id: stack.frames for stack in reader.by_ids(model.Stack, (row.stack for row in compilations))}
-    return trees(compilations, stacks, reader.rows(model.Graph, stage="dynamo", parent=0), reader.rows(model.GraphBreak))
+    stacks = {
+        stack.id: stack.frames
+        for stack in reader.by_ids(model.Stack, (row.stack for row in compilations))
+    }
+    return trees(
+        compilations,
+        stacks,
+        reader.rows(model.Graph, stage="dynamo", parent=0),
+        reader.rows(model.GraphBreak),
+    )
 
 
 def trees(
@@ -96,9 +104,14 @@ def trees(
     members: dict[str, list[model.Compilation]] = {}
     for row in counted:
         members.setdefault(frame_of(row.name), []).append(row)
-    callers = {frame: _caller(counted, rows[0], stacks.get(rows[0].stack, ())) for frame, rows in members.items()}
+    callers = {
+        frame: _caller(counted, rows[0], stacks.get(rows[0].stack, ()))
+        for frame, rows in members.items()
+    }
     calls: dict[str | None, list[FunctionCall]] = {}
-    for frame, rows in reversed(members.items()):  # a caller was compiled before what it calls, so no function is below itself
+    for frame, rows in reversed(
+        members.items()
+    ):  # a caller was compiled before what it calls, so no function is below itself
         own = {row.id for row in rows}
         caller, line = callers[frame]
         one = FunctionCall(
@@ -132,7 +145,9 @@ def _first_of_each(graphs: Sequence[model.Graph]) -> tuple[model.Graph, ...]:
 
 
 def _caller(
-    compilations: Sequence[model.Compilation], called: model.Compilation, stack: Sequence[model.Frame]
+    compilations: Sequence[model.Compilation],
+    called: model.Compilation,
+    stack: Sequence[model.Frame],
 ) -> tuple[str | None, int]:
     """Return (frame, line) of the innermost caller that was compiled before; ``(None, 0)`` for
     none.
@@ -140,7 +155,11 @@ def _caller(
     earlier = [row for row in compilations if row.id < called.id]
     for frame in reversed(stack):
         for row in reversed(earlier):
-            if row.file == frame.file and _own_name(row.function) == frame.function and row.line <= frame.line:
+            if (
+                row.file == frame.file
+                and _own_name(row.function) == frame.function
+                and row.line <= frame.line
+            ):
                 return frame_of(row.name), frame.line
     return None, 0
 
@@ -163,13 +182,21 @@ def tree_lines(root: FunctionCall, *, marked: int = 0) -> list[str]:
     while pending:
         one, depth = pending.pop()
         lines += _lines(one, depth, marked)
-        pending += [(inner, depth if inner.is_resume else depth + 1) for inner in reversed(one.calls)]
+        pending += [
+            (inner, depth if inner.is_resume else depth + 1) for inner in reversed(one.calls)
+        ]
     return lines
 
 
 def _lines(one: FunctionCall, depth: int, marked: int) -> Iterator[str]:
     names = ", ".join(row.name for row in one.compilations)
-    made = counted(len(one.graphs), "graph") if one.graphs else "left to Python" if one.is_left_to_python else "no graph"
+    made = (
+        counted(len(one.graphs), "graph")
+        if one.graphs
+        else "left to Python"
+        if one.is_left_to_python
+        else "no graph"
+    )
     yield f"{'  ' * depth}{plain_function(one.function)}  [{names}]  {made}"
     yield from (f"{'  ' * depth}  ↻ Dynamo began anew: {reason}" for reason in one.restart_reasons)
     for hit in one.breaks:

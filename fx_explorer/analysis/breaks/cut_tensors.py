@@ -48,7 +48,9 @@ class CutTensors:
 
     def __init__(self, reader: SessionReader) -> None:
         self._reader = reader
-        self._chains = {stack.id: stack.frames for stack in reader.by_ids(model.Stack, chains_of_breaks(reader))}
+        self._chains = {
+            stack.id: stack.frames for stack in reader.by_ids(model.Stack, chains_of_breaks(reader))
+        }
         self._resumes = reader.rows(model.ResumeFunction)
         self._locals = reader.rows(model.LocalTensor)
         self._owners = compilations_of_graphs(reader)
@@ -87,9 +89,13 @@ class CutTensors:
         of_hit = [row for row in rows if row.compilation == hit.compilation] or rows
         # A tensor without a name would count once for each of several compilations.
         last = max((row.compilation for row in of_hit), default=0)
-        return {row.source or f"node {row.node}": row.node for row in of_hit if row.compilation == last}
+        return {
+            row.source or f"node {row.node}": row.node for row in of_hit if row.compilation == last
+        }
 
-    def takers(self, source: str, cut: FunctionCall, hit: model.GraphBreak, behind: Iterable[FunctionCall]) -> set[int]:
+    def takers(
+        self, source: str, cut: FunctionCall, hit: model.GraphBreak, behind: Iterable[FunctionCall]
+    ) -> set[int]:
         """Return the inputs of graphs behind a cut that are the tensor the function knows as
         ``source`` there.
 
@@ -125,7 +131,9 @@ class CutTensors:
         resumes = [row for row in self._resumes if row.compilation in own and row.line == line]
         # Values on the stack (``___stack0``) are not among a function's locals, and always come
         # along.
-        return local is not None and any(local["name"].startswith("___stack") or local["name"] in row.locals for row in resumes)
+        return local is not None and any(
+            local["name"].startswith("___stack") or local["name"] in row.locals for row in resumes
+        )
 
     def _inputs(self, called: FunctionCall) -> dict[str, set[int]]:
         own = {row.id for row in called.compilations}
@@ -162,7 +170,11 @@ class CutTensors:
 
     def _size_bytes(self, node: model.Node) -> int | None:
         owner = self._owners.get(node.graph, 0)
-        shape = None if node.shape is None else [self._symbols.get((owner, dim), dim) for dim in node.shape]
+        shape = (
+            None
+            if node.shape is None
+            else [self._symbols.get((owner, dim), dim) for dim in node.shape]
+        )
         return size_bytes(node.dtype, shape)
 
 

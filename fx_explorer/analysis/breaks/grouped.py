@@ -98,7 +98,9 @@ class DistinctBreak:
         """Return the sort key: the costliest break first, breaks in Python's own library and around the
         model last.
         """
-        is_pythons_own = isinstance(self.elsewhere, BreakInLibrary) and self.elsewhere.is_pythons_own
+        is_pythons_own = (
+            isinstance(self.elsewhere, BreakInLibrary) and self.elsewhere.is_pythons_own
+        )
         return not self.is_wrappers, not is_pythons_own, self.cost.rank
 
 
@@ -112,7 +114,9 @@ def distinct_breaks(reader: SessionReader) -> list[DistinctBreak]:
     if not groups:
         return []
     known = _Known(reader)
-    return sorted((known.grouped(hits) for hits in groups.values()), key=lambda one: one.rank, reverse=True)
+    return sorted(
+        (known.grouped(hits) for hits in groups.values()), key=lambda one: one.rank, reverse=True
+    )
 
 
 class _Known:
@@ -149,14 +153,20 @@ class _Known:
             line=first.line,
             code=first.code.strip(),
             count=len(hits),
-            compilations=tuple(dict.fromkeys(self._names.get(hit.compilation, "") for hit in hits if hit.compilation)),
+            compilations=tuple(
+                dict.fromkeys(
+                    self._names.get(hit.compilation, "") for hit in hits if hit.compilation
+                )
+            ),
             place=place,
             stack=first.stack,
             text=first.text,
             column=first.column,
             carets=self._carets(first, place),
             chain=chain,
-            resume_functions=tuple(dict.fromkeys(name for hit in hits for name in self._resumed(hit))),
+            resume_functions=tuple(
+                dict.fromkeys(name for hit in hits for name in self._resumed(hit))
+            ),
             cost=self._cost(hits),
             elsewhere=elsewhere,
         )
@@ -169,7 +179,9 @@ class _Known:
 
     def _cost(self, hits: list[model.GraphBreak]) -> BreakCost:
         counted = sum((self._costs[hit.id] for hit in hits if hit.id in self._costs), NO_COST)
-        return replace(counted, run=next((self._times[hit.id] for hit in hits if hit.id in self._times), None))
+        return replace(
+            counted, run=next((self._times[hit.id] for hit in hits if hit.id in self._times), None)
+        )
 
     def _carets(self, hit: model.GraphBreak, place: Place | None) -> str:
         lines = lines_of(self._reader, place.document) if place and hit.column else []
@@ -178,7 +190,11 @@ class _Known:
 
     def _resumed(self, hit: model.GraphBreak) -> list[str]:
         line = self._books.root_line(hit)
-        return [row.name for row in self._resumes if row.compilation == hit.compilation and row.line == line]
+        return [
+            row.name
+            for row in self._resumes
+            if row.compilation == hit.compilation and row.line == line
+        ]
 
 
 def carets(line: str, column: int, end_column: int) -> str:

@@ -69,7 +69,13 @@ class KeptValues:
         while True:
             viewed = self._reader.producers(node)
             (one,) = self._reader.by_ids(model.Node, [node]) or (None,)
-            if one is None or not one.is_view or "getitem" in one.target or len(viewed) != 1 or viewed[0] >= node:
+            if (
+                one is None
+                or not one.is_view
+                or "getitem" in one.target
+                or len(viewed) != 1
+                or viewed[0] >= node
+            ):
                 return node
             node = viewed[0]  # a node takes only what was computed before it, so this ends
 
@@ -86,7 +92,9 @@ class KeptValues:
         Earlier ones are on the way to it.
         """
         last: dict[int, model.Node] = {}
-        made = self._reader.by_ids(model.Node, nodes_of_stage(self._reader, descendants(self._reader, [node]), "forward"))
+        made = self._reader.by_ids(
+            model.Node, nodes_of_stage(self._reader, descendants(self._reader, [node]), "forward")
+        )
         for one in made:
             if one.graph not in last or one.position > last[one.graph].position:
                 last[one.graph] = one
@@ -94,7 +102,10 @@ class KeptValues:
 
 
 def kept_across(
-    kept: KeptValues, computed: Mapping[str, int], inputs: Mapping[str, int], taken: Mapping[str, set[int]]
+    kept: KeptValues,
+    computed: Mapping[str, int],
+    inputs: Mapping[str, int],
+    taken: Mapping[str, set[int]],
 ) -> list[KeptAcross]:
     """Return the values that graphs behind keep.
 
@@ -103,7 +114,10 @@ def kept_across(
     """
     found = []
     # A computed value comes first: under its name the input before it is no longer seen.
-    for source, node in (*computed.items(), *((source, node) for source, node in inputs.items() if source not in computed)):
+    for source, node in (
+        *computed.items(),
+        *((source, node) for source, node in inputs.items() if source not in computed),
+    ):
         behind = tuple(row for taker in sorted(taken.get(source, ())) for row in kept.of(taker))
         one = KeptAcross(source, node, source in computed, kept.of(node), behind)
         if behind and (one.crosses or one.is_kept_twice):

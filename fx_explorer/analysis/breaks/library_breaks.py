@@ -45,7 +45,9 @@ class BreakInLibrary:
         return (
             ()
             if not self.is_pythons_own
-            else (f"Look at the call in {self.caller}: what it calls is compiled with it, and breaks go when the call does.",)
+            else (
+                f"Look at the call in {self.caller}: what it calls is compiled with it, and breaks go when the call does.",
+            )
         )
 
 
@@ -54,13 +56,19 @@ def library_files(reader: SessionReader) -> frozenset[str]:
     return frozenset(file.path for file in reader.rows(model.SourceFile) if not file.is_user)
 
 
-def in_library(file: str, stack: Sequence[model.Frame], libraries: Collection[str]) -> BreakInLibrary | None:
+def in_library(
+    file: str, stack: Sequence[model.Frame], libraries: Collection[str]
+) -> BreakInLibrary | None:
     """Tell whether a break in ``file`` is in a library, and which line of the user's led there.
     None for the user's own code, and where no line of the user's is known.
 
     ``stack``: who called the compiled function, and what was inlined into it down to the break,
     outermost first. ``libraries``: ``library_files``.
     """
-    mine = (frame for frame in reversed(stack) if frame.file not in libraries) if file in libraries else ()
+    mine = (
+        (frame for frame in reversed(stack) if frame.file not in libraries)
+        if file in libraries
+        else ()
+    )
     found = next(iter(mine), None)
     return BreakInLibrary(found, bool(_STANDARD_LIBRARY.match(file))) if found else None

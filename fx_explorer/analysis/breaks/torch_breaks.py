@@ -42,10 +42,14 @@ class BreakInTorch:
     @property
     def hints(self) -> tuple[str, ...]:
         """Return hints in place of torch's, which are for whoever wrote the code that breaks."""
-        return ("Call it outside of the compiled function, or leave it: the break is made by torch, and not by your line.",)
+        return (
+            "Call it outside of the compiled function, or leave it: the break is made by torch, and not by your line.",
+        )
 
 
-def torchs_own(reader: SessionReader, hit: model.GraphBreak, chain: Sequence[model.Frame]) -> BreakInTorch | None:
+def torchs_own(
+    reader: SessionReader, hit: model.GraphBreak, chain: Sequence[model.Frame]
+) -> BreakInTorch | None:
     """Tell whether torch's own code breaks. None for a break in the user's code, or in that of
     another library.
     """

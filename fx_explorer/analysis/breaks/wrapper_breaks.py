@@ -16,7 +16,9 @@ _FILE = re.compile(r"[/\\]torch[/\\]nn[/\\]parallel[/\\]distributed\.py$")
 _SKIPPED = re.compile(r"module: torch\.nn\.parallel\.distributed, qualname: (?P<name>[\w.<>]+)")
 """Matches the debug context of a function of its that Dynamo does not look into."""
 
-_CALLED = re.compile(r"call_method \w+\((?:Logger\) (?P<logged>set_runtime_stats_and_log)|Reducer\) (?P<reduced>\w+))")
+_CALLED = re.compile(
+    r"call_method \w+\((?:Logger\) (?P<logged>set_runtime_stats_and_log)|Reducer\) (?P<reduced>\w+))"
+)
 """Matches the debug context of a call of its own two helpers, which are C++. A log has no chain of calls."""
 
 
@@ -33,10 +35,14 @@ class BreakInWrapper:
     @property
     def hints(self) -> tuple[str, ...]:
         """Return hints in place of torch's, which ask to change DistributedDataParallel."""
-        return ("Leave it: none of your lines makes it. torch.compile compiles the forward of the model inside by itself.",)
+        return (
+            "Leave it: none of your lines makes it. torch.compile compiles the forward of the model inside by itself.",
+        )
 
 
-def wrappers_own(reader: SessionReader, hit: model.GraphBreak, chain: Sequence[model.Frame]) -> BreakInWrapper | None:
+def wrappers_own(
+    reader: SessionReader, hit: model.GraphBreak, chain: Sequence[model.Frame]
+) -> BreakInWrapper | None:
     """Tell whether DistributedDataParallel breaks, before it calls the model or behind that."""
     if chain and _FILE.search(chain[-1].file):
         return BreakInWrapper(chain[-1].function)

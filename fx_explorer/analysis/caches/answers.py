@@ -6,7 +6,12 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.session import SessionReader
-from fx_explorer.torch_texts.cache_record import CacheRecord, Outcome, is_cache_record, parse_cache_record
+from fx_explorer.torch_texts.cache_record import (
+    CacheRecord,
+    Outcome,
+    is_cache_record,
+    parse_cache_record,
+)
 
 CACHE_NAMES = {"aotautograd": "AOTAutograd's cache", "fx_graph": "Inductor's cache of graphs"}
 
@@ -24,8 +29,12 @@ class CacheAnswer:
 
 def cache_answers(reader: SessionReader, *outcomes: Outcome) -> list[CacheAnswer]:
     """Return the questions in the order they were asked; with ``outcomes`` those that were answered so."""
-    titles = {row.id: row.title.partition(" · ")[0] for row in reader.rows(model.Artifact, kind="listing")}
-    wanted = [one for one, title in titles.items() if is_cache_record(title) and _is_of(title, outcomes)]
+    titles = {
+        row.id: row.title.partition(" · ")[0] for row in reader.rows(model.Artifact, kind="listing")
+    }
+    wanted = [
+        one for one, title in titles.items() if is_cache_record(title) and _is_of(title, outcomes)
+    ]
     compilations = {row.id: row for row in reader.rows(model.Compilation)}
     found = []
     for row in sorted(reader.by_ids(model.Artifact, wanted[:MOST_READ]), key=lambda row: row.id):

@@ -10,36 +10,69 @@ _REASONS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = t
     for pattern, words in (
         (
             r"Unsupported call_(?:function|method) (?:target|method) (?P<what>\S+?)[.:,]?(?: |$)",
-            lambda found: f"the graph calls {found['what']}, which torch does not know to be safe to keep",
+            lambda found: (
+                f"the graph calls {found['what']}, which torch does not know to be safe to keep"
+            ),
         ),
-        (r"Unsupported node op (?P<what>\w+)", lambda found: f"the graph has a node that torch cannot keep ({found['what']})"),
+        (
+            r"Unsupported node op (?P<what>\w+)",
+            lambda found: f"the graph has a node that torch cannot keep ({found['what']})",
+        ),
         (
             r".*freezing",
-            lambda _: "weights are frozen into the code (torch._inductor.config.freezing), and would be kept with it",
+            lambda _: (
+                "weights are frozen into the code (torch._inductor.config.freezing), and would be kept with it"
+            ),
         ),
-        (r"FX graph cache is not enabled", lambda _: "Inductor's cache of graphs is off, on which AOTAutograd's builds"),
+        (
+            r"FX graph cache is not enabled",
+            lambda _: "Inductor's cache of graphs is off, on which AOTAutograd's builds",
+        ),
         (r".*compiled autograd", lambda _: "the graph is one of compiled autograd"),
-        (r".*fakify_first_call", lambda _: "the first call is made with fake tensors (fakify_first_call)"),
+        (
+            r".*fakify_first_call",
+            lambda _: "the first call is made with fake tensors (fakify_first_call)",
+        ),
         (
             r"SAC context_fn",
-            lambda _: "a context_fn of selective checkpointing is a function torch cannot compare: give it a cache_hash",
+            lambda _: (
+                "a context_fn of selective checkpointing is a function torch cannot compare: give it a cache_hash"
+            ),
         ),
         (
             r"(?:Can't|Cannot) cache HigherOrderOperator:? ?(?P<what>\S+)",
-            lambda found: f"the graph has the operator {found['what']}, which holds graphs of its own",
+            lambda found: (
+                f"the graph has the operator {found['what']}, which holds graphs of its own"
+            ),
         ),
         (
             r"Cannot produce stable cache key for unpicklable type (?P<what>\S+)",
-            lambda found: f"the key would need an object that cannot be written down ({found['what']})",
+            lambda found: (
+                f"the key would need an object that cannot be written down ({found['what']})"
+            ),
         ),
-        (r"Failed to pickle cache key", lambda _: "the key would need an object that cannot be written down"),
+        (
+            r"Failed to pickle cache key",
+            lambda _: "the key would need an object that cannot be written down",
+        ),
         (
             r".*(?:custom pass|Unsupported .*pass)",
             lambda _: "a pass of your own has no uuid(), so torch cannot tell it from another one",
         ),
-        (r".*uuid\(\)", lambda _: "a function of your own has no uuid(), so torch cannot tell it from another one"),
-        (r"Can't cache (?:a )?graph.* with .*const", lambda _: "the graph holds constants that torch cannot write down"),
-        (r"Cannot cache a torchbind|.*ScriptObject|.*torchbind", lambda _: "the graph holds an object of TorchScript"),
+        (
+            r".*uuid\(\)",
+            lambda _: (
+                "a function of your own has no uuid(), so torch cannot tell it from another one"
+            ),
+        ),
+        (
+            r"Can't cache (?:a )?graph.* with .*const",
+            lambda _: "the graph holds constants that torch cannot write down",
+        ),
+        (
+            r"Cannot cache a torchbind|.*ScriptObject|.*torchbind",
+            lambda _: "the graph holds an object of TorchScript",
+        ),
         (r".*mkldnn", lambda _: "an input is a tensor of MKLDNN"),
         (r"AOTAutogradCache requires triton", lambda _: "Triton is older than 3.2"),
     )

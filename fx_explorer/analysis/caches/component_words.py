@@ -82,7 +82,13 @@ LONGEST = 100
 
 
 def explain(
-    left: SessionReader, right: SessionReader, one: CacheAnswer, other: CacheAnswer, name: str, before: str, after: str
+    left: SessionReader,
+    right: SessionReader,
+    one: CacheAnswer,
+    other: CacheAnswer,
+    name: str,
+    before: str,
+    after: str,
 ) -> KeyDifference:
     """Say what differs in the part ``name`` of both keys."""
     if name == "gm":
@@ -99,13 +105,23 @@ def explain(
 
 
 def _graph(
-    left: SessionReader, right: SessionReader, one: CacheAnswer, other: CacheAnswer, before: str, after: str
+    left: SessionReader,
+    right: SessionReader,
+    one: CacheAnswer,
+    other: CacheAnswer,
+    before: str,
+    after: str,
 ) -> KeyDifference:
     """Compare the code of two graphs, and name the first line that differs with the user's line that it comes from."""
     sides = before.splitlines(), after.splitlines()
-    at = next((i for i, (a, b) in enumerate(zip(*sides, strict=False)) if a != b), min(map(len, sides)))
+    at = next(
+        (i for i, (a, b) in enumerate(zip(*sides, strict=False)) if a != b), min(map(len, sides))
+    )
     lines = [side[at].strip() if at < len(side) else "" for side in sides]
-    places = [_place(reader, answer, line) for reader, answer, line in zip((left, right), (one, other), lines, strict=True)]
+    places = [
+        _place(reader, answer, line)
+        for reader, answer, line in zip((left, right), (one, other), lines, strict=True)
+    ]
     return KeyDifference("the graph", _short(lines[0]), _short(lines[1]), *places)
 
 
@@ -115,7 +131,9 @@ def _place(reader: SessionReader, answer: CacheAnswer, line: str) -> str:
     if not found:
         return ""
     for stage in ("forward", "joint", "backward", "post_grad"):
-        for graph in reader.rows(model.Graph, compilation=answer.compilation.id, stage=stage, parent=0):
+        for graph in reader.rows(
+            model.Graph, compilation=answer.compilation.id, stage=stage, parent=0
+        ):
             for node in reader.nodes(graph):
                 if node.name == found["name"] and node.line:
                     return in_file(reader.get(model.SourceFile, node.file).path, node.line)
@@ -124,12 +142,21 @@ def _place(reader: SessionReader, answer: CacheAnswer, line: str) -> str:
 
 def _input(number: str, before: str, after: str) -> KeyDifference:
     sides = _fields(before), _fields(after)
-    differing = [key for key in dict.fromkeys([*sides[0], *sides[1]]) if sides[0].get(key) != sides[1].get(key)]
+    differing = [
+        key
+        for key in dict.fromkeys([*sides[0], *sides[1]])
+        if sides[0].get(key) != sides[1].get(key)
+    ]
     what = [_FIELDS.get(key, key) for key in differing]
     if not what:
         return KeyDifference(f"input {number} of the graph", _short(before), _short(after))
-    values = [", ".join(f"{_FIELDS.get(key, key)} {_plain(side.get(key, 'none'))}" for key in differing) for side in sides]
-    return KeyDifference(f"the {what[0]} of input {number} of the graph", _short(values[0]), _short(values[1]))
+    values = [
+        ", ".join(f"{_FIELDS.get(key, key)} {_plain(side.get(key, 'none'))}" for key in differing)
+        for side in sides
+    ]
+    return KeyDifference(
+        f"the {what[0]} of input {number} of the graph", _short(values[0]), _short(values[1])
+    )
 
 
 def _fields(text: str) -> dict[str, str]:
@@ -148,7 +175,11 @@ def _fields(text: str) -> dict[str, str]:
 
 
 def _plain(value: str) -> str:
-    return value.removeprefix("torch.Size(").removesuffix(")") if value.startswith("torch.Size(") else value
+    return (
+        value.removeprefix("torch.Size(").removesuffix(")")
+        if value.startswith("torch.Size(")
+        else value
+    )
 
 
 def _short(text: str) -> str:

@@ -55,7 +55,9 @@ def _by_question(reader: SessionReader) -> dict[tuple[str, Cache], list[CacheAns
     return dict(found)
 
 
-def _pair(left: SessionReader, right: SessionReader, one: CacheAnswer, other: CacheAnswer) -> KeyPair:
+def _pair(
+    left: SessionReader, right: SessionReader, one: CacheAnswer, other: CacheAnswer
+) -> KeyPair:
     sides = [_named(answer) for answer in (one, other)]
     names = dict.fromkeys([*sides[0], *sides[1]])
     differing = tuple(
@@ -63,7 +65,11 @@ def _pair(left: SessionReader, right: SessionReader, one: CacheAnswer, other: Ca
         for name in names
         if sides[0].get(name, ("", ""))[0] != sides[1].get(name, ("", ""))[0]
     )
-    first = explain(left, right, one, other, differing[0].name, differing[0].left, differing[0].right) if differing else None
+    first = (
+        explain(left, right, one, other, differing[0].name, differing[0].left, differing[0].right)
+        if differing
+        else None
+    )
     return KeyPair(one.record.cache, one, other, differing, first)
 
 

@@ -19,12 +19,16 @@ MOST_PHASES = 4
 
 def warm_sentence(warm: WarmStart) -> str:
     saved = f", which saved {seconds(warm.saved_s)} as torch reckons" if warm.saved_s else ""
-    return f"{warm.hits} of {counted(warm.asked, 'compilation')} found code in torch's caches{saved}."
+    return (
+        f"{warm.hits} of {counted(warm.asked, 'compilation')} found code in torch's caches{saved}."
+    )
 
 
 def done_sentence(warm: WarmStart) -> str:
     """Say what a warm start did all the same."""
-    phases = ", ".join(f"{words} {seconds(spent)}" for words, spent in warm.done[:MOST_PHASES] if spent >= 0.001)
+    phases = ", ".join(
+        f"{words} {seconds(spent)}" for words, spent in warm.done[:MOST_PHASES] if spent >= 0.001
+    )
     return f"Done all the same, in {seconds(warm.total_s)}: {phases}." if phases else ""
 
 
@@ -38,7 +42,9 @@ def bypass_sentences(answers: list[CacheAnswer]) -> list[str]:
     ]
 
 
-def difference_sentences(left: SessionReader, right: SessionReader, names: tuple[str, str]) -> Iterator[str]:
+def difference_sentences(
+    left: SessionReader, right: SessionReader, names: tuple[str, str]
+) -> Iterator[str]:
     """Yield why the caches answered one run and not the other: the first part of the key that differs, with its line or its
     setting; then what a warm start did all the same, and why a cache was not asked.
     """
@@ -67,7 +73,10 @@ def _pair_sentences(pair: KeyPair, names: tuple[str, str], *, is_explained: bool
         return
     first = pair.first
     yield f"{where}: the keys differ. First in: {first.text}"
-    for name, value, place in ((names[0], first.left, first.left_place), (names[1], first.right, first.right_place)):
+    for name, value, place in (
+        (names[0], first.left, first.left_place),
+        (names[1], first.right, first.right_place),
+    ):
         if value or place:
             yield f"    {name}: {value}{f'   {place}' if place else ''}"
     others = [one.name for one in pair.components[1:]]

@@ -31,7 +31,8 @@ def warm_start(reader: SessionReader, answers: list[CacheAnswer]) -> WarmStart |
         return None
     times = stage_times(reader)
     done = sorted(
-        ((STAGE_IN_WORDS.get(stage, stage), spent) for stage, spent in times.by_stage.items()), key=lambda one: -one[1]
+        ((STAGE_IN_WORDS.get(stage, stage), spent) for stage, spent in times.by_stage.items()),
+        key=lambda one: -one[1],
     )
     asked = {one.compilation.id for one in answers}
     return WarmStart(len(found), len(asked), _saved(answers), tuple(done), times.total_s)

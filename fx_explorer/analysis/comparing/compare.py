@@ -12,7 +12,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.comparing.figure import Figure, count_figure, seconds_figure, size_figure, text_figure
+from fx_explorer.analysis.comparing.figure import (
+    Figure,
+    count_figure,
+    seconds_figure,
+    size_figure,
+    text_figure,
+)
 from fx_explorer.analysis.comparing.run_times import run_times
 from fx_explorer.analysis.comparing.warmth import Warmth, warmth
 from fx_explorer.analysis.compile_time.timing import STAGE_IN_WORDS, stage_times
@@ -56,16 +62,23 @@ class DocumentPair:
         return self.left is not None and self.left == self.right
 
 
-def figures(reader: SessionReader, left: model.Compilation, right: model.Compilation) -> list[Figure]:
+def figures(
+    reader: SessionReader, left: model.Compilation, right: model.Compilation
+) -> list[Figure]:
     """Return kernels, operations, memory and time, then the time by stage and the operations whose
     count differs.
     """
     found = [_Side(reader, variant) for variant in (left, right)]
     rows = [count_figure("kernels", *(len(side.kernels) for side in found))]
     languages = sorted({kernel.language for side in found for kernel in side.kernels})
-    rows += [count_figure(f"  {LANGUAGES.get(name, name)}", *(side.count_of(name) for side in found)) for name in languages]
+    rows += [
+        count_figure(f"  {LANGUAGES.get(name, name)}", *(side.count_of(name) for side in found))
+        for name in languages
+    ]
     rows.append(text_figure("kernels only here", *_only_here(*(side.names for side in found))))
-    rows.append(count_figure("operations, post-grad", *(sum(side.operations.values()) for side in found)))
+    rows.append(
+        count_figure("operations, post-grad", *(sum(side.operations.values()) for side in found))
+    )
     rows.append(count_figure("operations run eagerly", *(side.eager for side in found)))
     rows.append(size_figure("kept for the backward", *(side.saved_bytes for side in found)))
     rows += run_times(reader, left, right)
@@ -74,18 +87,31 @@ def figures(reader: SessionReader, left: model.Compilation, right: model.Compila
     return rows
 
 
-def _compile_times(reader: SessionReader, left: model.Compilation, right: model.Compilation) -> list[Figure]:
+def _compile_times(
+    reader: SessionReader, left: model.Compilation, right: model.Compilation
+) -> list[Figure]:
     """Return the time of compiling, whether each side was cold or warm, and the time by stage.
     Where one was cold and the other was not, none is called better.
     """
     sides = [warmth(reader, variant) for variant in (left, right)]
-    remark = f"{_warm(sides[0])} beside {_warm(sides[1])}" if sides[0].is_warm != sides[1].is_warm else ""
+    remark = (
+        f"{_warm(sides[0])} beside {_warm(sides[1])}"
+        if sides[0].is_warm != sides[1].is_warm
+        else ""
+    )
     took = [compile_seconds(reader, variant.id) for variant in (left, right)]
     whole = seconds_figure("compiling took", *took)
     each = [whole, *_stages(reader, left, right)]
     if remark:
-        each = [text_figure(one.what, one.left, one.right, remark=remark if one.difference else "") for one in each]
-    return [each[0], text_figure("  began", *(side.words for side in sides), remark=remark), *each[1:]]
+        each = [
+            text_figure(one.what, one.left, one.right, remark=remark if one.difference else "")
+            for one in each
+        ]
+    return [
+        each[0],
+        text_figure("  began", *(side.words for side in sides), remark=remark),
+        *each[1:],
+    ]
 
 
 def _warm(side: Warmth) -> str:
@@ -93,7 +119,10 @@ def _warm(side: Warmth) -> str:
 
 
 def _differing_operations(left: Counter[str], right: Counter[str]) -> list[Figure]:
-    each = (count_figure(f"  {target}", left[target], right[target]) for target in sorted({*left, *right}))
+    each = (
+        count_figure(f"  {target}", left[target], right[target])
+        for target in sorted({*left, *right})
+    )
     found = [figure for figure in each if figure.differs]
     return [Figure("operations that differ", "", ""), *found] if found else []
 
@@ -110,7 +139,9 @@ class _Side:
         self.operations: Counter[str] = Counter()
         for document in documents_of_variant(reader, variant):
             if document.kind == "graph" and document.stage == "post_grad":
-                self.operations.update(n.target for n in rows_of(reader, document) if n.op.startswith("call_"))
+                self.operations.update(
+                    n.target for n in rows_of(reader, document) if n.op.startswith("call_")
+                )
         self.eager = _run_eagerly(reader, variant) if variant.status == "ok" else 0
         saved = reader.rows(model.SavedTensor, compilation=saving_variant(reader, variant).id)
         self.saved_bytes = storage_total(saved).size_bytes
@@ -123,39 +154,64 @@ def _run_eagerly(reader: SessionReader, variant: model.Compilation) -> int:
     """Return the operations that regional compilation left out of its regions; everything Dynamo
     traced if nothing was lowered at all.
     """
-    stages = {document.stage: document for document in documents_of_variant(reader, variant) if document.kind == "graph"}
+    stages = {
+        document.stage: document
+        for document in documents_of_variant(reader, variant)
+        if document.kind == "graph"
+    }
     if "dynamo" in stages and "post_grad" not in stages:
         return sum(node.op.startswith("call_") for node in rows_of(reader, stages["dynamo"]))
     left_out = [(one.compilation, one.direction, one.nodes) for one in eager_nodes(reader)]
-    owners = {(_lowering_variant(reader, variant, direction).name, direction) for direction in model.DIRECTIONS}
+    owners = {
+        (_lowering_variant(reader, variant, direction).name, direction)
+        for direction in model.DIRECTIONS
+    }
     return sum(nodes for name, direction, nodes in left_out if (name, direction) in owners)
 
 
-def _lowering_variant(reader: SessionReader, variant: model.Compilation, direction: model.Direction) -> model.Compilation:
+def _lowering_variant(
+    reader: SessionReader, variant: model.Compilation, direction: model.Direction
+) -> model.Compilation:
     """Return the variant that cut this direction into regions: this one, or the one it shares the
     direction with.
     """
     origin = origin_of(reader, variant)
-    if origin is None or variant.variant_from is None or not is_through(variant.variant_from, "backward"):
+    if (
+        origin is None
+        or variant.variant_from is None
+        or not is_through(variant.variant_from, "backward")
+    ):
         return variant
     is_own = reader.count(model.RegionLowering, compilation=variant.id, direction=direction)
     return variant if is_own else _lowering_variant(reader, origin, direction)
 
 
 def _only_here(left: Counter[str], right: Counter[str]) -> Iterable[str]:
-    return (listed(sorted(left.keys() - right.keys())) or "none", listed(sorted(right.keys() - left.keys())) or "none")
+    return (
+        listed(sorted(left.keys() - right.keys())) or "none",
+        listed(sorted(right.keys() - left.keys())) or "none",
+    )
 
 
-def _stages(reader: SessionReader, left: model.Compilation, right: model.Compilation) -> list[Figure]:
+def _stages(
+    reader: SessionReader, left: model.Compilation, right: model.Compilation
+) -> list[Figure]:
     sides = [(variant, stage_times(reader, variant.id).by_stage) for variant in (left, right)]
     stages: list[model.Stage | None] = [
-        stage for stage in (*model.STAGES, None) if any((stage or "") in spent for _, spent in sides)
+        stage
+        for stage in (*model.STAGES, None)
+        if any((stage or "") in spent for _, spent in sides)
     ]
-    return [_stage(stage, *((variant, spent.get(stage or "")) for variant, spent in sides)) for stage in stages]
+    return [
+        _stage(stage, *((variant, spent.get(stage or "")) for variant, spent in sides))
+        for stage in stages
+    ]
 
 
 def _stage(
-    stage: model.Stage | None, left: tuple[model.Compilation, float | None], right: tuple[model.Compilation, float | None]
+    stage: model.Stage | None,
+    left: tuple[model.Compilation, float | None],
+    right: tuple[model.Compilation, float | None],
 ) -> Figure:
     words = f"  {STAGE_IN_WORDS[stage or '']}"
     if left[1] is not None and right[1] is not None:
@@ -167,14 +223,23 @@ def _stage(
 def _took(variant: model.Compilation, stage: model.Stage | None, spent: float | None) -> str:
     if spent is not None:
         return seconds(spent)
-    return "not repeated" if variant.variant_from and is_through(variant.variant_from, stage) else "none"
+    return (
+        "not repeated"
+        if variant.variant_from and is_through(variant.variant_from, stage)
+        else "none"
+    )
 
 
-def document_pairs(reader: SessionReader, left: model.Compilation, right: model.Compilation) -> list[DocumentPair]:
+def document_pairs(
+    reader: SessionReader, left: model.Compilation, right: model.Compilation
+) -> list[DocumentPair]:
     """Return the graphs and texts of both, by stage. The kernels' own code is in the output
     code.
     """
-    sides = [{_slot(d): d for d in documents_of_variant(reader, variant) if d.stage != "kernel"} for variant in (left, right)]
+    sides = [
+        {_slot(d): d for d in documents_of_variant(reader, variant) if d.stage != "kernel"}
+        for variant in (left, right)
+    ]
     slots = dict.fromkeys([*sides[0], *sides[1]])
     pairs = [DocumentPair(sides[0].get(slot), sides[1].get(slot)) for slot in slots]
     return sorted(pairs, key=lambda pair: _order(pair.left or pair.right))
@@ -190,8 +255,12 @@ def _order(document: Document | None) -> tuple[int, int]:
     return model.STAGES.index(document.stage), model.DIRECTIONS.index(document.direction)
 
 
-def pair_diff(reader: SessionReader, pair: DocumentPair) -> list[DiffRow[model.Node]] | list[DiffRow[str]]:
+def pair_diff(
+    reader: SessionReader, pair: DocumentPair
+) -> list[DiffRow[model.Node]] | list[DiffRow[str]]:
     """Return the difference of a pair: by nodes for graphs, by lines for texts."""
     if pair.is_graph:
-        return graph_diff(*(rows_of(reader, side) if side else [] for side in (pair.left, pair.right)))
+        return graph_diff(
+            *(rows_of(reader, side) if side else [] for side in (pair.left, pair.right))
+        )
     return text_diff(*(lines_of(reader, side) if side else [] for side in (pair.left, pair.right)))

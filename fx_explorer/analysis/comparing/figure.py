@@ -49,7 +49,11 @@ class Figure:
             return ""
         if not self.difference:
             return DIFFERS if self.left or self.right else ""
-        return f"{self.difference}, {self.verdict}" if self.verdict in ("better", "worse") else self.difference
+        return (
+            f"{self.difference}, {self.verdict}"
+            if self.verdict in ("better", "worse")
+            else self.difference
+        )
 
 
 def count_figure(what: str, left: int, right: int, *, wanted: Wanted = "") -> Figure:
@@ -66,7 +70,9 @@ def seconds_figure(what: str, left: float, right: float, *, wanted: Wanted = "le
 
 def text_figure(what: str, left: str, right: str, *, remark: str = "") -> Figure:
     """Return a line of words. ``remark`` stands where the difference of amounts would."""
-    return Figure(what, left, right, remark if left != right else "", "other" if left != right else "")
+    return Figure(
+        what, left, right, remark if left != right else "", "other" if left != right else ""
+    )
 
 
 def run_time_figure(what: str, left: tuple[float, float], right: tuple[float, float]) -> Figure:
@@ -80,14 +86,18 @@ def run_time_figure(what: str, left: tuple[float, float], right: tuple[float, fl
     return Figure(what, *texts, told.difference, told.verdict)
 
 
-def _figure(what: str, left: float, right: float, wanted: Wanted, words: Callable[[float], str]) -> Figure:
+def _figure(
+    what: str, left: float, right: float, wanted: Wanted, words: Callable[[float], str]
+) -> Figure:
     texts = words(left), words(right)
     if texts[0] == texts[1]:
         return Figure(what, *texts)
     is_less = right < left
     amount = f"{MINUS if is_less else '+'}{words(abs(right - left))}"
     share = percentage(left, right)
-    verdict: Verdict = "other" if not wanted else "better" if is_less == (wanted == "less") else "worse"
+    verdict: Verdict = (
+        "other" if not wanted else "better" if is_less == (wanted == "less") else "worse"
+    )
     return Figure(what, *texts, f"{amount} ({share})" if share else amount, verdict)
 
 

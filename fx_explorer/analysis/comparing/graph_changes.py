@@ -18,7 +18,10 @@ def graphs_in_words(reader: SessionReader, before: int, after: int) -> str:
     """Say how the Dynamo graphs of two compilations (row ids) differ; empty when one of them has
     none.
     """
-    graphs = [reader.rows(model.Graph, compilation=row, stage="dynamo", parent=0, limit=1) for row in (before, after)]
+    graphs = [
+        reader.rows(model.Graph, compilation=row, stage="dynamo", parent=0, limit=1)
+        for row in (before, after)
+    ]
     if not all(graphs):
         return ""
     old, new = (reader.nodes(found[0]) for found in graphs)
@@ -44,17 +47,27 @@ def difference(before: Sequence[model.Node], after: Sequence[model.Node]) -> str
     numbers = _numbers(before) | _numbers(after)
     results = {node.name for node in (*before, *after)} - numbers
     pairs = [(_renamed(a, results), _renamed(b, results)) for a, b in pairs]
-    if _numbers(before) != _numbers(after) and all(_unnumbered(a, numbers) == _unnumbered(b, numbers) for a, b in pairs):
+    if _numbers(before) != _numbers(after) and all(
+        _unnumbered(a, numbers) == _unnumbered(b, numbers) for a, b in pairs
+    ):
         return "the graphs are the same; a size or number that was compiled in is an input now"
     changed = dict.fromkeys(f"{_call(a)} → {_call(b)}" for a, b in pairs if _call(a) != _call(b))
-    return f"the same operations with other arguments: {listed(changed)}" if changed else "the same operations on other values"
+    return (
+        f"the same operations with other arguments: {listed(changed)}"
+        if changed
+        else "the same operations on other values"
+    )
 
 
 def _operations(nodes: Sequence[model.Node]) -> list[model.Node]:
     """Return the nodes without shapes and dtypes, and without inputs that are sizes: which
     operation is applied to what.
     """
-    return [replace(node, shape=None, dtype="") for node in nodes if node.op != "placeholder" or node.shape is not None]
+    return [
+        replace(node, shape=None, dtype="")
+        for node in nodes
+        if node.op != "placeholder" or node.shape is not None
+    ]
 
 
 def _numbers(nodes: Sequence[model.Node]) -> set[str]:
@@ -63,14 +76,19 @@ def _numbers(nodes: Sequence[model.Node]) -> set[str]:
 
 
 def _unnumbered(node: model.Node, numbers: set[str]) -> str:
-    return _WORD.sub(lambda word: "#" if word[0] in numbers or word[0][0].isdecimal() else word[0], node.arguments)
+    return _WORD.sub(
+        lambda word: "#" if word[0] in numbers or word[0][0].isdecimal() else word[0],
+        node.arguments,
+    )
 
 
 def _renamed(node: model.Node, results: Collection[str]) -> model.Node:
     """Return the node with its arguments as they are without the numbers that FX tells names apart by: one operation more
     before it, and each has another one.
     """
-    renamed = _WORD.sub(lambda word: _NUMBER.sub("", word[0]) if word[0] in results else word[0], node.arguments)
+    renamed = _WORD.sub(
+        lambda word: _NUMBER.sub("", word[0]) if word[0] in results else word[0], node.arguments
+    )
     return replace(node, arguments=renamed)
 
 
@@ -83,9 +101,16 @@ def _is_call(row: DiffRow[model.Node]) -> bool:
 
 def _same_operations(before: Sequence[model.Node], after: Sequence[model.Node]) -> str:
     old, new = ([node for node in nodes if node.shape is not None] for nodes in (before, after))
-    dtypes, shapes = ([[getattr(node, what) for node in nodes] for nodes in (old, new)] for what in ("dtype", "shape"))
-    others = [word for word, (was, is_now) in (("dtypes", dtypes), ("sizes", shapes)) if was != is_now]
-    return f"the graphs are the same but for {listed(others)}" if others else "the graphs are the same"
+    dtypes, shapes = (
+        [[getattr(node, what) for node in nodes] for nodes in (old, new)]
+        for what in ("dtype", "shape")
+    )
+    others = [
+        word for word, (was, is_now) in (("dtypes", dtypes), ("sizes", shapes)) if was != is_now
+    ]
+    return (
+        f"the graphs are the same but for {listed(others)}" if others else "the graphs are the same"
+    )
 
 
 def _counts(nodes: Sequence[model.Node]) -> Counter[str]:
@@ -101,7 +126,10 @@ def _counted_differences(old: Counter[str], new: Counter[str]) -> str:
 
 
 def _named(differing: Counter[str]) -> str:
-    return listed((name if number == 1 else f"{number}× {name}" for name, number in differing.most_common()), 5)
+    return listed(
+        (name if number == 1 else f"{number}× {name}" for name, number in differing.most_common()),
+        5,
+    )
 
 
 def _call(node: model.Node) -> str:

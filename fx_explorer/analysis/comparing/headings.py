@@ -15,7 +15,9 @@ from fx_explorer.model.setting_values import as_python, python_text
 from fx_explorer.session import SessionReader
 
 
-def original_first(left: model.Compilation, right: model.Compilation) -> tuple[model.Compilation, model.Compilation]:
+def original_first(
+    left: model.Compilation, right: model.Compilation
+) -> tuple[model.Compilation, model.Compilation]:
     """Return both with the earlier one first, which the later one set out from or was compiled
     beside.
     """
@@ -23,7 +25,10 @@ def original_first(left: model.Compilation, right: model.Compilation) -> tuple[m
 
 
 def headings(
-    reader: SessionReader, left: model.Compilation, right: model.Compilation, left_had: Mapping[str, object] | None = None
+    reader: SessionReader,
+    left: model.Compilation,
+    right: model.Compilation,
+    left_had: Mapping[str, object] | None = None,
 ) -> tuple[str, str, str]:
     """Return what stands above the names of the figures, and above each side: of each what the other
     side does not have. What both were given is left out.
@@ -36,11 +41,17 @@ def headings(
     changes = [model.Changes.from_json(side.changes or {}) for side in sides]
     changes[0] = replace(changes[0], settings={**(left_had or {}), **changes[0].settings})
     names = list(dict.fromkeys([*changes[0].settings, *changes[1].settings]))
-    given = [[_given(reader, side, changed, name) for name in names] for side, changed in zip(sides, changes, strict=True)]
+    given = [
+        [_given(reader, side, changed, name) for name in names]
+        for side, changed in zip(sides, changes, strict=True)
+    ]
     differing = [i for i in range(len(names)) if given[0][i] != given[1][i]]
     options = [[(_short(names[i]), values[i]) for i in differing] for values in given]
     if left.backend != right.backend and "compile.backend" not in names:
-        options = [[*one, ("backend", python_text(side.backend))] for one, side in zip(options, sides, strict=True)]
+        options = [
+            [*one, ("backend", python_text(side.backend))]
+            for one, side in zip(options, sides, strict=True)
+        ]
     edits = [
         _edits(changed, other) + _alone(reader, side)
         for side, changed, other in zip(sides, changes, reversed(changes), strict=True)
@@ -48,7 +59,10 @@ def headings(
     if len(options[0]) == 1 and not any(edits):
         (name, value), (_, other_value) = options[0][0], options[1][0]
         return name, f"{_who(left, right)}: {value}", f"{_who(right, left)}: {other_value}"
-    parts = [[*(f"{name} = {value}" for name, value in one), *more] for one, more in zip(options, edits, strict=True)]
+    parts = [
+        [*(f"{name} = {value}" for name, value in one), *more]
+        for one, more in zip(options, edits, strict=True)
+    ]
     return "", _heading(left, right, parts[0]), _heading(right, left, parts[1])
 
 
@@ -82,7 +96,9 @@ def _short(name: str) -> str:
     return name.partition(".")[2] or name
 
 
-def _given(reader: SessionReader, side: model.Compilation, changes: model.Changes, name: str) -> str:
+def _given(
+    reader: SessionReader, side: model.Compilation, changes: model.Changes, name: str
+) -> str:
     """Return the value of an option on one side: what was changed, else what was in force; ``as it
     was`` where the session does not say.
     """
@@ -92,7 +108,9 @@ def _given(reader: SessionReader, side: model.Compilation, changes: model.Change
         return python_text(side.backend)
     rows = reader.rows(model.OptionInForce, name=name)
     # Of this function where the session tells functions apart.
-    values = [row.value for row in rows if row.function == side.function] or [row.value for row in rows]
+    values = [row.value for row in rows if row.function == side.function] or [
+        row.value for row in rows
+    ]
     values += [row.value for row in reader.rows(model.Setting) if row.full_name == name]
     return next(iter(as_python(values)), "as it was")
 
@@ -101,11 +119,18 @@ def _edits(changes: model.Changes, other: model.Changes) -> list[str]:
     """Return the regions and passes that only this side has."""
     marks = {mark.name for mark in other.marks}
     words = [f'region "{mark.name}"' for mark in changes.marks if mark.name not in marks]
-    return words + [f"pass_ of {PurePath(one.path).name}" for one in changes.passes if one not in other.passes]
+    return words + [
+        f"pass_ of {PurePath(one.path).name}" for one in changes.passes if one not in other.passes
+    ]
 
 
 def _alone(reader: SessionReader, side: model.Compilation) -> list[str]:
-    lowered = [one for one in reader.rows(model.RegionLowering, compilation=side.id) if one.subgraph]
+    lowered = [
+        one for one in reader.rows(model.RegionLowering, compilation=side.id) if one.subgraph
+    ]
     if not any(one.is_reused for one in lowered):
         return []
-    return [f'only region "{name}"' for name in dict.fromkeys(one.name for one in lowered if not one.is_reused)]
+    return [
+        f'only region "{name}"'
+        for name in dict.fromkeys(one.name for one in lowered if not one.is_reused)
+    ]

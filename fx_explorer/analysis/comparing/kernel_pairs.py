@@ -56,7 +56,9 @@ class KernelPair:
 
     @property
     def name(self) -> str:
-        return ARROW.join(dict.fromkeys(side.kernel.name for side in (self.left, self.right) if side))
+        return ARROW.join(
+            dict.fromkeys(side.kernel.name for side in (self.left, self.right) if side)
+        )
 
     @property
     def is_library_call(self) -> bool:
@@ -71,7 +73,9 @@ def kernel_pairs(left: SessionReader, right: SessionReader) -> list[KernelPair]:
     sides = [_by_compilation(reader) for reader in (left, right)]
     for key in dict.fromkeys([*sides[0], *sides[1]]):
         found += [(key, pair) for pair in paired(sides[0].get(key, []), sides[1].get(key, []))]
-    return [_judged(left, right, *key, *pair) for key, pair in _across_compilations(left, right, found)]
+    return [
+        _judged(left, right, *key, *pair) for key, pair in _across_compilations(left, right, found)
+    ]
 
 
 _Key = tuple[str, model.Direction]
@@ -94,12 +98,18 @@ def _across_compilations(
         if partner is not None and partner is not other:
             taken.add(partner.kernel.id)
         rows.append((key, (one, partner)))
-    return [(key, pair) for key, pair in rows if pair[0] or (pair[1] and pair[1].kernel.id not in taken)]
+    return [
+        (key, pair) for key, pair in rows if pair[0] or (pair[1] and pair[1].kernel.id not in taken)
+    ]
 
 
 def _code_of(reader: SessionReader, direction: model.Direction, use: KernelUse) -> tuple[str, ...]:
     """Return what a kernel has in common with one that is the same: its code; of a library call its name."""
-    code = _without_device(code_lines(reader, use.kernel)) if use.kernel.artifact else [use.kernel.name]
+    code = (
+        _without_device(code_lines(reader, use.kernel))
+        if use.kernel.artifact
+        else [use.kernel.name]
+    )
     return (direction, use.kernel.language, *code)
 
 
@@ -107,7 +117,9 @@ def _by_compilation(reader: SessionReader) -> dict[_Key, list[KernelUse]]:
     names = {compilation.id: compilation.name for compilation in reader.rows(model.Compilation)}
     found: dict[_Key, list[KernelUse]] = defaultdict(list)
     for use in kernel_uses(reader):
-        found[names.get(use.kernel.compilation, ""), use.kernel.direction].append(use)  # a damaged session lacks some
+        found[names.get(use.kernel.compilation, ""), use.kernel.direction].append(
+            use
+        )  # a damaged session lacks some
     return found
 
 
@@ -149,7 +161,9 @@ def code_diff(left: SessionReader, right: SessionReader, pair: KernelPair) -> li
     missing kernel or a library call.
     """
     sides = ((left, pair.left), (right, pair.right))
-    return text_diff(*(_without_device(code_lines(reader, use.kernel)) if use else [] for reader, use in sides))
+    return text_diff(
+        *(_without_device(code_lines(reader, use.kernel)) if use else [] for reader, use in sides)
+    )
 
 
 def code_lines(reader: SessionReader, kernel: model.Kernel) -> list[str]:

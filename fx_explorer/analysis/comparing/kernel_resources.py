@@ -34,22 +34,37 @@ def estimated(reader: SessionReader, kernel: model.Kernel | None) -> str:
     if kernel is None or gpu is None:
         return ""
     found = estimate(reader, kernel, gpu)
-    return "" if found.bound == "unknown" else f"{microseconds(found.estimated_s)}, bound by {found.bound}"
+    return (
+        ""
+        if found.bound == "unknown"
+        else f"{microseconds(found.estimated_s)}, bound by {found.bound}"
+    )
 
 
-def configuration_pairs(left: SessionReader, right: SessionReader, pair: KernelPair) -> list[ConfigurationPair]:
+def configuration_pairs(
+    left: SessionReader, right: SessionReader, pair: KernelPair
+) -> list[ConfigurationPair]:
     """Pair the configurations that were built: those of both sides and those of one, in the order
     of the first.
     """
-    sides = [_by_options(reader, use.kernel) if use else {} for reader, use in ((left, pair.left), (right, pair.right))]
+    sides = [
+        _by_options(reader, use.kernel) if use else {}
+        for reader, use in ((left, pair.left), (right, pair.right))
+    ]
     every = dict.fromkeys([*sides[0], *sides[1]])
     return [ConfigurationPair(dict(key), sides[0].get(key), sides[1].get(key)) for key in every]
 
 
-def _by_options(reader: SessionReader, kernel: model.Kernel) -> dict[tuple[tuple[str, object], ...], Candidate]:
+def _by_options(
+    reader: SessionReader, kernel: model.Kernel
+) -> dict[tuple[tuple[str, object], ...], Candidate]:
     gpu = session_gpu(reader)
     found = candidates(reader, kernel, gpu) if gpu else []
-    return {tuple(one.build.options.items()): one for one in found if one.build.state == "failed" or one.build.has_resources}
+    return {
+        tuple(one.build.options.items()): one
+        for one in found
+        if one.build.state == "failed" or one.build.has_resources
+    }
 
 
 def resources_in_words(candidate: Candidate | None) -> str:

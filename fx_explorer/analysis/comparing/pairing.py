@@ -17,7 +17,9 @@ them.
 """
 
 
-def paired(left: Sequence[KernelUse], right: Sequence[KernelUse]) -> list[tuple[KernelUse | None, KernelUse | None]]:
+def paired(
+    left: Sequence[KernelUse], right: Sequence[KernelUse]
+) -> list[tuple[KernelUse | None, KernelUse | None]]:
     """Pair kernels with the same nodes, then those with half of them in common; kernels without
     known nodes are paired by name. Kernels of ``right`` alone come last.
     """
@@ -65,12 +67,18 @@ class _FreeKernels:
     def sharing_half(self, use: KernelUse) -> int | None:
         """Return the kernel with the most nodes in common, if these are half of the smaller one's."""
         common = Counter(i for node in {*use.nodes} for i in self._by_node.first(node))
-        enough = [i for i in common if 2 * common[i] >= min(len(use.nodes), len(self._uses[i].nodes))]
+        enough = [
+            i for i in common if 2 * common[i] >= min(len(use.nodes), len(self._uses[i].nodes))
+        ]
         return min(enough, key=lambda i: (-common[i], i), default=None)
 
     def of_one_name(self, use: KernelUse) -> int | None:
         nodes = {*use.nodes}
-        return min(self._by_name.first(use.kernel.name), key=lambda i: (-len(nodes & self._nodes[i]), i), default=None)
+        return min(
+            self._by_name.first(use.kernel.name),
+            key=lambda i: (-len(nodes & self._nodes[i]), i),
+            default=None,
+        )
 
 
 class _Index:

@@ -40,7 +40,11 @@ def stage_pairs(left: SessionReader, right: SessionReader) -> list[StagePair]:
     for key in dict.fromkeys((*sides[0], *sides[1])):
         compilation, name, direction, _ = key
         one, other = sides[0].get(key), sides[1].get(key)
-        pairs.append(StagePair(compilation, name, direction, one, other, _difference(left, right, one, other)))
+        pairs.append(
+            StagePair(
+                compilation, name, direction, one, other, _difference(left, right, one, other)
+            )
+        )
     return pairs
 
 
@@ -54,14 +58,20 @@ def _by_key(reader: SessionReader) -> dict[_Key, ShownStage]:
     return found
 
 
-def _difference(left: SessionReader, right: SessionReader, one: ShownStage | None, other: ShownStage | None) -> str:
+def _difference(
+    left: SessionReader, right: SessionReader, one: ShownStage | None, other: ShownStage | None
+) -> str:
     if one is None or other is None:
         return "only in the second" if one is None else "only in the first"
     if one.document.kind != other.document.kind:
         return f"a {_kind(one)} in the first, a {_kind(other)} in the second"
     if one.document.kind == "graph":
-        return difference_in_words(graph_diff(rows_of(left, one.document), rows_of(right, other.document)))
-    return difference_in_words(text_diff(lines_of(left, one.document), lines_of(right, other.document)), "line")
+        return difference_in_words(
+            graph_diff(rows_of(left, one.document), rows_of(right, other.document))
+        )
+    return difference_in_words(
+        text_diff(lines_of(left, one.document), lines_of(right, other.document)), "line"
+    )
 
 
 def _kind(one: ShownStage) -> str:

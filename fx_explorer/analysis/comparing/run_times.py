@@ -7,10 +7,15 @@ from fx_explorer.analysis.comparing.figure import Figure, run_time_figure, text_
 from fx_explorer.analysis.measured_times import measured, with_spread
 from fx_explorer.session import SessionReader
 
-_KINDS: dict[model.Measured, str] = {"forward": "running took, forward", "forward+backward": "running took, with backward"}
+_KINDS: dict[model.Measured, str] = {
+    "forward": "running took, forward",
+    "forward+backward": "running took, with backward",
+}
 
 
-def run_times(reader: SessionReader, left: model.Compilation, right: model.Compilation) -> list[Figure]:
+def run_times(
+    reader: SessionReader, left: model.Compilation, right: model.Compilation
+) -> list[Figure]:
     """Compare the times of each kind that was measured for either side."""
     sides = [measured(reader, variant) for variant in (left, right)]
     return [
@@ -20,7 +25,12 @@ def run_times(reader: SessionReader, left: model.Compilation, right: model.Compi
     ]
 
 
-def _compared(words: str, left: model.Measurement | None, right: model.Measurement | None) -> Figure:
+def _compared(
+    words: str, left: model.Measurement | None, right: model.Measurement | None
+) -> Figure:
     if left and right:
         return run_time_figure(words, (left.median_s, left.iqr_s), (right.median_s, right.iqr_s))
-    return text_figure(words, *(with_spread(one.median_s, one.iqr_s) if one else "not measured" for one in (left, right)))
+    return text_figure(
+        words,
+        *(with_spread(one.median_s, one.iqr_s) if one else "not measured" for one in (left, right)),
+    )

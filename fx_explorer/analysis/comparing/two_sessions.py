@@ -44,9 +44,14 @@ def figures_of_both(left: SessionReader, right: SessionReader) -> list[Figure]:
     called better.
     """
     is_summed = any(totals(reader).recompiles for reader in (left, right))
-    tells_kept = not is_log(left) and not is_log(right)  # a log does not say it, and 0 would be no answer
+    tells_kept = not is_log(left) and not is_log(
+        right
+    )  # a log does not say it, and 0 would be no answer
     sides = [_values(reader, is_summed, tells_kept) for reader in (left, right)]
-    figures = [_figure(what, sides[0].get(what), sides[1].get(what)) for what in dict.fromkeys([*sides[0], *sides[1]])]
+    figures = [
+        _figure(what, sides[0].get(what), sides[1].get(what))
+        for what in dict.fromkeys([*sides[0], *sides[1]])
+    ]
     return [*figures, *_caches(left, right), _compile_time(left, right), *_benches(left, right)]
 
 
@@ -70,11 +75,18 @@ def _caches(left: SessionReader, right: SessionReader) -> list[Figure]:
 
 
 def _compile_time(left: SessionReader, right: SessionReader) -> Figure:
-    figure = seconds_figure(COMPILE_TIME, *(session_figures(reader).compile_s for reader in (left, right)))
+    figure = seconds_figure(
+        COMPILE_TIME, *(session_figures(reader).compile_s for reader in (left, right))
+    )
     hits = [cache_hits(reader) > 0 for reader in (left, right)]
     if hits[0] == hits[1]:
         return figure
-    return text_figure(COMPILE_TIME, figure.left, figure.right, remark="warm beside cold" if hits[0] else "cold beside warm")
+    return text_figure(
+        COMPILE_TIME,
+        figure.left,
+        figure.right,
+        remark="warm beside cold" if hits[0] else "cold beside warm",
+    )
 
 
 def _benches(left: SessionReader, right: SessionReader) -> list[Figure]:
@@ -82,12 +94,17 @@ def _benches(left: SessionReader, right: SessionReader) -> list[Figure]:
     intervals overlap: then no difference is shown.
     """
     sides = [bench_figures(reader) for reader in (left, right)]
-    cells = [{(one.cell.contender, one.cell.size): one.interval for one in side.cells} if side else {} for side in sides]
+    cells = [
+        {(one.cell.contender, one.cell.size): one.interval for one in side.cells} if side else {}
+        for side in sides
+    ]
     figures = []
     for (contender, size_words), one in cells[0].items():
         other = cells[1].get((contender, size_words))
         if one and other:
-            alike = ", no difference shown" if one.low <= other.high and other.low <= one.high else ""
+            alike = (
+                ", no difference shown" if one.low <= other.high and other.low <= one.high else ""
+            )
             what = f"a call, {' at '.join(filter(None, (contender, size_words)))}{alike}"
             figures.append(
                 text_figure(
@@ -123,8 +140,15 @@ def _values(reader: SessionReader, is_summed: bool, tells_kept: bool) -> dict[st
         "recompiles": _Value("count", counted.recompiles, "less"),
         "guards": _Value("count", counted.guards),
         f"kernels{of_all}": _Value("count", counted.kernels),
-        **{f"  {LANGUAGES.get(one, one)}": _Value("count", count) for one, count in sorted(languages.items())},
-        **({f"{KEPT}{of_all}": _Value("size", saved_total(reader).size_bytes, "less")} if tells_kept else {}),
+        **{
+            f"  {LANGUAGES.get(one, one)}": _Value("count", count)
+            for one, count in sorted(languages.items())
+        },
+        **(
+            {f"{KEPT}{of_all}": _Value("size", saved_total(reader).size_bytes, "less")}
+            if tells_kept
+            else {}
+        ),
         **(_by_version(reader, tells_kept) if is_summed else {}),
     }
 
@@ -133,18 +157,29 @@ def _backends(reader: SessionReader) -> str:
     """Return what the graphs were compiled with: without it, kernels that one side lacks would pass
     for a change of the program.
     """
-    return ", ".join(dict.fromkeys(row.backend for row in reader.rows(model.Compilation) if row.backend)) or "none"
+    return (
+        ", ".join(
+            dict.fromkeys(row.backend for row in reader.rows(model.Compilation) if row.backend)
+        )
+        or "none"
+    )
 
 
 def _by_version(reader: SessionReader, tells_kept: bool) -> dict[str, _Value]:
     """Return the kernels and saved values of each version: a call runs one of them."""
-    versions = [row for row in reader.rows(model.Compilation, variant_of="") if row.status in ("ok", "broke")]
+    versions = [
+        row
+        for row in reader.rows(model.Compilation, variant_of="")
+        if row.status in ("ok", "broke")
+    ]
     kernels = kernels_by_compilation(reader)
     found = {}
     for row in versions[:MOST_VERSIONS]:
         parts = [counted_word(kernels.get(row.id, 0), "kernel")]
         if tells_kept:
-            parts.append(size(storage_total(reader.rows(model.SavedTensor, compilation=row.id)).size_bytes))
+            parts.append(
+                size(storage_total(reader.rows(model.SavedTensor, compilation=row.id)).size_bytes)
+            )
         found[f"  [{row.name}]"] = _Value("text", ", ".join(parts))
     return found
 
@@ -158,7 +193,9 @@ def breaks_of_one(reader: SessionReader, other: SessionReader) -> list[DistinctB
     return [one for one, counterpart in paired_breaks(reader, other) if one and not counterpart]
 
 
-def paired_breaks(left: SessionReader, right: SessionReader) -> list[tuple[DistinctBreak | None, DistinctBreak | None]]:
+def paired_breaks(
+    left: SessionReader, right: SessionReader
+) -> list[tuple[DistinctBreak | None, DistinctBreak | None]]:
     """Return each break of the first session with its counterpart, then those of the second alone. They are
     compared by line of code and cause, since line numbers move; where a line stands in a file more often,
     from top to bottom.
@@ -168,9 +205,14 @@ def paired_breaks(left: SessionReader, right: SessionReader) -> list[tuple[Disti
         free[_cause(one)].append(one)
     of_left = distinct_breaks(left)
     partners = {
-        id(one): free[_cause(one)].popleft() for one in sorted(of_left, key=lambda found: found.line) if free[_cause(one)]
+        id(one): free[_cause(one)].popleft()
+        for one in sorted(of_left, key=lambda found: found.line)
+        if free[_cause(one)]
     }
-    return [*((one, partners.get(id(one))) for one in of_left), *((None, one) for rest in free.values() for one in rest)]
+    return [
+        *((one, partners.get(id(one))) for one in of_left),
+        *((None, one) for rest in free.values() for one in rest),
+    ]
 
 
 def _cause(one: DistinctBreak) -> tuple[str, str, str]:

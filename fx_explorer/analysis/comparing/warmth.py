@@ -29,9 +29,13 @@ def warmth(reader: SessionReader, variant: model.Compilation) -> Warmth:
     if hits:
         return Warmth(True, f"warm: {counted(hits, 'graph')} came from torch's caches")
     if variant.variant_of:
-        shared = f", from {model.GATE_WORDS[variant.variant_from]} on" if variant.variant_from else ""
+        shared = (
+            f", from {model.GATE_WORDS[variant.variant_from]} on" if variant.variant_from else ""
+        )
         return Warmth(True, f"warm: its process had compiled before{shared}")
-    first = min(reader.rows(model.Compilation), key=lambda row: (row.start_s, row.id), default=variant)
+    first = min(
+        reader.rows(model.Compilation), key=lambda row: (row.start_s, row.id), default=variant
+    )
     if first.id == variant.id:
         return Warmth(False, "cold: the first of its process")
     return Warmth(True, f"warm: its process had compiled [{first.name}] before")
@@ -42,7 +46,9 @@ def cache_hits(reader: SessionReader, compilation: int | None = None) -> int:
     ``aotautograd_cache_hit`` of its trace), for one compilation or for all.
     """
     of_one = {} if compilation is None else {"compilation": compilation}
-    return sum(_is_hit(row.value) for row in reader.rows(model.Metric, name="cache_event", **of_one))
+    return sum(
+        _is_hit(row.value) for row in reader.rows(model.Metric, name="cache_event", **of_one)
+    )
 
 
 def _is_hit(value: str) -> bool:

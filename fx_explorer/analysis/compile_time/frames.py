@@ -75,7 +75,9 @@ def compile_time(reader: SessionReader) -> CompileTime | None:
     """Return where compile time went, without that of further variants; None where nothing was timed."""
     with reader.snapshot():
         aside = other_variants(reader)
-        compilations = {row.id: row for row in reader.rows(model.Compilation) if row.id not in aside}
+        compilations = {
+            row.id: row for row in reader.rows(model.Compilation) if row.id not in aside
+        }
         spans = [span for span in reader.rows(model.Span) if span.compilation not in aside]
         lines: dict[PhaseKey, list[model.PhaseLine]] = {}
         for row in reader.rows(model.PhaseLine):
@@ -87,7 +89,10 @@ def compile_time(reader: SessionReader) -> CompileTime | None:
         return None
     order = _placed(root)
     frames = _framed(order, paths)
-    parts = (CompilePart(frame, node.span, node.compilation, node.file) for node, frame in zip(order, frames, strict=True))
+    parts = (
+        CompilePart(frame, node.span, node.compilation, node.file)
+        for node, frame in zip(order, frames, strict=True)
+    )
     return CompileTime(frames[0], tuple(parts), bool(lines))
 
 
@@ -108,11 +113,19 @@ class _Tree:
         """Compilations without a frame so far."""
 
     def whole(self, spans: Iterable[model.Span]) -> _Node:
-        of_thread: dict[str, list[model.Span]] = {"": []}  # the compilations that have no phases are the main thread's
+        of_thread: dict[str, list[model.Span]] = {
+            "": []
+        }  # the compilations that have no phases are the main thread's
         for span in spans:
             of_thread.setdefault(span.thread, []).append(span)
         threads = [
-            _summed(_Node(f"thread {name}" if name else MAIN_THREAD, "thread", children=self._functions(own)))
+            _summed(
+                _Node(
+                    f"thread {name}" if name else MAIN_THREAD,
+                    "thread",
+                    children=self._functions(own),
+                )
+            )
             for name, own in of_thread.items()
         ]
         rest = [self._function(row, []) for row in self._left.values() if row.duration_s > 0]
@@ -120,7 +133,9 @@ class _Tree:
         main.children += rest
         _summed(main)
         threads = [node for node in threads if node.duration_s]
-        inner = threads if len(threads) > 1 else [child for node in threads for child in node.children]
+        inner = (
+            threads if len(threads) > 1 else [child for node in threads for child in node.children]
+        )
         return _summed(_Node(WHOLE, "call", children=inner))
 
     def _functions(self, spans: Iterable[model.Span]) -> list[_Node]:
@@ -136,10 +151,14 @@ class _Tree:
             found.append(self._function(known, nodes, row.duration_s if row else 0.0))
         return found
 
-    def _function(self, row: model.Compilation | None, nodes: list[_Node], least_s: float | None = None) -> _Node:
+    def _function(
+        self, row: model.Compilation | None, nodes: list[_Node], least_s: float | None = None
+    ) -> _Node:
         if row is None:
             return _summed(_Node(OF_NONE, "function", children=nodes))
-        node = _Node(f"[{row.name}] {function_of(row)}", "function", compilation=row.name, children=nodes)
+        node = _Node(
+            f"[{row.name}] {function_of(row)}", "function", compilation=row.name, children=nodes
+        )
         node.file, node.line = self._files.get(row.file, 0), row.line
         _summed(node)
         node.duration_s = max(node.duration_s, row.duration_s if least_s is None else least_s)
@@ -157,7 +176,13 @@ class _Tree:
             around = running[-1] if running else None
             end_s = span.start_s + max(0.0, span.duration_s)
             end_s = min(end_s, around.end_s) if around else end_s
-            node = _Node(phase_in_words(span.name), _kind(span, around), max(0.0, end_s - span.start_s), span, end_s=end_s)
+            node = _Node(
+                phase_in_words(span.name),
+                _kind(span, around),
+                max(0.0, end_s - span.start_s),
+                span,
+                end_s=end_s,
+            )
             row = self._compilations.get(span.compilation)
             node.compilation = row.name if row else ""
             (around.children if around else outermost).append(node)
@@ -245,7 +270,16 @@ def _framed(order: list[_Node], paths: dict[int, str]) -> list[FlameFrame]:
         stop = children[-1].steps.stop if children else position + 1
         line = (paths[node.file], node.line) if node.file in paths and node.line else None
         ended_s = node.began_s + node.duration_s
-        node.frame = FlameFrame(node.name, node.kind, node.depth, node.began_s, ended_s, range(position, stop), line, children)
+        node.frame = FlameFrame(
+            node.name,
+            node.kind,
+            node.depth,
+            node.began_s,
+            ended_s,
+            range(position, stop),
+            line,
+            children,
+        )
     return list(_frames_of(order))
 
 

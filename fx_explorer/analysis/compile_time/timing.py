@@ -99,7 +99,9 @@ def _loading_events(reader: SessionReader, wanted: Mapping[str, int]) -> dict[in
     return found
 
 
-def exclusive_seconds(spans: Sequence[model.Span], loading: Mapping[int, frozenset[str]] | None = None) -> dict[str, float]:
+def exclusive_seconds(
+    spans: Sequence[model.Span], loading: Mapping[int, frozenset[str]] | None = None
+) -> dict[str, float]:
     """Return seconds by stage. Each instant belongs to the innermost span around it.
 
     ``loading`` has the events, by compilation, that loaded what a cache had. A span without a stage

@@ -53,7 +53,11 @@ def find(reader: SessionReader, typed: str, limit: int = LIMIT) -> list[Match]:
         _kernels(reader, words),
         _nodes(reader, words, limit),
         _lines(reader, words, read_sources(reader)),
-        _lines(reader, words, [one.document for one in published_stages(reader) if one.document.kind == "artifact"]),
+        _lines(
+            reader,
+            words,
+            [one.document for one in published_stages(reader) if one.document.kind == "artifact"],
+        ),
     ]
     found = [match for kind in kinds for match in islice(kind, limit)]
     return sorted(found, key=lambda match: match.rank)[:limit]
@@ -84,17 +88,23 @@ def _named_lines(reader: SessionReader, typed: str) -> Iterator[Match]:
         lines = lines_of(reader, document) if title == name or title.endswith(f"/{name}") else []
         if 1 <= number <= len(lines):
             place = f"{document.title}:{number}"
-            yield Match("line", lines[number - 1].strip() or place, place, Place(document, number - 1), 0)
+            yield Match(
+                "line", lines[number - 1].strip() or place, place, Place(document, number - 1), 0
+            )
 
 
 def _breaks(reader: SessionReader, words: list[str]) -> Iterator[Match]:
     for one in distinct_breaks(reader):
-        if one.place and _contains((one.reason, one.code, one.registry_id, one.file, "graph break"), words):
+        if one.place and _contains(
+            (one.reason, one.code, one.registry_id, one.file, "graph break"), words
+        ):
             yield Match("break", one.reason, f"{one.place.document.title}:{one.line}", one.place, 1)
 
 
 def _kernels(reader: SessionReader, words: list[str]) -> Iterator[Match]:
-    matching = (k for k in reader.rows(model.Kernel) if _contains((k.name, k.language, k.direction), words))
+    matching = (
+        k for k in reader.rows(model.Kernel) if _contains((k.name, k.language, k.direction), words)
+    )
     for kernel in sorted(matching, key=lambda k: _rank(k.name, words)):
         place = place_of_kernel(reader, kernel)
         if place:
@@ -106,15 +116,32 @@ def _nodes(reader: SessionReader, words: list[str], limit: int) -> Iterator[Matc
     ids = nodes_beginning(reader, words[0], limit) if len(words) == 1 else []
     ids += nodes_containing(reader, words, limit)
     nodes = {node.id: node for node in reader.by_ids(model.Node, ids)}
-    documents = {graph: document_of(reader, "graph", graph) for graph in {node.graph for node in nodes.values()}}
+    documents = {
+        graph: document_of(reader, "graph", graph)
+        for graph in {node.graph for node in nodes.values()}
+    }
     for node in sorted(nodes.values(), key=lambda n: (_rank(n.name, words), n.id)):
         document = documents[node.graph]
         where = f"[{document.owner}] {document.title}" if document.owner else document.title
-        yield Match("node", node.name, f"{node.target} · {where}", Place(document, node.position), _rank(node.name, words))
+        yield Match(
+            "node",
+            node.name,
+            f"{node.target} · {where}",
+            Place(document, node.position),
+            _rank(node.name, words),
+        )
 
 
-def _lines(reader: SessionReader, words: list[str], documents: Iterable[Document]) -> Iterator[Match]:
+def _lines(
+    reader: SessionReader, words: list[str], documents: Iterable[Document]
+) -> Iterator[Match]:
     for document in documents:
         for number, line in enumerate(lines_of(reader, document)):
             if _contains((line,), words):
-                yield Match("line", line.strip(), f"{document.title}:{number + 1}", Place(document, number), 2)
+                yield Match(
+                    "line",
+                    line.strip(),
+                    f"{document.title}:{number + 1}",
+                    Place(document, number),
+                    2,
+                )

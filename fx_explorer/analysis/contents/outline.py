@@ -29,7 +29,9 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graph.graphs import calls_of_nested_graph
 from fx_explorer.session.queries.kernel.kernels import kernels_in_order
 
-EntryStatus = Literal["", "running", "ok", "broke", "failed", "skipped", "restarted", "left", "missing"]
+EntryStatus = Literal[
+    "", "running", "ok", "broke", "failed", "skipped", "restarted", "left", "missing"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +67,23 @@ def outline(reader: SessionReader) -> list[OutlineEntry]:
     entries = _sources(reader)
     compilations = reader.rows(model.Compilation)
     variants = _by_origin(compilations)
-    pending: list[tuple[model.Compilation, int] | list[OutlineEntry]] = [(one, 0) for one in reversed(variants.get(0, []))]
+    pending: list[tuple[model.Compilation, int] | list[OutlineEntry]] = [
+        (one, 0) for one in reversed(variants.get(0, []))
+    ]
     while pending:
         following = pending.pop()
         if isinstance(following, list):
             entries += following
             continue
         compilation, depth = following
-        heading, *own = (replace(entry, depth=entry.depth + depth) for entry in _compilation(reader, compilation))
+        heading, *own = (
+            replace(entry, depth=entry.depth + depth) for entry in _compilation(reader, compilation)
+        )
         entries.append(heading)
-        pending += [own, *((variant, depth + 1) for variant in reversed(variants.get(compilation.id, [])))]
+        pending += [
+            own,
+            *((variant, depth + 1) for variant in reversed(variants.get(compilation.id, []))),
+        ]
     return entries + _front_ends(reader)
 
 
@@ -88,13 +97,22 @@ def _front_ends(reader: SessionReader) -> list[OutlineEntry]:
     for row in rows:
         title, document = model.FRONT_END_CALLS[row.name], documents.get(row.graph)
         if document:
-            entries.append(OutlineEntry(1, title, counted(document.line_count, "node"), "ok", Place(document)))
+            entries.append(
+                OutlineEntry(1, title, counted(document.line_count, "node"), "ok", Place(document))
+            )
             inside = [one for one in documents.values() if one.title.startswith(f"{title} · ")]
-            entries += (OutlineEntry(2, one.title, counted(one.line_count, "node"), "ok", Place(one)) for one in inside)
+            entries += (
+                OutlineEntry(2, one.title, counted(one.line_count, "node"), "ok", Place(one))
+                for one in inside
+            )
             continue
         why = "took too long" if row.state == "timed_out" else "refused"
         where = f" at {in_file(row.file, row.line)}" if row.line else ""
-        entries.append(OutlineEntry(1, title, f"{why}{where}", "failed", place_of_path(reader, row.file, row.line)))
+        entries.append(
+            OutlineEntry(
+                1, title, f"{why}{where}", "failed", place_of_path(reader, row.file, row.line)
+            )
+        )
     return entries
 
 
@@ -119,14 +137,19 @@ def _sources(reader: SessionReader) -> list[OutlineEntry]:
     if not shown:
         return []
     own = {file.id for file in reader.rows(model.SourceFile, is_user=True)}
-    entries = [OutlineEntry(0, "Source", counted(len(shown), "file")), *(_source(d, 1) for d in shown if d.id in own)]
+    entries = [
+        OutlineEntry(0, "Source", counted(len(shown), "file")),
+        *(_source(d, 1) for d in shown if d.id in own),
+    ]
     packages = [document for document in shown if document.id not in own]
     heading = [OutlineEntry(1, "of packages", counted(len(packages), "file"))] if packages else []
     return [*entries, *heading, *(_source(document, 2) for document in packages)]
 
 
 def _source(document: Document, depth: int) -> OutlineEntry:
-    return OutlineEntry(depth, document.title, counted(document.line_count, "line"), place=Place(document))
+    return OutlineEntry(
+        depth, document.title, counted(document.line_count, "line"), place=Place(document)
+    )
 
 
 def compilation_title(compilation: model.Compilation) -> str:
@@ -162,14 +185,23 @@ def _compilation(reader: SessionReader, compilation: model.Compilation) -> list[
         title, parts = compilation_title(compilation), [where, took, compilation.error]
     detail = " · ".join(part for part in parts if part)
     is_variant = bool(compilation.variant_of)
-    entries = [OutlineEntry(0, title, detail, compilation.status, place, is_variant, compilation.id)]
+    entries = [
+        OutlineEntry(0, title, detail, compilation.status, place, is_variant, compilation.id)
+    ]
     is_long = reader.count(model.Kernel, compilation=compilation.id) > LISTED_AT_MOST
-    every = documents_but_kernels(reader, compilation) if is_long else documents_of(reader, compilation)
+    every = (
+        documents_but_kernels(reader, compilation) if is_long else documents_of(reader, compilation)
+    )
     shown = [d for d in every if d.stage != "kernel"]
-    parents = {g.id: g.parent for g in reader.rows(model.Graph, compilation=compilation.id) if g.parent}
-    calls = {graph: calls_of_nested_graph(reader, reader.get(model.Graph, graph)) for graph in parents}
+    parents = {
+        g.id: g.parent for g in reader.rows(model.Graph, compilation=compilation.id) if g.parent
+    }
+    calls = {
+        graph: calls_of_nested_graph(reader, reader.get(model.Graph, graph)) for graph in parents
+    }
     entries += (
-        _document(d, is_nested, calls.get(d.id, 0)) for d, is_nested in zip(shown, _nested(shown, parents), strict=True)
+        _document(d, is_nested, calls.get(d.id, 0))
+        for d, is_nested in zip(shown, _nested(shown, parents), strict=True)
     )
     if is_long:
         entries += _ranges(reader, compilation)
@@ -217,7 +249,9 @@ def _heading(direction: str, count: int) -> OutlineEntry:
 
 
 def _kernel(kernel: model.Kernel, texts: dict[int, Document], depth: int) -> OutlineEntry:
-    return OutlineEntry(depth, kernel.name, kind_in_words(kernel), place=kernel_place(kernel, texts))
+    return OutlineEntry(
+        depth, kernel.name, kind_in_words(kernel), place=kernel_place(kernel, texts)
+    )
 
 
 def _ranges(reader: SessionReader, compilation: model.Compilation) -> Iterable[OutlineEntry]:
@@ -235,8 +269,15 @@ def _ranges(reader: SessionReader, compilation: model.Compilation) -> Iterable[O
 
 def kernels_below(reader: SessionReader, entry: OutlineEntry) -> list[OutlineEntry]:
     """Return the kernels of a range, in the order the compiled code runs them."""
-    kernels = sorted(reader.by_ids(model.Kernel, entry.unread), key=lambda kernel: (kernel.position, kernel.id))
-    artifacts = reader.by_ids(model.Artifact, {kernel.artifact or kernel.output_code for kernel in kernels})
-    owners = {one.id: one.name for one in reader.by_ids(model.Compilation, {kernel.compilation for kernel in kernels})}
+    kernels = sorted(
+        reader.by_ids(model.Kernel, entry.unread), key=lambda kernel: (kernel.position, kernel.id)
+    )
+    artifacts = reader.by_ids(
+        model.Artifact, {kernel.artifact or kernel.output_code for kernel in kernels}
+    )
+    owners = {
+        one.id: one.name
+        for one in reader.by_ids(model.Compilation, {kernel.compilation for kernel in kernels})
+    }
     texts = {one.id: artifact_document(one, owners.get(one.compilation, "")) for one in artifacts}
     return [_kernel(kernel, texts, entry.depth + 1) for kernel in kernels]

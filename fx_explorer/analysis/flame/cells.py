@@ -67,10 +67,16 @@ class FlameBlock:
     @property
     def hidden(self) -> tuple[FlameFrame, ...]:
         """Return the frames in it of which nothing is drawn below it."""
-        return tuple(frame for frame in self.frames if frame is not self.main) if self.is_open else self.frames
+        return (
+            tuple(frame for frame in self.frames if frame is not self.main)
+            if self.is_open
+            else self.frames
+        )
 
 
-_FAMILY = re.compile(r"^(extern_kernels\.|torch\.ops\.(aten\.)?|(cpp|triton_\w+?)_fused_)(?=.)|\.default$")
+_FAMILY = re.compile(
+    r"^(extern_kernels\.|torch\.ops\.(aten\.)?|(cpp|triton_\w+?)_fused_)(?=.)|\.default$"
+)
 """What many names of calls have in common."""
 
 
@@ -92,7 +98,9 @@ def flame_rows(root: FlameFrame, width: int, noun: str = "step") -> list[list[Fl
     return rows
 
 
-def marked_blocks(rows: Sequence[Sequence[FlameBlock]], steps: Collection[int]) -> list[tuple[int, FlameBlock]]:
+def marked_blocks(
+    rows: Sequence[Sequence[FlameBlock]], steps: Collection[int]
+) -> list[tuple[int, FlameBlock]]:
     """Return the blocks of these steps, each with its row: the block that is all of them; else those
     that are mostly of them; else those that have any, if only beside what the block is.
     """
@@ -104,8 +112,16 @@ def marked_blocks(rows: Sequence[Sequence[FlameBlock]], steps: Collection[int]) 
     if exact:
         return exact[-1:]
     near = [(row, block) for row, block in placed if _has_one(block.steps, wanted)]
-    touched = [(row, block) for row, block in near if any(_has_one(frame.steps, wanted) for frame in block.hidden)]
-    mostly = [(row, block) for row, block in touched if not block.is_open and _part_of(block, wanted) >= HALF]
+    touched = [
+        (row, block)
+        for row, block in near
+        if any(_has_one(frame.steps, wanted) for frame in block.hidden)
+    ]
+    mostly = [
+        (row, block)
+        for row, block in touched
+        if not block.is_open and _part_of(block, wanted) >= HALF
+    ]
     return mostly or touched
 
 
@@ -130,7 +146,11 @@ def _part_of(block: FlameBlock, wanted: Sequence[int]) -> float:
     """Return which part of a block's time is of these steps."""
     leaves = [leaf for frame in block.frames for leaf in frame.frames() if not leaf.children]
     whole_s = sum(leaf.duration_s for leaf in leaves)
-    return sum(leaf.duration_s for leaf in leaves if _has_one(leaf.steps, wanted)) / whole_s if whole_s else 1.0
+    return (
+        sum(leaf.duration_s for leaf in leaves if _has_one(leaf.steps, wanted)) / whole_s
+        if whole_s
+        else 1.0
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +175,11 @@ def _blocks(frames: Sequence[FlameFrame], scale: _Scale, noun: str) -> list[Flam
     for run in _runs(frames, scale):
         first, last = scale.cell(run[0].began_s), scale.cell(run[-1].ended_s)
         if last > first:
-            found.append(FlameBlock(first, last - first, (*before, *run), run[0] if len(run) == 1 else None, noun))
+            found.append(
+                FlameBlock(
+                    first, last - first, (*before, *run), run[0] if len(run) == 1 else None, noun
+                )
+            )
             before = ()
         elif found:
             found[-1] = replace(found[-1], frames=(*found[-1].frames, *run))

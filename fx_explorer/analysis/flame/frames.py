@@ -36,7 +36,9 @@ class FlameFrame:
 
     def frames(self) -> Iterator[FlameFrame]:
         """Yield this frame and all within it, a frame before its children."""
-        waiting = [self]  # no recursion: a loop with a graph break in it nests as deep as Python lets it
+        waiting = [
+            self
+        ]  # no recursion: a loop with a graph break in it nests as deep as Python lets it
         while waiting:
             frame = waiting.pop()
             yield frame

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
-from fx_explorer.analysis.front_ends.seen import LineOfBoth, Seen, lines_of_both, seen_by, seen_by_dynamo, short_name
+from fx_explorer.analysis.front_ends.seen import (
+    LineOfBoth,
+    Seen,
+    lines_of_both,
+    seen_by,
+    seen_by_dynamo,
+    short_name,
+)
 from fx_explorer.analysis.words import counted, in_file, listed
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.guards import check_count
@@ -77,9 +84,15 @@ def _level(both: Beside) -> Iterator[str]:
 
 
 def _modules(both: Beside) -> Iterator[str]:
-    modules = {node.target: node.module_type for node in both.other.of_op("call_module") if node.target != "_guards_fn"}
+    modules = {
+        node.target: node.module_type
+        for node in both.other.of_op("call_module")
+        if node.target != "_guards_fn"
+    }
     if modules:
-        named = listed([f"{path} ({kind})" if kind else path for path, kind in modules.items()], SHOWN)
+        named = listed(
+            [f"{path} ({kind})" if kind else path for path, kind in modules.items()], SHOWN
+        )
         yield (
             f"{counted(len(modules), 'module')} of torch stay one node each (call_module): {named}. What they do inside is not "
             "seen; Dynamo goes into them."
@@ -89,12 +102,20 @@ def _modules(both: Beside) -> Iterator[str]:
 def _parameters(both: Beside) -> Iterator[str]:
     kinds = both.row.inputs or {}
     held = {"PARAMETER": "parameter", "BUFFER": "buffer", "CONSTANT_TENSOR": "constant"}
-    as_inputs = [counted(count, word) for kind, word in held.items() if isinstance(count := kinds.get(kind, 0), int) and count]
+    as_inputs = [
+        counted(count, word)
+        for kind, word in held.items()
+        if isinstance(count := kinds.get(kind, 0), int) and count
+    ]
     if as_inputs:
         yield f"{listed(as_inputs)} are inputs of the graph, by name; a call passes them in."
     read = both.other.of_op("get_attr")
     parameters = {node.target for node in read if "param" in node.target or "." in node.target}
-    constants = {node.target for node in read if node.target.startswith(("_tensor_constant", "lifted_tensor"))}
+    constants = {
+        node.target
+        for node in read
+        if node.target.startswith(("_tensor_constant", "lifted_tensor"))
+    }
     others = {node.target for node in read} - parameters - constants
     if parameters | others:
         yield (
@@ -122,7 +143,9 @@ def _decompositions(both: Beside) -> Iterator[str]:
 def _each_once(names: tuple[str, ...]) -> str:
     """Return ``t, addmm and 2 × getitem``."""
     counts = Counter(names)
-    return listed([name if count == 1 else f"{count} × {name}" for name, count in counts.items()], MOST_NAMES)
+    return listed(
+        [name if count == 1 else f"{count} × {name}" for name, count in counts.items()], MOST_NAMES
+    )
 
 
 def _views(both: Beside) -> Iterator[str]:
@@ -160,7 +183,11 @@ def _control_flow(both: Beside) -> Iterator[str]:
     if not breaks:
         return
     where = listed([in_file(one.file, one.line) for one in breaks if one.file], SHOWN)
-    cut = f"Dynamo cuts the code at {counted(len(breaks), 'line')} ({where})" if where else "Dynamo cuts the code"
+    cut = (
+        f"Dynamo cuts the code at {counted(len(breaks), 'line')} ({where})"
+        if where
+        else "Dynamo cuts the code"
+    )
     if both.name == "symbolic_trace":
         yield f"{cut}: here that ran once while it was traced, and is no part of the graph."
     elif both.name == "make_fx":
@@ -172,12 +199,20 @@ def _control_flow(both: Beside) -> Iterator[str]:
 _ASSERTIONS = re.compile(r"_assert|sym_constrain|_guards_fn|_check")
 
 
-_RUNS_WITH_ANYTHING = " This graph has none: it runs with whatever it is given, also where another would be right."
-_WITHOUT_CHECKS = {"export": " This graph has none: the module() of an exported program checks sizes before it runs the graph."}
+_RUNS_WITH_ANYTHING = (
+    " This graph has none: it runs with whatever it is given, also where another would be right."
+)
+_WITHOUT_CHECKS = {
+    "export": " This graph has none: the module() of an exported program checks sizes before it runs the graph."
+}
 
 
 def _guards(both: Beside) -> Iterator[str]:
-    asserted = [node for node in both.other.nodes if node.op.startswith("call") and _ASSERTIONS.search(node.target)]
+    asserted = [
+        node
+        for node in both.other.nodes
+        if node.op.startswith("call") and _ASSERTIONS.search(node.target)
+    ]
     guards = check_count(both.reader)
     if asserted:
         names = listed(sorted({short_name(one) for one in asserted}), SHOWN)
@@ -191,11 +226,22 @@ _SYMBOL = re.compile(r"\b[su]\d+\b")
 
 
 def _sizes(both: Beside) -> Iterator[str]:
-    free = sorted({name for node in both.dynamo.nodes for one in node.shape or () for name in _SYMBOL.findall(one)})
-    dynamic = f"Dynamo left {counted(len(free), 'size')} open ({listed(free, SHOWN)}). " if free else ""
+    free = sorted(
+        {
+            name
+            for node in both.dynamo.nodes
+            for one in node.shape or ()
+            for name in _SYMBOL.findall(one)
+        }
+    )
+    dynamic = (
+        f"Dynamo left {counted(len(free), 'size')} open ({listed(free, SHOWN)}). " if free else ""
+    )
     ranges = both.row.ranges or {}
     if both.name == "symbolic_trace":
-        asks = sum(node.target in ("builtins.getattr", "size", "shape") for node in both.other.calls)
+        asks = sum(
+            node.target in ("builtins.getattr", "size", "shape") for node in both.other.calls
+        )
         if asks:
             yield f"{dynamic}{counted(asks, 'node')} ask for sizes when the graph runs, so it is not bound to the example's."
         elif free:
@@ -213,11 +259,25 @@ _IN_PLACE = re.compile(r"\.?([a-z]\w*[a-z0-9]_)(\.|$)")
 
 def _mutations(both: Beside) -> Iterator[str]:
     outputs = both.row.outputs or {}
-    written = [(kind, count) for kind, count in outputs.items() if kind.endswith("_MUTATION") or kind == "USER_INPUT_MUTATION"]
+    written = [
+        (kind, count)
+        for kind, count in outputs.items()
+        if kind.endswith("_MUTATION") or kind == "USER_INPUT_MUTATION"
+    ]
     for kind, count in written:
-        what = "buffer" if kind.startswith("BUFFER") else "input" if kind.startswith("USER") else "parameter"
+        what = (
+            "buffer"
+            if kind.startswith("BUFFER")
+            else "input"
+            if kind.startswith("USER")
+            else "parameter"
+        )
         yield f"{counted(int(str(count)), what)} that the code writes is returned as a new value, not written (functionalised)."
-    in_place = [node for node in both.other.calls if node.op != "call_module" and _IN_PLACE.search(node.target)]
+    in_place = [
+        node
+        for node in both.other.calls
+        if node.op != "call_module" and _IN_PLACE.search(node.target)
+    ]
     if in_place:
         names = listed(sorted({short_name(node) for node in in_place}), SHOWN)
         yield f"Nothing was functionalised: the graph has {counted(len(in_place), 'in-place operator')} ({names})."
@@ -227,13 +287,24 @@ _MODE = re.compile(r"dropout|batch_norm|bernoulli|BatchNorm|Dropout")
 
 
 def _mode(both: Beside) -> Iterator[str]:
-    modules = {node.module_type for node in both.other.of_op("call_module") if _MODE.search(node.module_type)}
-    operators = {short_name(node) for node in both.other.calls if node.op != "call_module" and _MODE.search(node.target)}
+    modules = {
+        node.module_type
+        for node in both.other.of_op("call_module")
+        if _MODE.search(node.module_type)
+    }
+    operators = {
+        short_name(node)
+        for node in both.other.calls
+        if node.op != "call_module" and _MODE.search(node.target)
+    }
     if modules:
         verb = "follows" if len(modules) == 1 else "follow"
         yield f"{listed(sorted(modules), SHOWN)} {verb} train() and eval() when the graph runs: it is called as a module."
     if operators:
-        mode, verb = "training" if both.row.is_training else "eval", "stays" if len(operators) == 1 else "stay"
+        mode, verb = (
+            "training" if both.row.is_training else "eval",
+            "stays" if len(operators) == 1 else "stay",
+        )
         yield (
             f"{listed(sorted(operators), SHOWN)} {verb} as in {mode} mode, whatever the model is switched to later; "
             "Dynamo compiles "
@@ -244,7 +315,9 @@ def _mode(both: Beside) -> Iterator[str]:
 def _unseen_lines(both: Beside) -> Iterator[str]:
     if not any(one.other for one in both.lines):
         return
-    only_dynamo = [in_file(one.file, one.line) for one in both.lines if one.dynamo and not one.other]
+    only_dynamo = [
+        in_file(one.file, one.line) for one in both.lines if one.dynamo and not one.other
+    ]
     only_other = [in_file(one.file, one.line) for one in both.lines if one.other and not one.dynamo]
     if only_dynamo:
         yield (

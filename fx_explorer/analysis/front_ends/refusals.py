@@ -19,7 +19,9 @@ class Refusal:
     advice: str = ""
 
 
-_DATA_DEPENDENT = "torch.where, torch.cond, or a mask instead of the branch; computed for both sides"
+_DATA_DEPENDENT = (
+    "torch.where, torch.cond, or a mask instead of the branch; computed for both sides"
+)
 
 _KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
     (

@@ -63,7 +63,11 @@ class LineOfBoth:
 def seen_by_dynamo(reader: SessionReader) -> Seen:
     """Return what Dynamo saw in the graphs that the program uses."""
     used = graphs_in_use(reader)
-    graphs = [one for one in reader.rows(model.Graph, stage="dynamo", parent=0) if used is None or one.id in used]
+    graphs = [
+        one
+        for one in reader.rows(model.Graph, stage="dynamo", parent=0)
+        if used is None or one.id in used
+    ]
     return _seen(reader, graphs)
 
 
@@ -74,7 +78,9 @@ def seen_by(reader: SessionReader, row: model.FrontEnd) -> Seen:
 
 def _seen(reader: SessionReader, graphs: Sequence[model.Graph]) -> Seen:
     nodes = tuple(node for graph in graphs for node in reader.nodes(graph))
-    return Seen(tuple(graphs), nodes, {file.id: file.path for file in reader.rows(model.SourceFile)})
+    return Seen(
+        tuple(graphs), nodes, {file.id: file.path for file in reader.rows(model.SourceFile)}
+    )
 
 
 def lines_of_both(dynamo: Seen, other: Seen) -> list[LineOfBoth]:

@@ -49,7 +49,15 @@ def graph_of(module):
 
 _CALL_ANY_MODULE = {
     f"higher_order.{name}"
-    for name in ("associative_scan", "cond", "flex_attention", "flex_attention_backward", "invoke_subgraph", "map_impl", "scan")
+    for name in (
+        "associative_scan",
+        "cond",
+        "flex_attention",
+        "flex_attention_backward",
+        "invoke_subgraph",
+        "map_impl",
+        "scan",
+    )
 } | {"higher_order.while_loop", "higher_order.wrap"}
 """Higher-order operators that only call the nested graphs that they are given."""
 
@@ -106,17 +114,24 @@ def import_lines(names: Names) -> list[str]:
     """Return the imports, the standard library's first."""
     modules = ["torch", *names.roots]
     own = sorted({one for one in modules if not one.startswith("torch")})
-    return [f"import {one}" for one in [*own, *sorted({one for one in modules if one.startswith("torch")})]]
+    return [
+        f"import {one}"
+        for one in [*own, *sorted({one for one in modules if one.startswith("torch")})]
+    ]
 
 
-def module_code(reader: SessionReader, graph: model.Graph, names: Names, value_of: ValueOf | None = None) -> GraphText:
+def module_code(
+    reader: SessionReader, graph: model.Graph, names: Names, value_of: ValueOf | None = None
+) -> GraphText:
     """Return the classes of a graph and of those nested in it, inner ones first. With ``value_of``, attributes that
     are tensors get a value.
     """
     written = _Classes(reader, names, value_of)
     written.write(graph, MAIN_CLASS)
     inputs = tuple(node for node in reader.nodes(graph) if node.op == "placeholder")
-    return GraphText(tuple(written.lines), written.node_of_line, tuple(dict.fromkeys(written.missing)), inputs)
+    return GraphText(
+        tuple(written.lines), written.node_of_line, tuple(dict.fromkeys(written.missing)), inputs
+    )
 
 
 @dataclass
@@ -149,49 +164,73 @@ class _Classes:
     def _inner(self, nodes: Sequence[model.Node], within: dict[str, model.Graph]) -> dict[str, str]:
         """Write the nested graphs, and return how the attribute of each is made."""
         if within and len(self._within) >= DEEPEST:
-            self.missing.append(f"Graphs are nested deeper than {DEEPEST} here; the inner ones are not part of this text.")
+            self.missing.append(
+                f"Graphs are nested deeper than {DEEPEST} here; the inner ones are not part of this text."
+            )
             return {}
         asking = {name for node in nodes if _asks_for_graphs(node) for name in node.subgraph_names}
         made = {name: f"{self._nested_class(one)}()" for name, one in within.items()}
         if asking & made.keys():
             self.names.asks_for_graphs = True
             self.names.roots["inspect"] = None
-        return {name: f"graph_of({text})" if name in asking else text for name, text in made.items()}
+        return {
+            name: f"graph_of({text})" if name in asking else text for name, text in made.items()
+        }
 
     def _nested_class(self, graph: model.Graph) -> str:
         wanted = re.sub(r"\W", "_", graph.name.rpartition(".")[2]) or "nested"
-        name = next(one for one in _numbered(f"_{wanted}" if wanted[0].isdigit() else wanted) if one not in self._classes)
+        name = next(
+            one
+            for one in _numbered(f"_{wanted}" if wanted[0].isdigit() else wanted)
+            if one not in self._classes
+        )
         if graph.id not in self._within:
             self.write(graph, name)
         return name
 
     def _attributes(self, nodes: Sequence[model.Node], inner: dict[str, str]) -> None:
         """Write what gives the module its nested graphs, and in a script its tensors."""
-        body = [f"        self.{name} = {made}" for name, made in inner.items() if name.isidentifier()]
-        for node in {one.target: one for one in nodes if one.op == "get_attr" and one.target not in inner}.values():
+        body = [
+            f"        self.{name} = {made}" for name, made in inner.items() if name.isidentifier()
+        ]
+        for node in {
+            one.target: one for one in nodes if one.op == "get_attr" and one.target not in inner
+        }.values():
             shown = printable(value_text(node) or "a value that the session does not describe")
             if self.value_of is None:
-                body.append(f"        # self.{printable(node.target)}: {shown}, which is not part of this text")
+                body.append(
+                    f"        # self.{printable(node.target)}: {shown}, which is not part of this text"
+                )
             elif value := self.value_of(node):
                 body.append(f"        put(self, {node.target!r}, {value})")
         modules = {one.target: one for one in nodes if one.op == "call_module"}
         for node in modules.values():
-            body.append(f"        # self.{printable(node.target)}: a module of the program, which is not part of this text")
-            self.missing.append(f"The graph calls {printable(node.target)}, a module of the program.")
+            body.append(
+                f"        # self.{printable(node.target)}: a module of the program, which is not part of this text"
+            )
+            self.missing.append(
+                f"The graph calls {printable(node.target)}, a module of the program."
+            )
         if body:
             self.lines += ["    def __init__(self):", "        super().__init__()", *body, ""]
 
-    def _forward(self, graph: model.Graph, nodes: Sequence[model.Node], within: dict[str, model.Graph]) -> None:
+    def _forward(
+        self, graph: model.Graph, nodes: Sequence[model.Node], within: dict[str, model.Graph]
+    ) -> None:
         """Write the function, with a line for each input: a line can be lit."""
         inputs = [node for node in nodes if node.op == "placeholder"]
-        self.lines += ["    def forward(", "        self,"] if inputs else ["    def forward(self):"]
+        self.lines += (
+            ["    def forward(", "        self,"] if inputs else ["    def forward(self):"]
+        )
         for node in inputs:
             self.node_of_line[len(self.lines)] = node.id
             self.lines.append(f"        {_parameter(node)},")
         self.lines += ["    ):"] if inputs else []
         self._body(graph, nodes, within)
 
-    def _body(self, graph: model.Graph, nodes: Sequence[model.Node], within: dict[str, model.Graph]) -> None:
+    def _body(
+        self, graph: model.Graph, nodes: Sequence[model.Node], within: dict[str, model.Graph]
+    ) -> None:
         taken = input_names(self.reader, graph)
         place = (0, 0)
         files = {file.id: file_name(file.path) for file in self.reader.rows(model.SourceFile)}
@@ -200,7 +239,9 @@ class _Classes:
                 continue
             if node.line and (node.file, node.line) != place and node.op != "output":
                 place = (node.file, node.line)
-                self.lines.append(f"        # {printable(files.get(node.file, ''))}:{node.line}{self._source_of(node)}")
+                self.lines.append(
+                    f"        # {printable(files.get(node.file, ''))}:{node.line}{self._source_of(node)}"
+                )
             self.node_of_line[len(self.lines)] = node.id
             try:
                 if node.subgraph_names:
@@ -211,7 +252,9 @@ class _Classes:
         if not any(node.op == "output" for node in nodes):
             self.lines.append("        pass")
 
-    def _check_region(self, node: model.Node, within: dict[str, model.Graph], given: Sequence[str]) -> None:
+    def _check_region(
+        self, node: model.Node, within: dict[str, model.Graph], given: Sequence[str]
+    ) -> None:
         """Raise NotPythonError for the call of a region that the session does not have as it is called. AOTAutograd
         splits regions in two while it makes a joint graph, which calls the halves.
         """
@@ -231,7 +274,15 @@ class _Classes:
 
     def _source_of(self, node: model.Node) -> str:
         stack = self.reader.by_ids(model.Stack, [node.stack]) if node.stack else []
-        code = next((frame.code for one in stack for frame in reversed(one.frames) if frame.line == node.line), "")
+        code = next(
+            (
+                frame.code
+                for one in stack
+                for frame in reversed(one.frames)
+                if frame.line == node.line
+            ),
+            "",
+        )
         return f"  {printable(code.strip())}" if code.strip() else ""
 
     def _cannot(self, node: model.Node, why: str) -> None:
@@ -244,11 +295,17 @@ class _Classes:
 def nested(reader: SessionReader, graph: model.Graph) -> dict[str, model.Graph]:
     """Return the graphs of the same stage that are nested in this one, by the attribute that holds each."""
     rows = reader.rows(model.Graph, parent=graph.id, compilation=graph.compilation)
-    return {one.name.rpartition(".")[2]: one for one in rows if one.stage == graph.stage and one.name}
+    return {
+        one.name.rpartition(".")[2]: one for one in rows if one.stage == graph.stage and one.name
+    }
 
 
 def _asks_for_graphs(node: model.Node) -> bool:
-    return node.op == "call_function" and bool(node.subgraph_names) and _operator_name(node.target) not in _CALL_ANY_MODULE
+    return (
+        node.op == "call_function"
+        and bool(node.subgraph_names)
+        and _operator_name(node.target) not in _CALL_ANY_MODULE
+    )
 
 
 def _operator_name(target: str) -> str:
@@ -300,7 +357,11 @@ def _parameter(node: model.Node) -> str:
         return "_"
     stars = "*" * (len(node.target) - len(node.target.lstrip("*")))
     shown = value_text(node)
-    return f"{stars[:2]}{node.name}: {json.dumps(printable(shown))}" if shown else f"{stars[:2]}{node.name}"
+    return (
+        f"{stars[:2]}{node.name}: {json.dumps(printable(shown))}"
+        if shown
+        else f"{stars[:2]}{node.name}"
+    )
 
 
 def _numbered(name: str) -> Iterator[str]:

@@ -21,13 +21,22 @@ DEVICE = r"(?:cpu|cuda|xpu|mps|meta|hpu|mtia|xla|vulkan|privateuseone)"
 _QUOTED_OR_DEVICE = re.compile(rf"""('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|\b({DEVICE}:\d+)\b""")
 _IS_DEVICE = re.compile(DEVICE)
 _NUMBERS = {"inf": "float('inf')", "nan": "float('nan')"}
-_OVERLOAD = re.compile(r"""('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|<OpOverload\(op='([\w.]+)', overload='(\w+)'\)>""")
+_OVERLOAD = re.compile(
+    r"""('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|<OpOverload\(op='([\w.]+)', overload='(\w+)'\)>"""
+)
 """An operator that is an argument, as torch prints it: what with_effects calls."""
 _CALLS = {"slice", "range", "device", "float"}
 """What an argument's text may call: the values whose text is a call."""
 
 _SIZE_FUNCTIONS = {"Max": "max", "Min": "min"}
-_BETWEEN = {"FloorDiv": "//", "CleanDiv": "//", "Mod": "%", "PythonMod": "%", "TrueDiv": "/", "IntTrueDiv": "/"}
+_BETWEEN = {
+    "FloorDiv": "//",
+    "CleanDiv": "//",
+    "Mod": "%",
+    "PythonMod": "%",
+    "TrueDiv": "/",
+    "IntTrueDiv": "/",
+}
 """How sympy writes what Python has a sign for (torch/utils/_sympy/functions.py)."""
 
 _OPERATORS = {
@@ -99,7 +108,9 @@ def is_shortened(arguments: str) -> bool:
     return arguments.endswith(SHORTENED)
 
 
-def arguments_of(text: str, inputs: Collection[str], names: Names) -> tuple[list[str], dict[str, str]]:
+def arguments_of(
+    text: str, inputs: Collection[str], names: Names
+) -> tuple[list[str], dict[str, str]]:
     """Return the positional and the named arguments as Python. ``inputs`` are the names of the nodes among them. Raises
     NotPythonError.
     """
@@ -107,20 +118,26 @@ def arguments_of(text: str, inputs: Collection[str], names: Names) -> tuple[list
         raise NotPythonError("its arguments are longer than what a session keeps of them")
     quoted = _QUOTED_OR_DEVICE.sub(lambda found: found[1] or f"device({found[2]!r})", text)
     if "<OpOverload(" in quoted:
-        quoted = _OVERLOAD.sub(lambda found: found[1] or f"overload('{found[2]}.{found[3]}')", quoted)
+        quoted = _OVERLOAD.sub(
+            lambda found: found[1] or f"overload('{found[2]}.{found[3]}')", quoted
+        )
     try:
         call = ast.parse(f"f({quoted}\n)", mode="eval").body
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             raise NotPythonError(_no_python(text))
         written = _Arguments(inputs, names)
         positional = [written.of(argument) for argument in call.args]
-        return positional, {_name(one): written.of(one.value, one.arg or "") for one in call.keywords}
+        return positional, {
+            _name(one): written.of(one.value, one.arg or "") for one in call.keywords
+        }
     except NotPythonError:
         raise
     except (RecursionError, MemoryError) as error:
         raise NotPythonError(TOO_DEEP) from error
     except (SyntaxError, ValueError) as error:
-        raise NotPythonError(TOO_DEEP if "too many nested" in str(error) else _no_python(text)) from error
+        raise NotPythonError(
+            TOO_DEEP if "too many nested" in str(error) else _no_python(text)
+        ) from error
 
 
 def _no_python(text: str) -> str:
@@ -156,7 +173,11 @@ class _Arguments:
             return f"[{', '.join(map(self.of, node.elts))}]"
         if isinstance(node, ast.Dict) and all(isinstance(key, ast.Constant) for key in node.keys):
             pairs = zip(node.keys, node.values, strict=True)
-            return "{" + ", ".join(f"{self.of(key)}: {self.of(value)}" for key, value in pairs if key) + "}"
+            return (
+                "{"
+                + ", ".join(f"{self.of(key)}: {self.of(value)}" for key, value in pairs if key)
+                + "}"
+            )
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             return f"-{self.of(node.operand)}"
         if _is_complex(node):
@@ -189,7 +210,11 @@ class _Arguments:
         return dotted
 
     def _call(self, function: str, node: ast.Call) -> str:
-        if function == "overload" and len(node.args) == 1 and isinstance(node.args[0], ast.Constant):
+        if (
+            function == "overload"
+            and len(node.args) == 1
+            and isinstance(node.args[0], ast.Constant)
+        ):
             return importable(str(node.args[0].value), self._names)
         if function not in _CALLS:
             raise NotPythonError(f"it takes {_short(ast.unparse(node))}, which is no plain value")
@@ -197,7 +222,9 @@ class _Arguments:
         named = {_name(one): self.of(one.value) for one in node.keywords}
         if function == "device":
             kind = ast.literal_eval(positional[0] if positional else named.get("type", "'cpu'"))
-            return self._names.written_device(f"{kind}:{named['index']}" if "index" in named else str(kind))
+            return self._names.written_device(
+                f"{kind}:{named['index']}" if "index" in named else str(kind)
+            )
         return f"{function}({', '.join([*positional, *(f'{name}={value}' for name, value in named.items())])})"
 
 
@@ -217,10 +244,21 @@ def call_of(target: str, positional: list[str], named: dict[str, str], names: Na
     imported.
     """
     function = target.removeprefix("_") if target.startswith("_operator.") else target
-    if function in _SAFE_BUILTINS:  # FX names them without their module (_get_qualified_name, torch/fx/node.py)
+    if (
+        function in _SAFE_BUILTINS
+    ):  # FX names them without their module (_get_qualified_name, torch/fx/node.py)
         function = f"builtins.{function}"
-    sign = _OPERATORS.get(function.removeprefix("operator."), "") if function.startswith("operator.") else ""
-    if sign and len(positional) == 2 and not named and not any(one.startswith("-") for one in positional):
+    sign = (
+        _OPERATORS.get(function.removeprefix("operator."), "")
+        if function.startswith("operator.")
+        else ""
+    )
+    if (
+        sign
+        and len(positional) == 2
+        and not named
+        and not any(one.startswith("-") for one in positional)
+    ):
         return f"{positional[0]} {sign} {positional[1]}"
     if function == "operator.getitem" and len(positional) == 2 and positional[0].isidentifier():
         return f"{positional[0]}[{positional[1]}]"
@@ -231,15 +269,26 @@ def call_of(target: str, positional: list[str], named: dict[str, str], names: Na
 
 def member(name: str) -> str:
     """Return the name of a method or an attribute of a tensor. Raises NotPythonError for what cannot be one."""
-    if not name.isidentifier() or keyword.iskeyword(name) or (_NEVER.search(name) and name not in _SAFE_MEMBERS):
-        raise NotPythonError(f"it uses {_short(name)}, which is nothing that a graph asks of a tensor")
+    if (
+        not name.isidentifier()
+        or keyword.iskeyword(name)
+        or (_NEVER.search(name) and name not in _SAFE_MEMBERS)
+    ):
+        raise NotPythonError(
+            f"it uses {_short(name)}, which is nothing that a graph asks of a tensor"
+        )
     return name
 
 
 def arguments_text(positional: Iterable[str], named: dict[str, str]) -> str:
     for name in named:
         if keyword.iskeyword(name):  # ``from`` of aten.random.from
-            return ", ".join([*positional, f"**{{{', '.join(f'{key!r}: {value}' for key, value in named.items())}}}"])
+            return ", ".join(
+                [
+                    *positional,
+                    f"**{{{', '.join(f'{key!r}: {value}' for key, value in named.items())}}}",
+                ]
+            )
     return ", ".join([*positional, *(f"{name}={value}" for name, value in named.items())])
 
 
@@ -253,7 +302,18 @@ _DEFINED_IN = {
 }
 """Namespace of operators → what must be imported before torch has them."""
 
-_IN_TORCH = {"aten", "prim", "mkldnn", "mkldnn_prepacked", "onednn", "quantized", "_quantized", "profiler", "cudnn", "xpu"}
+_IN_TORCH = {
+    "aten",
+    "prim",
+    "mkldnn",
+    "mkldnn_prepacked",
+    "onednn",
+    "quantized",
+    "_quantized",
+    "profiler",
+    "cudnn",
+    "xpu",
+}
 """Namespaces that torch has from the beginning."""
 
 IS_TORCHS = {*_DEFINED_IN, *_IN_TORCH}
@@ -283,7 +343,9 @@ def importable(target: str, names: Names) -> str:
     if not _DOTTED.fullmatch(target):
         raise NotPythonError(f"it calls {_short(target)}, which has no name that could be imported")
     root, _, rest = target.partition(".")
-    if (_NEVER.search(target) and not _BITWISE.fullmatch(target)) or (root == "torch" and not _OPERATIONS.fullmatch(target)):
+    if (_NEVER.search(target) and not _BITWISE.fullmatch(target)) or (
+        root == "torch" and not _OPERATIONS.fullmatch(target)
+    ):
         raise NotPythonError(f"it calls {_short(target)}, which is no operation of a graph")
     if root == "builtins" and rest in _SAFE_BUILTINS:
         return rest
@@ -297,7 +359,9 @@ def importable(target: str, names: Names) -> str:
         return target
     if root in IS_TORCHS or target.count(".") == 2:
         return _operator(target, names)
-    raise NotPythonError(f"it calls {_short(target)}, which is not torch's: a script of its own does not have it")
+    raise NotPythonError(
+        f"it calls {_short(target)}, which is not torch's: a script of its own does not have it"
+    )
 
 
 def _operator(target: str, names: Names) -> str:
@@ -344,7 +408,9 @@ class _Sizes:
                 return f"{_SIZE_FUNCTIONS[node.func.id]}({', '.join(parts)})"
             if node.func.id in _BETWEEN and len(parts) == 2:
                 return f"{_bracketed(parts[0])} {_BETWEEN[node.func.id]} {_bracketed(parts[1])}"
-        raise NotPythonError(f"the size {_short(ast.unparse(node))} has no Python that is known here")
+        raise NotPythonError(
+            f"the size {_short(ast.unparse(node))} has no Python that is known here"
+        )
 
 
 def _bracketed(text: str) -> str:

@@ -142,7 +142,11 @@ class _Script:
 
     def _release(self) -> str:
         found = self._reader.meta("environment") or {}
-        return str(found.get("torch", "") or "of a release that is not known") if isinstance(found, dict) else ""
+        return (
+            str(found.get("torch", "") or "of a release that is not known")
+            if isinstance(found, dict)
+            else ""
+        )
 
     # values
 
@@ -175,11 +179,19 @@ class _Script:
     def _tensor(self, node: model.Node) -> str:
         assert node.shape is not None
         if node.value:
-            self._said.append(f"{node.name} was {node.value}; here it is a plain tensor of its shape.")
+            self._said.append(
+                f"{node.name} was {node.value}; here it is a plain tensor of its shape."
+            )
         size = [size_expression(one, self._names) for one in node.shape]
         if node.stride is None:
-            self._said.append(f"{node.name} had another layout than strides; here it is an ordinary tensor.")
-        stride = _contiguous(size) if node.stride is None else [size_expression(one, self._names) for one in node.stride]
+            self._said.append(
+                f"{node.name} had another layout than strides; here it is an ordinary tensor."
+            )
+        stride = (
+            _contiguous(size)
+            if node.stride is None
+            else [size_expression(one, self._names) for one in node.stride]
+        )
         dtype = _DTYPES.get(node.dtype, node.dtype)
         if not dtype.isidentifier():
             raise NotPythonError(f"its dtype is {dtype!r}")
@@ -187,14 +199,19 @@ class _Script:
 
     def _symbols(self) -> list[str]:
         """Return the lines that give each size by name the value it had."""
-        known = {row.name: row for row in self._reader.rows(model.Symbol, compilation=self._graph.compilation)}
+        known = {
+            row.name: row
+            for row in self._reader.rows(model.Symbol, compilation=self._graph.compilation)
+        }
         lines = []
         for name in sorted(self._names.symbols):
             row = known.get(name)
             if row and re.fullmatch(r"-?\d+(\.\d+)?", row.hint):
                 lines.append(f"{name} = {row.hint}  # {printable(row.source)}")
             elif name.isidentifier():
-                self._said.append(f"The size {name} has no value in the session; here it is {UNKNOWN_SIZE}.")
+                self._said.append(
+                    f"The size {name} has no value in the session; here it is {UNKNOWN_SIZE}."
+                )
                 lines.append(f"{name} = {UNKNOWN_SIZE}")
         return lines
 
@@ -208,4 +225,7 @@ def _tuple(parts: list[str]) -> str:
 
 
 def _contiguous(size: list[str]) -> list[str]:
-    return ["1" if i == len(size) - 1 else " * ".join(f"({one})" for one in size[i + 1 :]) for i in range(len(size))]
+    return [
+        "1" if i == len(size) - 1 else " * ".join(f"({one})" for one in size[i + 1 :])
+        for i in range(len(size))
+    ]

@@ -57,7 +57,9 @@ def split_arguments(text: str) -> tuple[str, str]:
     return _put_back(args, kept), _put_back(kwargs, kept)
 
 
-_NO_PYTHON = re.compile(rf"""('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|\b({DEVICE}):(\d+)\b|(<OpOverload\([^<>]*\)>)""")
+_NO_PYTHON = re.compile(
+    rf"""('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|\b({DEVICE}):(\d+)\b|(<OpOverload\([^<>]*\)>)"""
+)
 _KEPT = re.compile(r"\b_kept_(\d+)_\b")
 
 
@@ -74,9 +76,15 @@ def _as_python(text: str, kept: list[str]) -> str:
 
 
 def _put_back(text: str, kept: list[str]) -> str:
-    return _KEPT.sub(lambda found: kept[int(found[1])] if int(found[1]) < len(kept) else found[0], text)
+    return _KEPT.sub(
+        lambda found: kept[int(found[1])] if int(found[1]) < len(kept) else found[0], text
+    )
 
 
 def _named(one: ast.keyword) -> str:
     written = ast.unparse(one.value)
-    return f"device(type={written!r})" if one.arg == "device" and re.fullmatch(DEVICE, written) else written
+    return (
+        f"device(type={written!r})"
+        if one.arg == "device" and re.fullmatch(DEVICE, written)
+        else written
+    )

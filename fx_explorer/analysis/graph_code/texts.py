@@ -20,7 +20,9 @@ FORM_TITLES: dict[str, str] = {"code": "as Python", "table": "as a table"}
 KEPT = 6
 """Texts of one session that are kept: as many as there are panes that show one."""
 
-_written: WeakKeyDictionary[SessionReader, OrderedDict[tuple[GraphForm, model.Graph], GraphText]] = WeakKeyDictionary()
+_written: WeakKeyDictionary[
+    SessionReader, OrderedDict[tuple[GraphForm, model.Graph], GraphText]
+] = WeakKeyDictionary()
 
 
 def graph_text(reader: SessionReader, form: GraphForm, graph_id: int) -> GraphText:

@@ -25,7 +25,9 @@ STRANGERS = (
 )
 
 
-def written_graph(reader: SessionReader, graph: model.Graph, title: str, form: FileForm, *, is_own: bool = True) -> str:
+def written_graph(
+    reader: SessionReader, graph: model.Graph, title: str, form: FileForm, *, is_own: bool = True
+) -> str:
     """Return the text of the file. ``title`` is what the graph is called; ``is_own`` whether this user captured it."""
     origin = origin_in_words(reader, graph, title)
     if form == "script":

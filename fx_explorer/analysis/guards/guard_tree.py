@@ -53,7 +53,18 @@ class ExplainedCheck:
         """Return everything that can be searched."""
         check = self.check
         place = f"{check.file}:{check.line}"
-        return " ".join((self.name, self.asks, self.guard_kind, check.kind, check.source, check.code, place, self.chance))
+        return " ".join(
+            (
+                self.name,
+                self.asks,
+                self.guard_kind,
+                check.kind,
+                check.source,
+                check.code,
+                place,
+                self.chance,
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +80,9 @@ class GuardGroup:
         return sum(max(0.0, one.check.cost_ns) for one in self.checks)
 
 
-def guard_groups(reader: SessionReader, compilation: int | None = None, search: str = "") -> list[GuardGroup]:
+def guard_groups(
+    reader: SessionReader, compilation: int | None = None, search: str = ""
+) -> list[GuardGroup]:
     """Group the checks; those that other inputs can make fail come first. Only checks whose
     description has all words of ``search`` are returned.
     """
@@ -77,28 +90,49 @@ def guard_groups(reader: SessionReader, compilation: int | None = None, search: 
     for one in explained_checks(reader, compilation):
         if all(word in one.text.lower() for word in search.lower().split()):
             groups.setdefault((_ORDER.index(one.check.origin), _title(one)), []).append(one)
-    return [GuardGroup(title, found[0].check.origin, tuple(found)) for (_, title), found in sorted(groups.items(), key=_key)]
+    return [
+        GuardGroup(title, found[0].check.origin, tuple(found))
+        for (_, title), found in sorted(groups.items(), key=_key)
+    ]
 
 
 def _key(item: tuple[tuple[int, str], object]) -> tuple[int, str]:
     return item[0]
 
 
-def explained_checks(reader: SessionReader, compilation: int | None = None) -> Iterator[ExplainedCheck]:
+def explained_checks(
+    reader: SessionReader, compilation: int | None = None
+) -> Iterator[ExplainedCheck]:
     """Yield the checks by compilation, in the order torch makes them."""
-    for owner in reader.rows(model.Compilation) if compilation is None else reader.by_ids(model.Compilation, [compilation]):
+    for owner in (
+        reader.rows(model.Compilation)
+        if compilation is None
+        else reader.by_ids(model.Compilation, [compilation])
+    ):
         kinds = guard_kinds_of(reader, owner.id)
         for check in reader.rows(model.GuardCheck, compilation=owner.id):
             yield explained(check, owner, kinds.get(check.guard, ""))
 
 
-def explained(check: model.GuardCheck, of: model.Compilation | None = None, guard_kind: str = "") -> ExplainedCheck:
+def explained(
+    check: model.GuardCheck, of: model.Compilation | None = None, guard_kind: str = ""
+) -> ExplainedCheck:
     """Explain a check of a compilation."""
     chance, why = can_fail(check, guard_kind, of)
-    return ExplainedCheck(check, of, guard_kind, plain_source(check.source, of), asks(check, of), chance, why)
+    return ExplainedCheck(
+        check, of, guard_kind, plain_source(check.source, of), asks(check, of), chance, why
+    )
 
 
-_ORDER: tuple[model.Origin, ...] = ("argument", "shapes", "closure", "global", "module", "state", "library")
+_ORDER: tuple[model.Origin, ...] = (
+    "argument",
+    "shapes",
+    "closure",
+    "global",
+    "module",
+    "state",
+    "library",
+)
 
 
 def _title(one: ExplainedCheck) -> str:
@@ -112,8 +146,17 @@ def _title(one: ExplainedCheck) -> str:
     begin = _BEGIN.search(one.check.source)
     if is_unfinished(one.check.source):
         return one.name
-    root = re.split(r"[.\[)]", plain_source(one.check.source[begin.start() :], one.of) if begin else one.name, maxsplit=1)[0]
-    kind = {"argument": "argument", "closure": "enclosing variable", "global": "global", "module": "module"}[origin]
+    root = re.split(
+        r"[.\[)]",
+        plain_source(one.check.source[begin.start() :], one.of) if begin else one.name,
+        maxsplit=1,
+    )[0]
+    kind = {
+        "argument": "argument",
+        "closure": "enclosing variable",
+        "global": "global",
+        "module": "module",
+    }[origin]
     return f"{kind} {root or 'aliases'}"
 
 
@@ -122,7 +165,9 @@ _BEGIN = re.compile(r"\b[LG]\['")
 
 # what must stay
 
-_TENSOR = re.compile(r"(?:torch\.(?P<dtype>\w+)), device=(?P<device>\w+), requires_grad=(?P<grad>\w+), size=\[(?P<size>.*?)\]")
+_TENSOR = re.compile(
+    r"(?:torch\.(?P<dtype>\w+)), device=(?P<device>\w+), requires_grad=(?P<grad>\w+), size=\[(?P<size>.*?)\]"
+)
 
 _STRIDE = re.compile(r"stride=\[(?P<stride>.*?)\]")
 
@@ -157,7 +202,9 @@ def asks(check: model.GuardCheck, of: model.Compilation | None = None) -> str:
     """
     if check.kind == "TENSOR_MATCH":
         return _tensor_asks(check.code) or check.code
-    plain = _ASKS.get(check.kind) or next((words for part, words in _CODE_ASKS.items() if part in check.code), None)
+    plain = _ASKS.get(check.kind) or next(
+        (words for part, words in _CODE_ASKS.items() if part in check.code), None
+    )
     if plain:
         return plain.format(type=check.value_type.rpartition(".")[2])
     return plain_code(check.code, of)
@@ -187,15 +234,22 @@ def _device(index: str, keys: str) -> str:
 
 # whether it can fail
 
-_IDENTITY = frozenset({"ID_MATCH", "FUNCTION_MATCH", "BUILTIN_MATCH", "MODULE_MATCH", "CLASS_MATCH", "CLOSURE_MATCH"})
+_IDENTITY = frozenset(
+    {"ID_MATCH", "FUNCTION_MATCH", "BUILTIN_MATCH", "MODULE_MATCH", "CLASS_MATCH", "CLOSURE_MATCH"}
+)
 
 
-def can_fail(check: model.GuardCheck, guard_kind: str = "", of: model.Compilation | None = None) -> tuple[Chance, str]:
+def can_fail(
+    check: model.GuardCheck, guard_kind: str = "", of: model.Compilation | None = None
+) -> tuple[Chance, str]:
     """Return whether a check can fail, and the reason. What it looks at, and how, decides; the
     program is never guessed at.
     """
     if check.origin == "state":
-        return "program", "a setting of torch: entering torch.no_grad() or autocast before the call changes it"
+        return (
+            "program",
+            "a setting of torch: entering torch.no_grad() or autocast before the call changes it",
+        )
     if check.origin == "library":
         return "hardly", "torch and Python themselves: somebody would have to patch them"
     if check.origin == "shapes":
@@ -208,7 +262,12 @@ def can_fail(check: model.GuardCheck, guard_kind: str = "", of: model.Compilatio
         return _module_chance(check)
     if check.origin == "argument":
         is_resumed = of is not None and resumed_at(of.function) > 0
-        return "inputs", "computed before the graph break, from the inputs" if is_resumed else "it comes with the call"
+        return (
+            "inputs",
+            "computed before the graph break, from the inputs"
+            if is_resumed
+            else "it comes with the call",
+        )
     where = "a variable of the enclosing function" if check.origin == "closure" else "a global"
     return "program", f"{where}: the program may set it between two calls"
 
@@ -254,7 +313,10 @@ def verdicts(reader: SessionReader) -> list[Verdict]:
     by_question: dict[int, list[model.GuardAnswer]] = {}
     for row in reader.rows(model.GuardAnswer):
         by_question.setdefault(row.question, []).append(row)
-    return [Verdict(number, rows[0].inputs, tuple(rows)) for number, rows in sorted(by_question.items(), reverse=True)]
+    return [
+        Verdict(number, rows[0].inputs, tuple(rows))
+        for number, rows in sorted(by_question.items(), reverse=True)
+    ]
 
 
 def cost_words(cost_ns: float) -> str:
@@ -272,5 +334,7 @@ def dearest(checks: Iterable[ExplainedCheck], count: int = 2) -> str:
     for one in checks:
         name = one.name or _title(one)
         costs[name] = max(one.check.cost_ns, costs.get(name, 0.0))
-    costly = sorted((name for name, cost in costs.items() if cost > 0), key=lambda name: -costs[name])
+    costly = sorted(
+        (name for name, cost in costs.items() if cost > 0), key=lambda name: -costs[name]
+    )
     return listed((f"{name} ({cost_words(costs[name])})" for name in costly[:count]), count)

@@ -67,7 +67,9 @@ def guard_kinds(reader: SessionReader, compilation: int | None = None) -> list[G
     return [GuardKind(kind, KIND_IN_WORDS.get(kind, ""), count) for kind, count in counts.items()]
 
 
-def guards_of(reader: SessionReader, compilation: int, start: int = 0, stop: int | None = None) -> list[model.Guard]:
+def guards_of(
+    reader: SessionReader, compilation: int, start: int = 0, stop: int | None = None
+) -> list[model.Guard]:
     """Return one page of a compilation's guards, in the order torch checks them."""
     limit = -1 if stop is None else stop - start
     return reader.rows(model.Guard, offset=start, limit=limit, compilation=compilation)

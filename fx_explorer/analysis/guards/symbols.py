@@ -66,7 +66,11 @@ def symbols(reader: SessionReader, compilation: int | None = None) -> list[Expla
     for row in rows:
         last[row.compilation] = max(row.attempt, last.get(row.compilation, 0))
     names = compilation_names(reader)
-    events = [event for event in reader.rows(model.SymbolEvent, **only) if event.attempt == last.get(event.compilation, 0)]
+    events = [
+        event
+        for event in reader.rows(model.SymbolEvent, **only)
+        if event.attempt == last.get(event.compilation, 0)
+    ]
     relations = reader.rows(model.GuardCheck, origin="shapes", **only)
     sizes = SizeNames(reader)
     return [
@@ -84,9 +88,17 @@ def _explained(
     relations: list[model.GuardCheck],
     sizes: SizeNames,
 ) -> ExplainedSymbol:
-    own = tuple(event for event in events if event.compilation == row.compilation and row.name in event.symbols)
+    own = tuple(
+        event
+        for event in events
+        if event.compilation == row.compilation and row.name in event.symbols
+    )
     sources = row.sources or ((row.source,) if row.source else ())
-    guards = (one for one in relations if one.compilation == row.compilation and any(source in one.code for source in sources))
+    guards = (
+        one
+        for one in relations
+        if one.compilation == row.compilation and any(source in one.code for source in sources)
+    )
     file, line = _user_line(reader, row.stack)
     place = place_of_path(reader, file, line)
     fixed = next((event.stack for event in own if event.kind == "specialized"), 0)
@@ -99,7 +111,10 @@ def _explained(
         sizes.of(row.compilation, row.name),
         (file, line),
         place,
-        tuple(replace(event, expression=sizes.in_text(row.compilation, event.expression)) for event in own),
+        tuple(
+            replace(event, expression=sizes.in_text(row.compilation, event.expression))
+            for event in own
+        ),
         tuple(guards),
         sizes.in_text(row.compilation, row.became),
         of,
@@ -131,7 +146,15 @@ def plain_range(reach: str) -> str:
 def event_words(event: model.SymbolEvent, of: model.Compilation | None = None) -> str:
     """Return ``fixed to 8``, ``s77 > 2`` or ``y had the same size and is taken to be it``."""
     if event.kind == "specialized":
-        return f"fixed to {event.expression}" + (f" ({event.reason.replace('_', ' ')})" if event.reason else "")
+        return f"fixed to {event.expression}" + (
+            f" ({event.reason.replace('_', ' ')})" if event.reason else ""
+        )
     if event.kind == "same_as":
-        return f"{plain_code(event.expression, of)} had the same value, and must have it from now on"
-    return f"{event.expression} was assumed" if event.kind == "assumed" else f"asked: {event.expression}"
+        return (
+            f"{plain_code(event.expression, of)} had the same value, and must have it from now on"
+        )
+    return (
+        f"{event.expression} was assumed"
+        if event.kind == "assumed"
+        else f"asked: {event.expression}"
+    )

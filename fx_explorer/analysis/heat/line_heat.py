@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Measure = Literal["profiled time", "measured time", "estimated time", "time, partly measured", "bytes moved", ""]
+Measure = Literal[
+    "profiled time", "measured time", "estimated time", "time, partly measured", "bytes moved", ""
+]
 """What the shares are shares of; empty where nothing is known but which kernels there are."""
 
 

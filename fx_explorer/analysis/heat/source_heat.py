@@ -37,7 +37,10 @@ def source_heat(reader: SessionReader) -> SourceHeat:
     return SourceHeat(
         measure,
         {
-            file: {line: LineHeat(tuple(sorted(parts, key=lambda part: (-part[1], part[0])))) for line, parts in lines.items()}
+            file: {
+                line: LineHeat(tuple(sorted(parts, key=lambda part: (-part[1], part[0]))))
+                for line, parts in lines.items()
+            }
             for file, lines in files.items()
         },
     )

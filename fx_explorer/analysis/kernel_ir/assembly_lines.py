@@ -22,7 +22,9 @@ _LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)[^/;]*(?:(?://|;)\s*(.*))?$
 _COMMENTED = re.compile(r"([^\s:\[\]]+):(\d+)(?::\d+)?")
 _INLINED_AT = re.compile(r"inlined_at\s+(\d+)\s+(\d+)\s+(\d+)")
 _INSTRUCTION = re.compile(r"^\s+(?:@!?%p\d+\s+)?[a-z]\w*(?:[.:]|\s|;|$)")
-_SASS_PLACE = re.compile(r'^\s*//## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?')
+_SASS_PLACE = re.compile(
+    r'^\s*//## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?'
+)
 _SASS_INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(.*?);")
 
 
@@ -47,7 +49,9 @@ def instruction_lines(text: str) -> list[int]:
 
 
 def sass_instruction_lines(text: str) -> list[int]:
-    return [number for number, line in enumerate(text.split("\n"), 1) if _SASS_INSTRUCTION.match(line)]
+    return [
+        number for number, line in enumerate(text.split("\n"), 1) if _SASS_INSTRUCTION.match(line)
+    ]
 
 
 def assembly_lines(text: str, file: KernelFile) -> LineMap:
@@ -105,7 +109,9 @@ def sass_lines(text: str, file: KernelFile, called_from: Callers) -> LineMap:
     return mapped
 
 
-def _sass_places(chain: list[tuple[str, int]], file: KernelFile, called_from: Callers) -> tuple[int, ...]:
+def _sass_places(
+    chain: list[tuple[str, int]], file: KernelFile, called_from: Callers
+) -> tuple[int, ...]:
     path, line = chain[-1]
     own = file.lines(chain) if file.name else ()
     return tuple(sorted({*own, *called_from.get((PurePath(path).name, line), ())}))
@@ -127,13 +133,17 @@ class _LocDirectives:
     def source_lines(self, place: re.Match[str], line: str) -> tuple[int, ...]:
         """Return the source lines of a directive. Give the directives of a text in their order."""
         if at := _INLINED_AT.search(line):
-            return self._file.lines(self._chain((place[1], place[2], place[3]), (at[1], at[2], at[3])))
+            return self._file.lines(
+                self._chain((place[1], place[2], place[3]), (at[1], at[2], at[3]))
+            )
         commented = _COMMENTED.findall(place[4] or "")
         if commented and int(place[2]):
             return self._file.lines([(file, int(number)) for file, number in commented])
         return self._file.lines([self.innermost(place)])
 
-    def _chain(self, inner: tuple[str, str, str], at: tuple[str, str, str]) -> list[tuple[str, int]]:
+    def _chain(
+        self, inner: tuple[str, str, str], at: tuple[str, str, str]
+    ) -> list[tuple[str, int]]:
         self._called_from[inner] = at
         chain = [inner]
         # A damaged text could lead in a circle.

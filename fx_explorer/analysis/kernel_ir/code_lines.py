@@ -61,4 +61,6 @@ def without_encoding(level: Level, text: str) -> str:
     """Return SASS as nvdisasm writes it when it is not asked for encodings. Other levels have none."""
     if level != "sass":
         return text
-    return _SASS_ENCODING.sub("", re.sub(r"^\s+/\* 0x[0-9a-f]{16} \*/\n", "", text, flags=re.MULTILINE))
+    return _SASS_ENCODING.sub(
+        "", re.sub(r"^\s+/\* 0x[0-9a-f]{16} \*/\n", "", text, flags=re.MULTILINE)
+    )

@@ -89,7 +89,9 @@ def control_words(sass: str) -> dict[int, Control]:
     if not is_known(sass):
         return {}
     pairs = enumerate(pairwise(sass.split("\n")), 1)
-    return {number: word for number, (line, following) in pairs if (word := control_of(line, following))}
+    return {
+        number: word for number, (line, following) in pairs if (word := control_of(line, following))
+    }
 
 
 def control_of(line: str, following: str) -> Control | None:
@@ -104,14 +106,21 @@ def control_of(line: str, following: str) -> Control | None:
 def control_text(control: Control) -> str:
     """Return the control word as CuAssembler writes it: ``B01----:R-:W2:Y:S04``."""
     waits = "".join(str(barrier) if barrier in control.waits_for else "-" for barrier in range(6))
-    read, write = (("-" if barrier is None else str(barrier)) for barrier in (control.read_barrier, control.write_barrier))
+    read, write = (
+        ("-" if barrier is None else str(barrier))
+        for barrier in (control.read_barrier, control.write_barrier)
+    )
     return f"B{waits}:R{read}:W{write}:{'Y' if control.yields else '-'}:S{control.stall:02}"
 
 
 def control_in_words(control: Control) -> list[str]:
     """Say what the control word asks for, most important first."""
     barriers = " and ".join(map(str, control.waits_for))
-    told = [f"waits for barrier{'s' if len(control.waits_for) > 1 else ''} {barriers}"] if barriers else []
+    told = (
+        [f"waits for barrier{'s' if len(control.waits_for) > 1 else ''} {barriers}"]
+        if barriers
+        else []
+    )
     if control.write_barrier is not None:
         told.append(f"sets barrier {control.write_barrier} until its result is there")
     if control.read_barrier is not None:

@@ -53,7 +53,9 @@ def runs(level: Level, lines: Sequence[str]) -> list[Run]:
 def _is_code(level: Level, line: str) -> bool:
     if _DIRECTIVE.match(line) and not _LABEL.match(line):
         return False
-    return parts_of(level, line) is not None or not (_NO_CODE.match(line) or _names_the_kernel(line))
+    return parts_of(level, line) is not None or not (
+        _NO_CODE.match(line) or _names_the_kernel(line)
+    )
 
 
 def _names_the_kernel(line: str) -> bool:
@@ -64,7 +66,9 @@ def _names_the_kernel(line: str) -> bool:
 
 
 def _directives(lines: Iterable[str]) -> Counter[str]:
-    return Counter(found[1] for line in lines if (found := _DIRECTIVE.match(line)) and not _LABEL.match(line))
+    return Counter(
+        found[1] for line in lines if (found := _DIRECTIVE.match(line)) and not _LABEL.match(line)
+    )
 
 
 def _words(lines: Sequence[str], named: Counter[str]) -> str:

@@ -87,19 +87,28 @@ _SASS: tuple[tuple[Kind, str], ...] = (
     ("shuffle", r"SHFL|VOTE|MATCH|REDUX|CREDUX|R2UR"),
     ("special function", r"MUFU"),
     ("conversion", r"[FI]2[FIP]|F2FP|I2FP|FRND|I2I"),
-    ("control", r"BRA|EXIT|RET|CALL|BSSY|BSYNC|BREAK|JMP|BRX|NOP|YIELD|NANOSLEEP|BPT|USETMAXREG|BMOV|KILL"),
+    (
+        "control",
+        r"BRA|EXIT|RET|CALL|BSSY|BSYNC|BREAK|JMP|BRX|NOP|YIELD|NANOSLEEP|BPT|USETMAXREG|BMOV|KILL",
+    ),
     ("fp64", r"D(ADD|MUL|FMA|SETP|MNMX)"),
     ("fp16", r"H(ADD|MUL|FMA|SETP|SET|MNMX)\w*"),
     ("fp32", r"F(ADD|MUL|FMA|SETP|SET|SEL|MNMX|CHK|SWZADD)\w*"),
     ("move", r"U?MOV|U?SEL|CS2R|S2U?R|U?LDC|ULDC|U?PRMT|P2R|R2P|UMOV|PLOP3|UPLOP3|IMAD\.MOV"),
-    ("integer", r"U?(I|LEA|LOP|SHF|SGXT|VIADD|VIMNMX|POPC|FLO|BREV|BMSK|SHL|SHR|IADD|XMAD|LOP3|VHMNMX|PSETP)\w*"),
+    (
+        "integer",
+        r"U?(I|LEA|LOP|SHF|SGXT|VIADD|VIMNMX|POPC|FLO|BREV|BMSK|SHL|SHR|IADD|XMAD|LOP3|VHMNMX|PSETP)\w*",
+    ),
 )
 
 _AMDGCN: tuple[tuple[Kind, str], ...] = (
     ("tensor core", r"v_s?mfma|v_wmma|v_smfmac|v_swmmac"),
     ("spill", r"scratch_"),
     ("atomic", r"(buffer|global|flat|ds)_(atomic|add|sub|max|min|cmpst)_?\w*"),
-    ("shuffle", r"ds_b?permute|ds_swizzle|v_readlane|v_writelane|v_readfirstlane|v_mov_b32_dpp|v_permlane"),
+    (
+        "shuffle",
+        r"ds_b?permute|ds_swizzle|v_readlane|v_writelane|v_readfirstlane|v_mov_b32_dpp|v_permlane",
+    ),
     ("global load", r"(buffer|global|flat|s_buffer)_load"),
     ("global store", r"(buffer|global|flat)_store"),
     ("shared load", r"ds_(read|load)"),
@@ -120,7 +129,10 @@ _AMDGCN: tuple[tuple[Kind, str], ...] = (
 )
 
 _NAMED: dict[Level, tuple[tuple[Kind, str], ...]] = {"ptx": _PTX, "sass": _SASS, "amdgcn": _AMDGCN}
-_RULES = {level: [(kind, re.compile(pattern)) for kind, pattern in rules] for level, rules in _NAMED.items()}
+_RULES = {
+    level: [(kind, re.compile(pattern)) for kind, pattern in rules]
+    for level, rules in _NAMED.items()
+}
 
 _CONSTANT = re.compile(r"HFMA2\S* \w+, -RZ, RZ,")
 """Matches how ptxas writes a constant into a register without the integer unit: 0 × 0 +

@@ -27,7 +27,9 @@ class Parts(NamedTuple):
 _SASS = re.compile(
     r"^\s*/\*(?P<address>[0-9a-f]{4,})\*/\s+(?:\{\s*)?(?P<guard>@!?U?P[\dT])?\s*(?P<name>[A-Z][\w.]*)\s*(?P<operands>[^;]*?)\s*;"
 )
-_PTX = re.compile(r"^\s+(?P<guard>@!?%\w+)?\s*(?P<name>[a-z]\w*(?:[.:]+\w+)*)(?=[\s;])\s*(?P<operands>.*?)\s*;?\s*(?://.*)?$")
+_PTX = re.compile(
+    r"^\s+(?P<guard>@!?%\w+)?\s*(?P<name>[a-z]\w*(?:[.:]+\w+)*)(?=[\s;])\s*(?P<operands>.*?)\s*;?\s*(?://.*)?$"
+)
 _AMDGCN = re.compile(r"^\s+(?P<name>[a-z]\w*)(?=\s|$)\s*(?P<operands>[^;]*?)\s*(?:;.*)?$")
 
 _PATTERNS: dict[Level, re.Pattern[str]] = {"sass": _SASS, "ptx": _PTX, "amdgcn": _AMDGCN}
@@ -46,7 +48,9 @@ def parts_of(level: Level, line: str) -> Parts | None:
     if found is None:
         return None
     groups = found.re.groupindex
-    spans = (found.span(name) if name in groups and found[name] else NOWHERE for name in Parts._fields)
+    spans = (
+        found.span(name) if name in groups and found[name] else NOWHERE for name in Parts._fields
+    )
     return Parts(*spans)
 
 

@@ -104,7 +104,11 @@ def _amd_bits(name: str, _: str) -> int:
     return pair * int(found[1]) if found else 16 if "short" in name else 32
 
 
-_BITS: dict[Level, Callable[[str, str], int]] = {"ptx": _ptx_bits, "sass": _sass_bits, "amdgcn": _amd_bits}
+_BITS: dict[Level, Callable[[str, str], int]] = {
+    "ptx": _ptx_bits,
+    "sass": _sass_bits,
+    "amdgcn": _amd_bits,
+}
 
 
 def mix(found: Iterable[GpuInstruction]) -> InstructionMix:
@@ -124,7 +128,11 @@ def mix_in_words(found: InstructionMix) -> str:
     """Return ``424 instructions: 64 tensor core, 16 async copy, global loads of 128 bits``. PTX
     does not have spills yet.
     """
-    notable = [f"{found.by_kind[kind]} {kind}" for kind in ("tensor core", "async copy") if kind in found.by_kind]
+    notable = [
+        f"{found.by_kind[kind]} {kind}"
+        for kind in ("tensor core", "async copy")
+        if kind in found.by_kind
+    ]
     loads = [bits for kind, bits in found.by_width if kind == "global load"]
     if loads:
         notable.append(f"global loads of {' and '.join(map(str, loads))} bits")

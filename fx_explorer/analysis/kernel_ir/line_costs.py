@@ -27,7 +27,9 @@ class LineCost:
         told = [
             counted(self.instructions, "instruction"),
             f"stalls of {counted(self.stall_cycles, 'cycle')} in all",
-            f"{self.waiting} of them wait for a barrier" if self.waiting else "none waits for a barrier",
+            f"{self.waiting} of them wait for a barrier"
+            if self.waiting
+            else "none waits for a barrier",
         ]
         return ", ".join(told + [f"up to {self.most_live} registers live"] * bool(self.most_live))
 

@@ -93,7 +93,9 @@ def live_registers(sass: str) -> dict[int, int]:
     if len(known) < len(flows):
         return {}
     before, after = _live(known)
-    return {number: (before[i] | after[i] | known[i].writes).bit_count() for i, number in enumerate(at)}
+    return {
+        number: (before[i] | after[i] | known[i].writes).bit_count() for i, number in enumerate(at)
+    }
 
 
 def _live(flows: Sequence[_Flow]) -> tuple[list[Registers], list[Registers]]:
@@ -118,7 +120,11 @@ def _flow(line: str, place: int, count: int, labels: dict[str, int]) -> _Flow | 
     parts = parts_of("sass", line)
     assert parts is not None
     guard, name = line[slice(*parts.guard)], line[slice(*parts.name)]
-    operands = [one.strip() for one in _OPERANDS.split(line[slice(*parts.operands)])] if parts.operands[1] else []
+    operands = (
+        [one.strip() for one in _OPERANDS.split(line[slice(*parts.operands)])]
+        if parts.operands[1]
+        else []
+    )
     is_sure = guard in ("", "@PT", "@UPT")
     found = _registers(name, operands)
     if found is None:
@@ -182,10 +188,14 @@ def _stored(opcode: str, modifiers: Sequence[str]) -> Sequence[int]:
         return (2,)
     if opcode == "STSM":
         return 1, next((int(one) for one in modifiers if one in ("1", "2", "4")), 1)
-    return 1, next((_LOADED[one] for one in modifiers if one in _LOADED), 1) if opcode.startswith(("ST", "RED")) else 1
+    return 1, next((_LOADED[one] for one in modifiers if one in _LOADED), 1) if opcode.startswith(
+        ("ST", "RED")
+    ) else 1
 
 
-def _matrix(name: str, opcode: str, modifiers: Sequence[str], operands: list[str]) -> tuple[Registers, Registers] | None:
+def _matrix(
+    name: str, opcode: str, modifiers: Sequence[str], operands: list[str]
+) -> tuple[Registers, Registers] | None:
     """Return the registers of an instruction of the tensor cores; None for any other."""
     if grouped := _GMMA.match(name):
         result = int(grouped[1]) // (2 if grouped[2] == "F32" else 4)
@@ -193,14 +203,18 @@ def _matrix(name: str, opcode: str, modifiers: Sequence[str], operands: list[str
     else:
         types = ("TF32",) if "TF32" in modifiers else ("F32", "F16", "")
         found = (
-            _MATRIX_REGISTERS.get((opcode, modifiers[0] if modifiers else "", one)) for one in types if one in (*modifiers, "")
+            _MATRIX_REGISTERS.get((opcode, modifiers[0] if modifiers else "", one))
+            for one in types
+            if one in (*modifiers, "")
         )
         known = next((one for one in found if one), None)
         if known is None or "SP" in modifiers:
             return None
         widths = list(known)
     written = _REGISTER.match(operands[0])
-    return _read(name, operands[1:], widths[1:]), _block(int(written["number"]), widths[0]) if written else 0
+    return _read(name, operands[1:], widths[1:]), _block(
+        int(written["number"]), widths[0]
+    ) if written else 0
 
 
 def _read(name: str, operands: Sequence[str], widths: Sequence[int]) -> Registers:
@@ -214,7 +228,9 @@ def _read(name: str, operands: Sequence[str], widths: Sequence[int]) -> Register
         width = widths[min(i, len(widths) - 1)] if widths and not is_one_of_a_pair else 1
         for register in _REGISTER.finditer(operand):
             is_address = "[" in operand
-            is_pair = register["wide"] == ".64" or (is_address and is_global and not register["wide"])
+            is_pair = register["wide"] == ".64" or (
+                is_address and is_global and not register["wide"]
+            )
             found |= _block(int(register["number"]), 2 if is_pair else 1 if is_address else width)
     return found
 

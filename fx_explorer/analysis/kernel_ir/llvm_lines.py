@@ -18,7 +18,9 @@ _Node = dict[str, str]
 
 
 def llvm_lines(text: str, file: KernelFile) -> LineMap:
-    nodes = {found[1]: {"kind": found[2], **_fields(found[3])} for found in _METADATA.finditer(text)}
+    nodes = {
+        found[1]: {"kind": found[2], **_fields(found[3])} for found in _METADATA.finditer(text)
+    }
     mapped: LineMap = {}
     for number, line in enumerate(text.split("\n"), 1):
         found = None if line.startswith("!") else _DEBUG.search(line)

@@ -24,7 +24,9 @@ def mlir_lines(text: str, file: KernelFile) -> LineMap:
     has its location after the region; its first line gets it too.
     """
     lines = text.split("\n")
-    places = _MlirLocations({found[1]: found[2] for line in lines if (found := _DEFINED.match(line))}, file)
+    places = _MlirLocations(
+        {found[1]: found[2] for line in lines if (found := _DEFINED.match(line))}, file
+    )
     mapped: LineMap = {}
     open_at: list[int] = []
     for number, line in enumerate(lines, 1):

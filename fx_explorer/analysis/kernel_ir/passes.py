@@ -15,9 +15,14 @@ from itertools import zip_longest
 
 from fx_explorer.analysis.diff import DiffRow, text_diff
 
-_HEADING = re.compile(r"^// -----// (?:(.*) internal )?IR Dump (?:Before|After):? ?(\S+)(?: \(([\w-]+)\))?(.*)$", re.MULTILINE)
+_HEADING = re.compile(
+    r"^// -----// (?:(.*) internal )?IR Dump (?:Before|After):? ?(\S+)(?: \(([\w-]+)\))?(.*)$",
+    re.MULTILINE,
+)
 _FUNCTION = re.compile(r"@([\w.$]+)\)")
-_LOCATION = re.compile(r" ?\bloc\((?:#loc\w*|unknown|\"[^\"]*\"(?::\d+:\d+|\(#loc\w*\))|callsite\([^()]*\))\)")
+_LOCATION = re.compile(
+    r" ?\bloc\((?:#loc\w*|unknown|\"[^\"]*\"(?::\d+:\d+|\(#loc\w*\))|callsite\([^()]*\))\)"
+)
 _ALIAS = re.compile(r"^#loc\w* = .*\n?", re.MULTILINE)
 
 
@@ -50,13 +55,27 @@ def passes(dump: str) -> list[Pass]:
         is_last = position + 1 == len(stretches)
         after = () if is_last else stretches[position + 1][1]
         function = _FUNCTION.search(heading[4])
-        found.append(Pass(position, heading[2], heading[3] or "", function[1] if function else "", text, after, is_last))
+        found.append(
+            Pass(
+                position,
+                heading[2],
+                heading[3] or "",
+                function[1] if function else "",
+                text,
+                after,
+                is_last,
+            )
+        )
     return found
 
 
 def pass_diff(one: Pass) -> list[DiffRow[str]]:
     """Return what the pass changed, line by line."""
-    return text_diff(one.before, one.after) if not one.is_last else [DiffRow(" ", line, line) for line in one.before]
+    return (
+        text_diff(one.before, one.after)
+        if not one.is_last
+        else [DiffRow(" ", line, line) for line in one.before]
+    )
 
 
 def _stretches(dump: str) -> Iterator[tuple[re.Match[str], tuple[str, ...]]]:

@@ -47,7 +47,11 @@ def session_gpu(reader: SessionReader) -> Gpu | None:
 
 def triton_kernels(reader: SessionReader) -> list[model.Kernel]:
     """Return the kernels of the variants in use that can be built, forward before backward."""
-    return [use.kernel for use in kernel_uses(reader) if use.kernel.language == "triton" and use.kernel.artifact]
+    return [
+        use.kernel
+        for use in kernel_uses(reader)
+        if use.kernel.language == "triton" and use.kernel.artifact
+    ]
 
 
 def tuned_libraries(reader: SessionReader) -> list[model.Kernel]:
@@ -61,26 +65,35 @@ def kernels_named(reader: SessionReader, name: str) -> list[model.Kernel]:
     of the same name.
     """
     every = [*triton_kernels(reader), *tuned_libraries(reader)]
-    return [kernel for kernel in every if kernel.name == name] or [kernel for kernel in every if name in kernel.name]
+    return [kernel for kernel in every if kernel.name == name] or [
+        kernel for kernel in every if name in kernel.name
+    ]
 
 
 def builds(reader: SessionReader, kernel: model.Kernel, gpu: Gpu) -> list[KernelBuild]:
     """Return the builds of a kernel in the order the autotuner would try them; empty until somebody
     has asked a builder for them.
     """
-    return sorted(reader.rows(KernelBuild, kernel=kernel.id, gpu=gpu.name), key=lambda row: row.position)
+    return sorted(
+        reader.rows(KernelBuild, kernel=kernel.id, gpu=gpu.name), key=lambda row: row.position
+    )
 
 
 def candidates(reader: SessionReader, kernel: model.Kernel, gpu: Gpu) -> list[Candidate]:
     return beside_each_other(reader, builds(reader, kernel, gpu), gpu)
 
 
-def beside_each_other(reader: SessionReader, rows: Iterable[KernelBuild], gpu: Gpu | None) -> list[Candidate]:
+def beside_each_other(
+    reader: SessionReader, rows: Iterable[KernelBuild], gpu: Gpu | None
+) -> list[Candidate]:
     """Make candidates of rows. Without a data sheet of the GPU there is no occupancy."""
     built = list(rows)
     assemblies = reader.by_ids(model.Artifact, [_assembly(row) for row in built]) if built else []
     sizes = {artifact.id: artifact.line_count for artifact in assemblies}
-    return [Candidate(row, occupancy_of(row, gpu) if gpu else None, sizes.get(_assembly(row), 0)) for row in built]
+    return [
+        Candidate(row, occupancy_of(row, gpu) if gpu else None, sizes.get(_assembly(row), 0))
+        for row in built
+    ]
 
 
 def occupancy_of(build: KernelBuild, gpu: Gpu) -> Occupancy | None:
@@ -110,7 +123,9 @@ def shared_options(rows: Sequence[KernelBuild]) -> dict[str, object]:
     """
     apart = options_that_differ(rows)
     first = next((row for row in rows if row.origin != "library"), None)
-    return {name: value for name, value in first.options.items() if name not in apart} if first else {}
+    return (
+        {name: value for name, value in first.options.items() if name not in apart} if first else {}
+    )
 
 
 def _assembly(build: KernelBuild) -> int:
@@ -120,16 +135,27 @@ def _assembly(build: KernelBuild) -> int:
 # one configuration
 
 
-def estimate(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: KernelBuild | None = None) -> Roofline:
+def estimate(
+    reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: KernelBuild | None = None
+) -> Roofline:
     """Estimate one call of a kernel. With a build, its matrix instructions say which of the GPU's
     peaks counts; without one, the type of the nodes does.
     """
     assembly = text_of_level(reader, build, "ptx") or text_of_level(reader, build, "amdgcn")
     kind = number_kind(assembly) if assembly else ""
-    return roofline(gpu, kernel.estimated_bytes, kernel.estimated_flops, kind or kind_of_inputs(reader, kernel))
+    return roofline(
+        gpu, kernel.estimated_bytes, kernel.estimated_flops, kind or kind_of_inputs(reader, kernel)
+    )
 
 
-_KINDS = {"bf16": "bf16", "f16": "fp16", "fp16": "fp16", "f64": "fp64", "fp64": "fp64", "i8": "int8"}
+_KINDS = {
+    "bf16": "bf16",
+    "f16": "fp16",
+    "fp16": "fp16",
+    "f64": "fp64",
+    "fp64": "fp64",
+    "i8": "int8",
+}
 
 _POINTERS = re.compile(r"'\*(\w+)'")
 """Matches pointers in a kernel's signature: ``{'arg_A': '*bf16', …}``."""
@@ -143,7 +169,10 @@ def kind_of_inputs(reader: SessionReader, kernel: model.Kernel) -> str:
         found = _POINTERS.findall(reader.text(reader.get(model.Artifact, kernel.artifact).text))
         types = ["fp8" if name.startswith("fp8") else _KINDS.get(name, "") for name in found]
     else:
-        nodes = reader.by_ids(model.Node, [row.node for row in reader.nodes_of_line(kernel.output_code, kernel.first_line)])
+        nodes = reader.by_ids(
+            model.Node,
+            [row.node for row in reader.nodes_of_line(kernel.output_code, kernel.first_line)],
+        )
         types = [_KINDS.get(node.dtype, "") for node in nodes]
     return next(filter(None, types), "fp32")
 
@@ -184,8 +213,14 @@ def source_document(reader: SessionReader, build: KernelBuild) -> Document | Non
     """Return that source as a document. None for a library, and for a template's other
     configuration in a session of an earlier version, which has only the text.
     """
-    artifact = build.source_artifact or (0 if build.source else reader.get(model.Kernel, build.kernel).artifact)
-    return document_of(reader, "artifact", artifact) if artifact and build.origin != "library" else None
+    artifact = build.source_artifact or (
+        0 if build.source else reader.get(model.Kernel, build.kernel).artifact
+    )
+    return (
+        document_of(reader, "artifact", artifact)
+        if artifact and build.origin != "library"
+        else None
+    )
 
 
 def kernel_file(build: KernelBuild) -> KernelFile:

@@ -23,7 +23,9 @@ def card(reader: SessionReader) -> Gpu | None:
     """
     environment = reader.meta("environment") or {}
     # As text, since a dict cannot be the key of a cache.
-    return session_gpu(reader) or _real(device_name(reader), json.dumps(environment.get("gpu_properties") or {}))
+    return session_gpu(reader) or _real(
+        device_name(reader), json.dumps(environment.get("gpu_properties") or {})
+    )
 
 
 def device_name(reader: SessionReader) -> str:

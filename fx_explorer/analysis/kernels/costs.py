@@ -86,7 +86,11 @@ def kernel_costs(reader: SessionReader, compilation: int | None = None) -> list[
             KernelCost(
                 use,
                 known.get(use.kernel.compilation),
-                _frequent((paths[file], line) for file, line, _ in origins.get(use.kernel.id, ()) if file in paths and line),
+                _frequent(
+                    (paths[file], line)
+                    for file, line, _ in origins.get(use.kernel.id, ())
+                    if file in paths and line
+                ),
                 _frequent(module for _, _, module in origins.get(use.kernel.id, ()) if module),
                 use.kernel.estimated_bytes * use.calls if use.kernel.estimated_bytes >= 0 else -1,
                 *times.of(use),
@@ -131,14 +135,20 @@ class KernelTimes:
     def shares_of_calls(self, kernel: int) -> Mapping[int, float]:
         """Return the share of each call of a kernel in its time, by the KernelCall; empty where all take the same."""
         found = self._profiled.get(kernel)
-        return {call: took_s / found.seconds for call, took_s in found.calls.items()} if found and found.seconds else {}
+        return (
+            {call: took_s / found.seconds for call, took_s in found.calls.items()}
+            if found and found.seconds
+            else {}
+        )
 
     def _estimated_s(self, kernel: model.Kernel) -> float:
         if self._gpu is None:
             return 0.0
         if kernel.estimated_flops > 0:
             return estimate(self._reader, kernel, self._gpu).estimated_s
-        return roofline(self._gpu, kernel.estimated_bytes, 0).estimated_s  # without operations, their type does not matter
+        return roofline(
+            self._gpu, kernel.estimated_bytes, 0
+        ).estimated_s  # without operations, their type does not matter
 
 
 def _ledger_times(reader: SessionReader) -> dict[int, float]:

@@ -87,13 +87,20 @@ def kernel_uses(reader: SessionReader, compilation: int | None = None) -> list[K
     """
     wanted = {} if compilation is None else {"compilation": compilation}
     used = in_use(reader) if compilation is None else None
-    kernels = [kernel for kernel in reader.rows(model.Kernel, **wanted) if used is None or kernel.id in used.kernels]
+    kernels = [
+        kernel
+        for kernel in reader.rows(model.Kernel, **wanted)
+        if used is None or kernel.id in used.kernels
+    ]
     kernels.sort(key=lambda k: (k.compilation, model.DIRECTIONS.index(k.direction), k.position))
     computed = kernel_nodes(reader, compilation)
     names = names_of_computed_nodes(reader)
     calls = call_counts(reader)
     line_counts = kernel_line_counts(reader)
-    nodes = {kernel.id: tuple(node for node in computed.get(kernel.id, ()) if node in names) for kernel in kernels}
+    nodes = {
+        kernel.id: tuple(node for node in computed.get(kernel.id, ()) if node in names)
+        for kernel in kernels
+    }
     return [
         KernelUse(
             kernel,
@@ -109,18 +116,28 @@ def kernel_uses(reader: SessionReader, compilation: int | None = None) -> list[K
 def kernels_by_direction(reader: SessionReader) -> list[DirectionKernels]:
     """Return the kernels of all variants in use, added up by direction."""
     used = in_use(reader)
-    kernels = [kernel for kernel in reader.rows(model.Kernel) if used is None or kernel.id in used.kernels]
+    kernels = [
+        kernel for kernel in reader.rows(model.Kernel) if used is None or kernel.id in used.kernels
+    ]
     found = []
     for direction in model.DIRECTIONS:
         members = [kernel for kernel in kernels if kernel.direction == direction]
-        library = Counter(kernel.name for kernel in members if kernel.language == "extern" and not kernel.runs)
+        library = Counter(
+            kernel.name for kernel in members if kernel.language == "extern" and not kernel.runs
+        )
         calls = sum(library.values())
         control = tuple(kind_in_words(kernel) for kernel in members if kernel.runs)
         # Nested graphs share code that is generated alike: it is in the output code once.
-        generated = {(kernel.compilation, kernel.name) for kernel in members if kernel.language != "extern"}
+        generated = {
+            (kernel.compilation, kernel.name) for kernel in members if kernel.language != "extern"
+        }
         if members:
             names = tuple(sorted(library, key=lambda name: (-library[name], name)))
             nodes = fused_operations(reader, direction, used.kernels if used else None)
             compilations = frozenset(kernel.compilation for kernel in members)
-            found.append(DirectionKernels(direction, len(generated), calls, nodes, names, control, compilations))
+            found.append(
+                DirectionKernels(
+                    direction, len(generated), calls, nodes, names, control, compilations
+                )
+            )
     return found

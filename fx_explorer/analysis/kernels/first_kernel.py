@@ -21,7 +21,10 @@ def first_triton_kernel(reader: SessionReader, compilation: int) -> model.Kernel
     of any other compilation if it has none.
     """
     kernels = triton_kernels(reader)
-    return next((kernel for kernel in kernels if kernel.compilation == compilation), next(iter(kernels), None))
+    return next(
+        (kernel for kernel in kernels if kernel.compilation == compilation),
+        next(iter(kernels), None),
+    )
 
 
 def why_no_triton(reader: SessionReader) -> str:

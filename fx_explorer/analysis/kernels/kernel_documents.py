@@ -49,7 +49,11 @@ def builds_here(reader: SessionReader, kernel: model.Kernel) -> list[KernelBuild
     virtual GPU, only those for that GPU are returned.
     """
     gpu = gpu_of(reader)
-    rows = [row for row in reader.rows(KernelBuild, kernel=kernel.id) if gpu is None or row.gpu == gpu.name]
+    rows = [
+        row
+        for row in reader.rows(KernelBuild, kernel=kernel.id)
+        if gpu is None or row.gpu == gpu.name
+    ]
     return sorted(rows, key=lambda row: row.position)
 
 
@@ -99,7 +103,10 @@ def first_statement(reader: SessionReader, document: Document) -> Place:
     text = lines_of(reader, document)
     if not lines:  # in a template, only the lines of what is fused into it are known
         lines = [line for line in range(len(text)) if "tl.dot(" in text[line]]
-    telling = (next((line for line in lines if call in text[line]), None) for call in ("tl.load", "tl.", ""))
+    telling = (
+        next((line for line in lines if call in text[line]), None)
+        for call in ("tl.load", "tl.", "")
+    )
     return Place(document, next((line for line in telling if line is not None), 0))
 
 

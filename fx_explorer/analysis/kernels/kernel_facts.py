@@ -32,7 +32,9 @@ class KernelFact:
     """How the fact is known, or what it does not say."""
 
 
-def kernel_facts(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: KernelBuild | None) -> list[KernelFact]:
+def kernel_facts(
+    reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: KernelBuild | None
+) -> list[KernelFact]:
     """Return the facts. ``build`` is one configuration; with None, what only a build tells is left
     out.
     """
@@ -41,7 +43,11 @@ def kernel_facts(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: K
     if build is None:
         return facts
     if build.timing_s:
-        facts.append(KernelFact("measured", microseconds(build.timing_s), "by Inductor's autotuner, on the GPU"))
+        facts.append(
+            KernelFact(
+                "measured", microseconds(build.timing_s), "by Inductor's autotuner, on the GPU"
+            )
+        )
     if build.has_resources:
         facts += _resources(gpu, build)
         found = instruction_mix(reader, build)
@@ -50,16 +56,27 @@ def kernel_facts(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: K
     return facts
 
 
-def in_short(reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: KernelBuild | None) -> list[str]:
+def in_short(
+    reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: KernelBuild | None
+) -> list[str]:
     """Return the facts for one line: ``at least 0.15 µs (estimate)``, ``24 registers``,
     ``100 % occupancy``.
     """
     found = estimate(reader, kernel, gpu, build)
-    told = [f"at least {microseconds(found.estimated_s)} (estimate){_bound_in_short(found)}"] if found.estimated_s else []
+    told = (
+        [f"at least {microseconds(found.estimated_s)} (estimate){_bound_in_short(found)}"]
+        if found.estimated_s
+        else []
+    )
     if build is None or not build.has_resources:
         return told
     room = occupancy_of(build, gpu)
-    return [*told, counted(build.registers, "register"), _spills(build), f"{100 * room.share:.0f} % occupancy" if room else ""]
+    return [
+        *told,
+        counted(build.registers, "register"),
+        _spills(build),
+        f"{100 * room.share:.0f} % occupancy" if room else "",
+    ]
 
 
 def _bound_in_short(found: Roofline) -> str:
@@ -100,13 +117,28 @@ def _rate(number: float) -> str:
 
 
 def _resources(gpu: Gpu, build: KernelBuild) -> Iterator[KernelFact]:
-    registers = f"{counted(build.registers, 'register')} of {gpu.registers_per_thread} a thread" if build.registers >= 0 else ""
-    shared = f"{size(build.shared_bytes)} of shared memory a block" if build.shared_bytes > 0 else "no shared memory"
+    registers = (
+        f"{counted(build.registers, 'register')} of {gpu.registers_per_thread} a thread"
+        if build.registers >= 0
+        else ""
+    )
+    shared = (
+        f"{size(build.shared_bytes)} of shared memory a block"
+        if build.shared_bytes > 0
+        else "no shared memory"
+    )
     threads = f"{counted(build.threads, 'thread')} a block"
-    yield KernelFact("resources", ", ".join(part for part in (registers, _spills(build), shared, threads) if part))
+    yield KernelFact(
+        "resources",
+        ", ".join(part for part in (registers, _spills(build), shared, threads) if part),
+    )
     room = occupancy_of(build, gpu)
     if room:
-        yield KernelFact("occupancy", occupancy_in_words(room), "computed from registers, shared memory and warps")
+        yield KernelFact(
+            "occupancy",
+            occupancy_in_words(room),
+            "computed from registers, shared memory and warps",
+        )
 
 
 def _spills(build: KernelBuild) -> str:
@@ -117,7 +149,9 @@ def _spills(build: KernelBuild) -> str:
 
 def _instructions(found: InstructionMix) -> Iterator[KernelFact]:
     yield KernelFact("instructions", mix_in_words(found), COUNTED_ONCE)
-    kinds = [f"{count} {kind} ({listed(found.names[kind], 2)})" for kind, count in found.by_kind.items()]
+    kinds = [
+        f"{count} {kind} ({listed(found.names[kind], 2)})" for kind, count in found.by_kind.items()
+    ]
     yield KernelFact("kinds", ", ".join(kinds))
 
 

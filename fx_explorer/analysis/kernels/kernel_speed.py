@@ -8,16 +8,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fx_explorer.analysis.kernels.roofline import microseconds, number_kind, roofline
-from fx_explorer.model import Artifact, CardCeiling, Gpu, Kernel, KernelBuild, KernelLaunch, KernelTime
+from fx_explorer.model import (
+    Artifact,
+    CardCeiling,
+    Gpu,
+    Kernel,
+    KernelBuild,
+    KernelLaunch,
+    KernelTime,
+)
 from fx_explorer.session import SessionReader
 
 NO_BYTES = "Inductor gave no estimate of the bytes it moves, so there are no GB/s."
-ZEROS = (
-    "Its integers were zeros: what they index is one place, which makes reading it faster and adding to it slower than usual."
-)
+ZEROS = "Its integers were zeros: what they index is one place, which makes reading it faster and adding to it slower than usual."
 BY_EVENTS = "It was timed by CUDA events, which count the start of the kernel too, some µs: torch's profiler saw nothing here."
 COLD = "Its caches were emptied before each run; in a program, what the kernel before it wrote may still be there."
-TOO_SHORT = "It takes hardly longer than a kernel that does nothing: starting it is most of the time."
+TOO_SHORT = (
+    "It takes hardly longer than a kernel that does nothing: starting it is most of the time."
+)
 
 INDEX_TYPES = ("int64", "int32")
 
@@ -56,7 +64,9 @@ def kernel_speed(reader: SessionReader, kernel: Kernel) -> KernelSpeed | None:
     times = reader.rows(KernelTime, kernel=kernel.id)
     if not times:
         return None
-    ceilings: dict[str, CardCeiling] = {row.kind: row for row in reader.rows(CardCeiling, device=times[-1].device)}
+    ceilings: dict[str, CardCeiling] = {
+        row.kind: row for row in reader.rows(CardCeiling, device=times[-1].device)
+    }
     launch = reader.get(KernelLaunch, times[-1].launch)
     has_integers = any(str(argument.get("dtype")) in INDEX_TYPES for argument in launch.arguments)
     return KernelSpeed(kernel, times[-1], _kind(reader, launch), ceilings, has_integers)
@@ -84,13 +94,19 @@ def speed_in_words(speed: KernelSpeed, gpu: Gpu | None = None) -> list[str]:
         share = _of_ceiling(speed, speed.kind, speed.flops_per_s)
         lines.append(f"arithmetic: {speed.flops_per_s / 1e12:,.1f} TFLOP/s{share}")
     if gpu and gpu.memory_bandwidth and speed.bytes_per_s:
-        estimate_s = roofline(gpu, kernel.estimated_bytes, kernel.estimated_flops, speed.kind).estimated_s
+        estimate_s = roofline(
+            gpu, kernel.estimated_bytes, kernel.estimated_flops, speed.kind
+        ).estimated_s
         ratio = "" if speed.is_short else f"; measured: {time.median_s / estimate_s:.2f} times that"
         source = "the data sheet" if gpu.peak_flops else "clock and bus of its memory"
         lines.append(f"estimate from {source}: {microseconds(estimate_s)}{ratio}")
     if speed.is_short:
         lines.append(f"{TOO_SHORT} ({microseconds(time.empty_s)})")
-    notes = [COLD, *([ZEROS] if speed.has_integers else []), *([BY_EVENTS] if time.clock == "events" else [])]
+    notes = [
+        COLD,
+        *([ZEROS] if speed.has_integers else []),
+        *([BY_EVENTS] if time.clock == "events" else []),
+    ]
     return [*lines, *notes]
 
 
@@ -98,5 +114,11 @@ def _of_ceiling(speed: KernelSpeed, kind: str, rate: float) -> str:
     found = speed.ceilings.get(kind)
     if found is None:
         return ""
-    most = f"{found.rate / 1e9:,.0f} GB/s" if kind == "memory" else f"{found.rate / 1e12:,.1f} TFLOP/s of {kind}"
-    return f", {rate / found.rate:.0%} of the {most} measured of this card ({found.how})".replace("%", " %", 1)
+    most = (
+        f"{found.rate / 1e9:,.0f} GB/s"
+        if kind == "memory"
+        else f"{found.rate / 1e12:,.1f} TFLOP/s of {kind}"
+    )
+    return f", {rate / found.rate:.0%} of the {most} measured of this card ({found.how})".replace(
+        "%", " %", 1
+    )

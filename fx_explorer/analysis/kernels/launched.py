@@ -31,7 +31,9 @@ def real_candidates(reader: SessionReader, kernel: model.Kernel) -> list[Candida
 
 def was_launched(reader: SessionReader) -> bool:
     """Return whether any kernel was launched on a real GPU, or at least tuned."""
-    return reader.count(KernelLaunch) > 0 or (session_gpu(reader) is None and reader.count(KernelBuild) > 0)
+    return reader.count(KernelLaunch) > 0 or (
+        session_gpu(reader) is None and reader.count(KernelBuild) > 0
+    )
 
 
 def launches_in_words(reader: SessionReader, kernel: model.Kernel) -> list[str]:
@@ -49,8 +51,14 @@ def launches_in_words(reader: SessionReader, kernel: model.Kernel) -> list[str]:
 def _grid(launch: KernelLaunch) -> str:
     if not launch.grid:
         return " with still other sizes"
-    sizes = [f"{argument['name']} {argument['value']:,}" for argument in launch.arguments if _is_size(argument)]
-    return f" with a grid of {' x '.join(map(str, launch.grid))} blocks" + (f" ({', '.join(sizes)})" if sizes else "")
+    sizes = [
+        f"{argument['name']} {argument['value']:,}"
+        for argument in launch.arguments
+        if _is_size(argument)
+    ]
+    return f" with a grid of {' x '.join(map(str, launch.grid))} blocks" + (
+        f" ({', '.join(sizes)})" if sizes else ""
+    )
 
 
 def _is_size(argument: model.Argument) -> bool:

@@ -65,10 +65,18 @@ def _of_data_sheet(gpu: Gpu) -> Roof | None:
 
 def _measured(reader: SessionReader) -> Roof | None:
     rows = reader.rows(CardCeiling)
-    last: dict[str, CardCeiling] = {row.kind: row for row in rows if row.device == rows[-1].device and row.rate > 0}
+    last: dict[str, CardCeiling] = {
+        row.kind: row for row in rows if row.device == rows[-1].device and row.rate > 0
+    }
     if "memory" not in last:
         return None
     device = last["memory"].device
     hows = dict.fromkeys(row.how for row in last.values())
     peaks = {kind: row.rate for kind, row in last.items() if kind != "memory"}
-    return Roof("this CPU" if device == "cpu" else device, last["memory"].rate, peaks, "measured", ", ".join(hows))
+    return Roof(
+        "this CPU" if device == "cpu" else device,
+        last["memory"].rate,
+        peaks,
+        "measured",
+        ", ".join(hows),
+    )

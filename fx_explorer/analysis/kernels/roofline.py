@@ -17,13 +17,20 @@ from fx_explorer.model import Gpu
 Bound = Literal["memory", "arithmetic", "unknown"]
 
 FLOPS_COUNTED = "Inductor counts the operations of matrix multiplications and convolutions only; others are taken as free."
-ESTIMATE = "An estimate: the time at full bandwidth or full arithmetic, whichever is longer. Nothing ran."
-NO_SIZES = "Inductor gave no estimate of the bytes this kernel moves, so there is no estimate of its time."
+ESTIMATE = (
+    "An estimate: the time at full bandwidth or full arithmetic, whichever is longer. Nothing ran."
+)
+NO_SIZES = (
+    "Inductor gave no estimate of the bytes this kernel moves, so there is no estimate of its time."
+)
 NO_PEAK = "There is no number for {kind} arithmetic of {gpu}, so only its memory is estimated."
 NO_BANDWIDTH = "The memory bandwidth of {gpu} is not known, so there is no estimate of its time."
 
 _MATRIX_TYPES = (
-    (re.compile(r"\b(?:wgmma\.mma_async|mma)\.[\w.:]*\.e[45]m[\d]\w*|v_mfma_\w*_(?:fp8|bf8)"), "fp8"),
+    (
+        re.compile(r"\b(?:wgmma\.mma_async|mma)\.[\w.:]*\.e[45]m[\d]\w*|v_mfma_\w*_(?:fp8|bf8)"),
+        "fp8",
+    ),
     (re.compile(r"\b(?:wgmma\.mma_async|mma)\.[\w.:]*\.(?:s8|u8)\b|v_mfma_i32\w*i8"), "int8"),
     (re.compile(r"\b(?:wgmma\.mma_async|mma)\.[\w.:]*\.bf16\.bf16|v_mfma_\w*bf16"), "bf16"),
     (re.compile(r"\b(?:wgmma\.mma_async|mma)\.[\w.:]*\.f16\.f16|v_mfma_\w*_f16"), "fp16"),
@@ -74,7 +81,9 @@ def roofline(gpu: Gpu, bytes_moved: int, flops: int, kind: str = "fp32") -> Roof
     peak = gpu.peak_flops.get(kind, 0.0)
     memory_s = bytes_moved / gpu.memory_bandwidth
     arithmetic_s = max(0, flops) / peak if peak else 0.0
-    notes = [ESTIMATE] if peak or flops <= 0 else [ESTIMATE, NO_PEAK.format(gpu=gpu.title, kind=kind)]
+    notes = (
+        [ESTIMATE] if peak or flops <= 0 else [ESTIMATE, NO_PEAK.format(gpu=gpu.title, kind=kind)]
+    )
     is_open = flops > 0 and not peak
     return Roofline(
         "unknown" if is_open else "arithmetic" if arithmetic_s > memory_s else "memory",
@@ -110,4 +119,10 @@ def microseconds(duration_s: float) -> str:
     value = duration_s * 1e6
     if 0 < value < 0.01:
         return "< 0.01 µs"
-    return f"{value:.2f} µs" if value < 10 else f"{value:.1f} µs" if value < 100 else f"{value:,.0f} µs"
+    return (
+        f"{value:.2f} µs"
+        if value < 10
+        else f"{value:.1f} µs"
+        if value < 100
+        else f"{value:,.0f} µs"
+    )

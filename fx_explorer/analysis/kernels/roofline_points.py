@@ -63,14 +63,20 @@ class KernelPoint:
     @property
     def bytes_per_s(self) -> float:
         """Return bytes a second where it was measured; else 0."""
-        return max(0, self.size_bytes) / self.time_s if self.is_measured and self.time_s > 0 else 0.0
+        return (
+            max(0, self.size_bytes) / self.time_s if self.is_measured and self.time_s > 0 else 0.0
+        )
 
     @property
     def of_roof(self) -> float:
         """Return which part of the roof it reaches; 0 where it was not measured. It may be above 1: what lies
         in caches is moved faster than memory moves it.
         """
-        return self.flops_per_s / self.most_flops_per_s if self.is_measured and self.most_flops_per_s else 0.0
+        return (
+            self.flops_per_s / self.most_flops_per_s
+            if self.is_measured and self.most_flops_per_s
+            else 0.0
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +114,16 @@ def kernel_roofline(reader: SessionReader) -> KernelRoofline:
     """Return the kernels of all variants in use."""
     found = roof(reader)
     done = _work_in_a_call(reader)
-    points = [_point(reader, found, cost, done.get(cost.use.kernel.id)) for cost in kernel_costs(reader)]
+    points = [
+        _point(reader, found, cost, done.get(cost.use.kernel.id)) for cost in kernel_costs(reader)
+    ]
     drawn = sorted((one for one in points if not one.missing), key=lambda one: -one.time_s)
     return KernelRoofline(found, [*drawn, *(one for one in points if one.missing)])
 
 
-def _point(reader: SessionReader, found: Roof | None, cost: KernelCost, work: _Work | None) -> KernelPoint:
+def _point(
+    reader: SessionReader, found: Roof | None, cost: KernelCost, work: _Work | None
+) -> KernelPoint:
     kernel, calls = cost.use.kernel, cost.use.calls
     size_bytes, flops = cost.size_bytes, kernel.estimated_flops * calls
     if work and cost.time_kind == "in a call":
@@ -123,7 +133,9 @@ def _point(reader: SessionReader, found: Roof | None, cost: KernelCost, work: _W
     most = found.flops_at(intensity, kind) if found else 0.0
     time_s = cost.time_s / cost.runs
     is_measured = cost.time_kind in MEASURED and time_s > 0
-    missing = _missing(size_bytes, flops, has_time=is_measured or most > 0, kind=kind if found else "")
+    missing = _missing(
+        size_bytes, flops, has_time=is_measured or most > 0, kind=kind if found else ""
+    )
     return KernelPoint(cost, size_bytes, flops, kind, time_s, cost.time_kind, most, missing)
 
 

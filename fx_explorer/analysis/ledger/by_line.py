@@ -36,7 +36,11 @@ class LineTime:
 
     @property
     def gained_s(self) -> float:
-        return self.uncompiled_s - self.compiled_s if min(self.uncompiled_s, self.compiled_s) >= 0 else 0.0
+        return (
+            self.uncompiled_s - self.compiled_s
+            if min(self.uncompiled_s, self.compiled_s) >= 0
+            else 0.0
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +64,30 @@ def line_times(figures: LedgerFigures) -> LineTimes:
     untimed_s = sum(figures.of_kind(kind) for kind in UNTIMED_KINDS) + of_unknown_lines_s(figures)
     without = NOT_KNOWN if untimed_s > UNTIMED * figures.call.call_s else 0.0
     found = [
-        LineTime(line, compiled.get(line, without), uncompiled.get(line, 0.0) if is_known else NOT_KNOWN)
+        LineTime(
+            line, compiled.get(line, without), uncompiled.get(line, 0.0) if is_known else NOT_KNOWN
+        )
         for line in {**compiled, **uncompiled}
         if line != UNKNOWN
     ]
     found.sort(key=lambda one: -max(one.compiled_s, one.uncompiled_s))
     whole = figures.call.call_s
     rest = whole - sum(max(0.0, one.compiled_s) for one in found)
-    rest_uncompiled = figures.call.uncompiled_s - sum(one.uncompiled_s for one in found) if is_known else NOT_KNOWN
+    rest_uncompiled = (
+        figures.call.uncompiled_s - sum(one.uncompiled_s for one in found)
+        if is_known
+        else NOT_KNOWN
+    )
     return LineTimes(found, rest, rest_uncompiled)
 
 
 def of_unknown_lines_s(figures: LedgerFigures) -> float:
     """Return the seconds of kernels and library calls whose lines are not known."""
-    return sum(entry.seconds for entry in figures.entries if entry.step.kind in ("kernel", "library") and not entry.lines)
+    return sum(
+        entry.seconds
+        for entry in figures.entries
+        if entry.step.kind in ("kernel", "library") and not entry.lines
+    )
 
 
 def _compiled(figures: LedgerFigures) -> dict[SourceLine, float]:

@@ -67,7 +67,10 @@ KIND_EXPLAINED: dict[LedgerKind, str] = {
 WORK: tuple[LedgerKind, ...] = ("kernel", "library", "graph")
 """Steps in which the program's own operators run; everything else is around them."""
 
-STARTED: dict[LedgerKind, str] = {"kernel": "starting generated kernels", "library": "starting library calls"}
+STARTED: dict[LedgerKind, str] = {
+    "kernel": "starting generated kernels",
+    "library": "starting library calls",
+}
 """What these kinds are on a GPU: the host only starts them."""
 
 
@@ -104,7 +107,11 @@ class LedgerEntry:
     @property
     def seconds(self) -> float:
         """Return how long it computes: on the GPU where there is one."""
-        return self.step.device_s if self.step.device_s >= 0 and self.step.kind in WORK else self.step.host_s
+        return (
+            self.step.device_s
+            if self.step.device_s >= 0 and self.step.kind in WORK
+            else self.step.host_s
+        )
 
 
 @dataclass(frozen=True)
@@ -150,7 +157,9 @@ class LedgerFigures:
     @property
     def runs_compiled(self) -> bool:
         """Return whether any compiled graph runs in a call."""
-        return any(entry.step.kind in ("kernel", "library", "graph", "wrapper") for entry in self.entries)
+        return any(
+            entry.step.kind in ("kernel", "library", "graph", "wrapper") for entry in self.entries
+        )
 
     @property
     def idle_s(self) -> float:
@@ -174,7 +183,9 @@ class LedgerFigures:
 def ledger_figures(reader: SessionReader) -> LedgerFigures | None:
     """Return the session's last ledger; None when it has none."""
     with reader.snapshot():
-        calls = [row for row in reader.rows(LedgerCall) if row.call_s > 0]  # a call that took no time is damage
+        calls = [
+            row for row in reader.rows(LedgerCall) if row.call_s > 0
+        ]  # a call that took no time is damage
         if not calls:
             return None
         call = calls[-1]
@@ -184,12 +195,19 @@ def ledger_figures(reader: SessionReader) -> LedgerFigures | None:
             entries.append(LedgerEntry(step, began_s, places.lines(step), places.place(step)))
             began_s += step.host_s
         operators = sorted(reader.rows(LedgerOperator, call=call.id), key=lambda row: row.position)
-        ceilings: dict[str, CardCeiling] = {row.kind: row for row in reader.rows(CardCeiling, device=call.device)}
+        ceilings: dict[str, CardCeiling] = {
+            row.kind: row for row in reader.rows(CardCeiling, device=call.device)
+        }
         request = reader.request()
-        functions = {row.name: SourceFunction(row.function, SourceLine(row.file, row.line)) for row in reader.rows(Compilation)}
+        functions = {
+            row.name: SourceFunction(row.function, SourceLine(row.file, row.line))
+            for row in reader.rows(Compilation)
+        }
         guards = guard_counts(reader, {entry.step.compilation for entry in entries} - {""})
         gaps = tuple(sorted(reader.rows(LedgerGap, call=call.id), key=lambda row: row.position))
-    return LedgerFigures(call, tuple(entries), tuple(operators), ceilings, request, functions, guards, gaps)
+    return LedgerFigures(
+        call, tuple(entries), tuple(operators), ceilings, request, functions, guards, gaps
+    )
 
 
 class _Places:
@@ -216,7 +234,9 @@ class _Places:
         if code is None or step.kind not in ("kernel", "library", "launch"):
             return ()
         nodes = {row.node for row in line_nodes_at(self._reader, code.id, step.line)}
-        found = Counter(self._line(node) for node in self._reader.by_ids(Node, sorted(nodes)) if node.line)
+        found = Counter(
+            self._line(node) for node in self._reader.by_ids(Node, sorted(nodes)) if node.line
+        )
         return tuple((line, count / found.total()) for line, count in found.most_common())
 
     def _line(self, node: Node) -> SourceLine:

@@ -41,10 +41,14 @@ def flame(figures: LedgerFigures) -> FlameFrame:
     _close(stack, 1, times)
     end_s = times[-1]
     if figures.call.call_s > end_s:
-        rest = FlameFrame(NOT_ACCOUNTED, "rest", 1, end_s, figures.call.call_s, range(len(entries), len(entries)))
+        rest = FlameFrame(
+            NOT_ACCOUNTED, "rest", 1, end_s, figures.call.call_s, range(len(entries), len(entries))
+        )
         root.children.append(rest)
         end_s = rest.ended_s
-    return FlameFrame(root.key.name, "call", 0, 0.0, end_s, range(len(entries)), None, tuple(root.children))
+    return FlameFrame(
+        root.key.name, "call", 0, 0.0, end_s, range(len(entries)), None, tuple(root.children)
+    )
 
 
 def unaccounted_in_words(figures: LedgerFigures) -> str:
@@ -90,14 +94,33 @@ def _close(stack: list[_Open], depth: int, times: Sequence[float]) -> None:
         one = stack.pop()
         steps = range(one.first, one.children[-1].steps.stop)
         began_s, ended_s = times[steps.start], times[steps.stop]
-        frame = FlameFrame(one.key.name, one.key.kind, len(stack), began_s, ended_s, steps, one.key.line, tuple(one.children))
+        frame = FlameFrame(
+            one.key.name,
+            one.key.kind,
+            len(stack),
+            began_s,
+            ended_s,
+            steps,
+            one.key.line,
+            tuple(one.children),
+        )
         stack[-1].children.append(frame)
 
 
-def _step(figures: LedgerFigures, entry: LedgerEntry, position: int, times: Sequence[float], depth: int) -> FlameFrame:
+def _step(
+    figures: LedgerFigures, entry: LedgerEntry, position: int, times: Sequence[float], depth: int
+) -> FlameFrame:
     line = (entry.lines[0][0].file, entry.lines[0][0].line) if entry.lines else None
     steps = range(position, position + 1)
-    return FlameFrame(step_name(figures, entry), entry.step.kind, depth, times[position], times[position + 1], steps, line)
+    return FlameFrame(
+        step_name(figures, entry),
+        entry.step.kind,
+        depth,
+        times[position],
+        times[position + 1],
+        steps,
+        line,
+    )
 
 
 def _name_of_call(figures: LedgerFigures) -> str:
@@ -108,14 +131,20 @@ def _paths(figures: LedgerFigures) -> Iterator[list[_Key]]:
     """Yield what each step lies in, the outermost first and without the call."""
     parts = _parts(figures)
     # A part that is one step, such as the loss, is that step.
-    keys = {part: [_Key("part", _name_of_part(figures, part))] for part, steps in Counter(parts).items() if steps > 1}
+    keys = {
+        part: [_Key("part", _name_of_part(figures, part))]
+        for part, steps in Counter(parts).items()
+        if steps > 1
+    }
     calls, before = _Functions(), ""
     for entry, part in zip(figures.entries, parts, strict=True):
         if part != before:
             calls, before = _Functions(), part
         functions = [_function(figures, name) for name in calls.at(entry.step)]
         graph = graph_of(entry.step)
-        code = [_Key("code", graph, _function(figures, entry.step.compilation).line)] if graph else []
+        code = (
+            [_Key("code", graph, _function(figures, entry.step.compilation).line)] if graph else []
+        )
         yield [*keys.get(part, []), *functions, *code]
 
 
@@ -182,4 +211,6 @@ def _function(figures: LedgerFigures, compilation: str) -> _Key:
     own = known.name.rpartition(".")[2]
     told = plain_function(own)
     where = in_file(known.line.file, known.line.line)
-    return _Key("function", f"{own} {where}" if told == own else told, (known.line.file, known.line.line))
+    return _Key(
+        "function", f"{own} {where}" if told == own else told, (known.line.file, known.line.line)
+    )

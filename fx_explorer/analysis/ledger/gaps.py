@@ -40,7 +40,11 @@ def gaps_told(figures: LedgerFigures) -> list[ToldGap]:
 
 def _told(figures: LedgerFigures, gap: LedgerGap) -> ToldGap:
     entries = figures.entries
-    steps = [(entries[at], took_s) for at, took_s in zip(gap.steps, gap.steps_s, strict=False) if 0 <= at < len(entries)]
+    steps = [
+        (entries[at], took_s)
+        for at, took_s in zip(gap.steps, gap.steps_s, strict=False)
+        if 0 <= at < len(entries)
+    ]
     return ToldGap(gap, tuple(sorted(steps, key=lambda one: -one[1])))
 
 
@@ -50,7 +54,12 @@ def gap_rows(figures: LedgerFigures) -> list[Cells]:
 
 
 def _row(figures: LedgerFigures, one: ToldGap, took_s: float) -> Cells:
-    return place_of(one.gap), run_time(took_s), share(took_s, figures.call.call_s), meanwhile(figures, one)
+    return (
+        place_of(one.gap),
+        run_time(took_s),
+        share(took_s, figures.call.call_s),
+        meanwhile(figures, one),
+    )
 
 
 def place_of(gap: LedgerGap) -> str:
@@ -63,7 +72,9 @@ def place_of(gap: LedgerGap) -> str:
 
 def short_name(kernel: str) -> str:
     """Return a kernel's name without its types: libraries' kernels are templates of C++."""
-    plain = kernel.removeprefix("void ").partition("<")[0].partition("(")[0].rpartition("::")[2].strip()
+    plain = (
+        kernel.removeprefix("void ").partition("<")[0].partition("(")[0].rpartition("::")[2].strip()
+    )
     plain = plain or kernel
     return plain if len(plain) <= LONGEST_NAME else f"{plain[:LONGEST_NAME]}…"
 

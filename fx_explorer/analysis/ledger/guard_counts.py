@@ -86,7 +86,11 @@ def guard_counts(reader: SessionReader, compilations: Collection[str]) -> GuardC
         tuple(_filters(reader, explained, guards, owners)),
         tuple(filtered(reader)),
         [one.check for one in explained],
-        {row.name: json.loads(row.value) for row in reader.rows(OptionInForce) if row.name.startswith("dynamo.")},
+        {
+            row.name: json.loads(row.value)
+            for row in reader.rows(OptionInForce)
+            if row.name.startswith("dynamo.")
+        },
     )
 
 
@@ -95,7 +99,10 @@ def _in_python(checks: Iterable[ExplainedCheck]) -> int:
 
 
 def _filters(
-    reader: SessionReader, checks: Sequence[ExplainedCheck], guards: Sequence[Guard], owners: dict[int, str]
+    reader: SessionReader,
+    checks: Sequence[ExplainedCheck],
+    guards: Sequence[Guard],
+    owners: dict[int, str],
 ) -> list[FilterEffect]:
     """Return the filters with what they drop. Those that drop no check are left out: a guard need not
     have one.
@@ -103,7 +110,11 @@ def _filters(
     ids = {(owners[row.compilation], row.position): row.id for row in guards}
     dropped: dict[str, set[int]] = {}
     for answer in reader.rows(FilterAnswer):
-        of_compilation = {ids[key] for position in answer.dropped if (key := (answer.compilation, position)) in ids}
+        of_compilation = {
+            ids[key]
+            for position in answer.dropped
+            if (key := (answer.compilation, position)) in ids
+        }
         dropped.setdefault(answer.filter, set()).update(of_compilation)
     of_guard: dict[int, list[ExplainedCheck]] = {}
     for one in checks:
@@ -115,9 +126,17 @@ def _filters(
     effects = []
     for both, (name, *like) in alike.items():
         # Without any guard, what torch checks for itself goes too, such as the keys of dicts.
-        gone = list(checks) if len(both) == len(guards) else [one for number in both for one in of_guard.get(number, ())]
+        gone = (
+            list(checks)
+            if len(both) == len(guards)
+            else [one for number in both for one in of_guard.get(number, ())]
+        )
         python = _in_python(gone)
-        effects.append(FilterEffect(name, tuple(like), len(guards), len(both), len(gone) - python, python, _risk(gone)))
+        effects.append(
+            FilterEffect(
+                name, tuple(like), len(guards), len(both), len(gone) - python, python, _risk(gone)
+            )
+        )
     return sorted(effects, key=lambda one: one.dropped)
 
 
@@ -129,13 +148,26 @@ def _risk(gone: Sequence[ExplainedCheck]) -> str:
             by_origin.setdefault(one.check.origin, []).append(one.name)
     if not by_origin:
         return "a function, class or module that the program replaces after compiling is not noticed: the old one runs on"
-    told = listed((_with_examples(origin, by_origin[origin]) for origin in UNSEEN if origin in by_origin), len(UNSEEN))
+    told = listed(
+        (_with_examples(origin, by_origin[origin]) for origin in UNSEEN if origin in by_origin),
+        len(UNSEEN),
+    )
     risk = f"changes to {told} after compiling are not noticed: the old compiled code runs on"
-    is_open = any(one.check.kind == "TENSOR_MATCH" and one.check.origin == "argument" for one in gone)
-    return f"{risk}, also with tensors of another shape or dtype, which may end the process" if is_open else risk
+    is_open = any(
+        one.check.kind == "TENSOR_MATCH" and one.check.origin == "argument" for one in gone
+    )
+    return (
+        f"{risk}, also with tensors of another shape or dtype, which may end the process"
+        if is_open
+        else risk
+    )
 
 
 def _with_examples(origin: Origin, names: Sequence[str]) -> str:
     # The shortest are the program's own; names inside torch's modules are long.
     examples = sorted(dict.fromkeys(filter(None, names)), key=lambda name: (len(name), name))
-    return f"{UNSEEN[origin]} ({listed(examples, 2)})" if examples and origin != "library" else UNSEEN[origin]
+    return (
+        f"{UNSEEN[origin]} ({listed(examples, 2)})"
+        if examples and origin != "library"
+        else UNSEEN[origin]
+    )

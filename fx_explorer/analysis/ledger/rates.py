@@ -28,12 +28,23 @@ class Rate:
     @property
     def in_words(self) -> str:
         """Return ``12.3 GB/s (48 % of a copy), 0.9 TFLOP/s (85 % of a matrix product)``."""
-        parts = [f"{_three(self.bytes_per_s / GIGA)} GB/s{_of(self.of_memory, 'a copy')}"] if self.bytes_per_s else []
+        parts = (
+            [f"{_three(self.bytes_per_s / GIGA)} GB/s{_of(self.of_memory, 'a copy')}"]
+            if self.bytes_per_s
+            else []
+        )
         if self.flops_per_s:
             rate = self.flops_per_s
-            shown = f"{_three(rate / TERA)} TFLOP/s" if rate >= TERA else f"{_three(rate / GIGA)} GFLOP/s"
+            shown = (
+                f"{_three(rate / TERA)} TFLOP/s"
+                if rate >= TERA
+                else f"{_three(rate / GIGA)} GFLOP/s"
+            )
             beyond = " (more than a float32 product reached when it was measured)"
-            parts.append(shown + (beyond if self.of_products > 1 else _of(self.of_products, "a float32 product")))
+            parts.append(
+                shown
+                + (beyond if self.of_products > 1 else _of(self.of_products, "a float32 product"))
+            )
         return ", ".join(parts)
 
 
@@ -43,7 +54,9 @@ def rate(figures: LedgerFigures, entry: LedgerEntry) -> Rate | None:
     if step.kind not in ("kernel", "library") or took_s <= 0 or step.moved_bytes <= 0:
         return None
     moved, operations = step.moved_bytes / took_s, max(0, step.flops) / took_s
-    return Rate(moved, operations, _part(figures, "memory", moved), _part(figures, "fp32", operations))
+    return Rate(
+        moved, operations, _part(figures, "memory", moved), _part(figures, "fp32", operations)
+    )
 
 
 def _part(figures: LedgerFigures, kind: str, reached: float) -> float:

@@ -52,7 +52,10 @@ def _is_in_force(remedy: Remedy, figures: LedgerFigures) -> bool:
         return False
     if remedy.mode:
         return request.mode == remedy.mode
-    return remedy.options.items() <= request.options.items() and remedy.settings.items() <= request.settings.items()
+    return (
+        remedy.options.items() <= request.options.items()
+        and remedy.settings.items() <= request.settings.items()
+    )
 
 
 def _less_around(figures: LedgerFigures) -> Iterator[Remedy]:
@@ -116,7 +119,14 @@ def _less_of_guards(figures: LedgerFigures) -> Iterator[Remedy]:
     for effect in figures.guards.filters:
         why = f"it {drops_in_words(effect)}"
         options: dict[str, object] = {GUARD_FILTER: effect.name}
-        yield Remedy(effect.name, f"with {GUARD_FILTER}={effect.name}", why, effect.risk, options=options, is_for_guards=True)
+        yield Remedy(
+            effect.name,
+            f"with {GUARD_FILTER}={effect.name}",
+            why,
+            effect.risk,
+            options=options,
+            is_for_guards=True,
+        )
 
 
 def drops_in_words(effect: FilterEffect) -> str:

@@ -28,7 +28,10 @@ def kind_rows(figures: LedgerFigures) -> list[Cells]:
     call_s = figures.call.call_s
     rows = [(figures.in_words(kind), took_s) for kind, took_s in kinds_told(figures)]
     rows.append((NOT_ACCOUNTED, figures.unaccounted_s))
-    return [*((name, _time(took_s), _share(took_s, call_s)) for name, took_s in rows), ("a call", run_time(call_s), "100 %")]
+    return [
+        *((name, _time(took_s), _share(took_s, call_s)) for name, took_s in rows),
+        ("a call", run_time(call_s), "100 %"),
+    ]
 
 
 def kinds_told(figures: LedgerFigures) -> list[tuple[LedgerKind, float]]:
@@ -40,7 +43,12 @@ def line_rows(figures: LedgerFigures) -> list[Cells]:
     """Return a row for each line of the user's, the longest first, and what is of no line."""
     found = line_times(figures)
     rows = [
-        (in_file(one.line.file, one.line.line), _known(one.compiled_s), _known(one.uncompiled_s), _known_gain(one.gained_s))
+        (
+            in_file(one.line.file, one.line.line),
+            _known(one.compiled_s),
+            _known(one.uncompiled_s),
+            _known_gain(one.gained_s),
+        )
         for one in found.lines
     ]
     gained_s = found.uncompiled_of_none_s - found.compiled_of_none_s

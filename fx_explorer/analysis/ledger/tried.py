@@ -22,10 +22,14 @@ def tried(reader: SessionReader, remedies: Mapping[str, Remedy], plain: str) -> 
     rounds = {name: _rounds(reader, cell) for name, cell in cells.items()}
     before = rounds.get(plain, {})
     known = [(one, cells[name], rounds[name]) for name, one in remedies.items() if rounds.get(name)]
-    return [f"{one.name}: {'; '.join(_told(one, cell, before, after))}." for one, cell, after in known]
+    return [
+        f"{one.name}: {'; '.join(_told(one, cell, before, after))}." for one, cell, after in known
+    ]
 
 
-def _told(one: Remedy, cell: BenchCell, before: Mapping[int, float], after: Mapping[int, float]) -> Iterator[str]:
+def _told(
+    one: Remedy, cell: BenchCell, before: Mapping[int, float], after: Mapping[int, float]
+) -> Iterator[str]:
     if cell.agreement == "wrong":
         yield "gives other results"
     else:
@@ -59,4 +63,6 @@ def _span(saved: Interval) -> str:
 
 
 def _rounds(reader: SessionReader, cell: BenchCell) -> dict[int, float]:
-    return {row.number: row.call_s for row in reader.rows(BenchRound, cell=cell.id) if row.call_s > 0}
+    return {
+        row.number: row.call_s for row in reader.rows(BenchRound, cell=cell.id) if row.call_s > 0
+    }

@@ -40,7 +40,11 @@ def verdict(figures: LedgerFigures) -> list[str]:
         *_guards(figures),
         *_breaks(figures),
         *_slower_lines(figures),
-        *(f"It may help to compile {one.how}: {one.why}; {one.risk}." for one in remedies(figures) if not one.is_for_guards),
+        *(
+            f"It may help to compile {one.how}: {one.why}; {one.risk}."
+            for one in remedies(figures)
+            if not one.is_for_guards
+        ),
         *_doubts(figures),
     ]
 
@@ -66,7 +70,11 @@ def _dominates(figures: LedgerFigures) -> Iterator[str]:
         yield from filter(None, [longest_gap(figures)])
     else:
         yield f"Kernels and library calls are {run_time(work_s)} of it ({share(work_s, call_s)})."
-    around = [(kind, took_s) for kind, took_s in figures.by_kind if kind not in (*WORK, "wait") and took_s > SOME * call_s]
+    around = [
+        (kind, took_s)
+        for kind, took_s in figures.by_kind
+        if kind not in (*WORK, "wait") and took_s > SOME * call_s
+    ]
     is_faster = 0 < call_s < figures.call.uncompiled_s
     if not figures.is_on_gpu and not is_faster and work_s < HALF * call_s:
         yield "The work is small beside what is around it: larger inputs, or fewer and larger graphs, make compiling pay."
@@ -76,7 +84,9 @@ def _dominates(figures: LedgerFigures) -> Iterator[str]:
 
 
 def _short(figures: LedgerFigures, kind: LedgerKind) -> str:
-    return {"guards": "evaluating guards", "entry": "entering torch.compile"}.get(kind, figures.in_words(kind))
+    return {"guards": "evaluating guards", "entry": "entering torch.compile"}.get(
+        kind, figures.in_words(kind)
+    )
 
 
 def _guards(figures: LedgerFigures) -> Iterator[str]:
@@ -96,7 +106,11 @@ def _guards(figures: LedgerFigures) -> Iterator[str]:
 def _unguarded(call: LedgerCall) -> str:
     interval = median_interval(ratios(list(call.rounds_s), list(call.unguarded_rounds_s)))
     is_faster = interval is not None and interval.low > 1 and call.unguarded_s < call.call_s
-    told = f"saves {run_time(call.call_s - call.unguarded_s)}" if is_faster else "saves nothing that can be told"
+    told = (
+        f"saves {run_time(call.call_s - call.unguarded_s)}"
+        if is_faster
+        else "saves nothing that can be told"
+    )
     return (
         f"Skipping guards (torch.compiler.set_stance(skip_guard_eval_unsafe=True)) was measured and {told}; it is unsafe: "
         "what no longer fits is run all the same."
@@ -114,7 +128,9 @@ def _breaks(figures: LedgerFigures) -> Iterator[str]:
             by_line[where] = by_line.get(where, 0.0) + entry.step.host_s
     longest = sorted(by_line, key=lambda where: -by_line[where])
     places = f", at {listed(longest)}" if longest else ""
-    told = f"{KIND_IN_WORDS['break']} takes {run_time(took_s)}{places}, your own code there included"
+    told = (
+        f"{KIND_IN_WORDS['break']} takes {run_time(took_s)}{places}, your own code there included"
+    )
     yield f"{told}: fx-explorer fix proposes what takes the breaks away."
 
 
@@ -128,7 +144,9 @@ def _slower_lines(figures: LedgerFigures) -> Iterator[str]:
 
 def _is_slower(one: LineTime, call_s: float) -> bool:
     is_measured = one.uncompiled_s > 0
-    return is_measured and one.compiled_s > SLOWER * one.uncompiled_s and -one.gained_s > SOME * call_s
+    return (
+        is_measured and one.compiled_s > SLOWER * one.uncompiled_s and -one.gained_s > SOME * call_s
+    )
 
 
 def _doubts(figures: LedgerFigures) -> Iterator[str]:
@@ -137,7 +155,9 @@ def _doubts(figures: LedgerFigures) -> Iterator[str]:
         yield f"Of which line {run_time(of_none_s)} of the kernels are is not known."
     call, accounted = figures.call, figures.accounted_s / figures.call.call_s
     if not ACCOUNTED <= accounted <= 2 - ACCOUNTED:
-        yield f"The steps add up to {accounted:.0%} of a call: measure again when the machine is idle.".replace("%", " %")
+        yield f"The steps add up to {accounted:.0%} of a call: measure again when the machine is idle.".replace(
+            "%", " %"
+        )
     if call.iqr_s > MUCH * call.call_s:
         yield f"Calls differ widely (middle half within {run_time(call.iqr_s)}): measure again when the machine is idle."
     if call.other_calls > call.calls / 4:

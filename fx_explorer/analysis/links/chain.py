@@ -25,12 +25,18 @@ Lines = frozenset[int]
 """Lines of a document, from 0."""
 
 
-def linked_with_levels(reader: SessionReader, place: Place, shown: Iterable[Document]) -> dict[Document, Lines]:
+def linked_with_levels(
+    reader: SessionReader, place: Place, shown: Iterable[Document]
+) -> dict[Document, Lines]:
     """Do what ``linked_places`` does when some of the documents, or that of ``place``, are levels
     below a kernel.
     """
     documents = list(shown)
-    builds = {document: build for document in {*documents, place.document} if (build := build_of(reader, document))}
+    builds = {
+        document: build
+        for document in {*documents, place.document}
+        if (build := build_of(reader, document))
+    }
     above = [document for document in documents if document not in builds]
     if place.document in builds:
         found = _from_level(reader, place, builds[place.document], above)
@@ -64,7 +70,9 @@ def triton_lines(reader: SessionReader, build: KernelBuild, place: Place) -> Lin
     return frozenset(line - 1 for line in sources)
 
 
-def lines_in_level(reader: SessionReader, build: KernelBuild, document: Document, triton: Lines) -> Lines:
+def lines_in_level(
+    reader: SessionReader, build: KernelBuild, document: Document, triton: Lines
+) -> Lines:
     """Return the lines of a level that were made from these lines of the Triton source."""
     made = _inverted(*_parts(reader, build, _level(document)))
     return frozenset(line - 1 for source in triton for line in made.get(source + 1, ()))
@@ -77,7 +85,9 @@ def level_lines(reader: SessionReader, build: KernelBuild, level: Level) -> Line
     return _lines(*_parts(reader, build, level))
 
 
-def _parts(reader: SessionReader, build: KernelBuild, level: Level) -> tuple[Level, str, KernelFile, str]:
+def _parts(
+    reader: SessionReader, build: KernelBuild, level: Level
+) -> tuple[Level, str, KernelFile, str]:
     assembly = text_of_level(reader, build, "ptx") if level == "sass" else ""
     return level, text_of_level(reader, build, level), kernel_file(build), assembly
 
@@ -113,10 +123,14 @@ def _of_no_node(reader: SessionReader, kernel: Document) -> Lines:
     """Return the lines of a template that are not those of a node fused into it: together they
     compute the template's own node.
     """
-    return frozenset(range(kernel.line_count)).difference(line - 1 for line in lines_with_nodes(reader, kernel.id))
+    return frozenset(range(kernel.line_count)).difference(
+        line - 1 for line in lines_with_nodes(reader, kernel.id)
+    )
 
 
-def _from_level(reader: SessionReader, place: Place, build: KernelBuild, above: list[Document]) -> dict[Document, Lines]:
+def _from_level(
+    reader: SessionReader, place: Place, build: KernelBuild, above: list[Document]
+) -> dict[Document, Lines]:
     """Return what the Triton lines of the selected line are linked to; in the Triton source, these
     lines alone.
     """

@@ -9,12 +9,18 @@ from fx_explorer import model
 from fx_explorer.analysis.variants.lineage import graphs_in_use, in_use
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graph.graphs import post_grad_directions
-from fx_explorer.session.queries.graph.links import nodes_without_kernel, nodes_without_source, post_grad_calls
+from fx_explorer.session.queries.graph.links import (
+    nodes_without_kernel,
+    nodes_without_source,
+    post_grad_calls,
+)
 from fx_explorer.session.queries.kernel.lines import linked_lines
 
 _STATEMENT: dict[str, re.Pattern[str]] = {
     "cpp": re.compile(r"\bauto \w*tmp\d+|\.store\(|\b(?:in_)?out_ptr\d+\[|^\s*tmp_acc\d+\w* = "),
-    "triton": re.compile(r"^\s*(?:_?tmp\d+\w* = (?!tl\.full\(\[.*BLOCK)|tl\.(?:store|atomic_\w+)\()"),
+    "triton": re.compile(
+        r"^\s*(?:_?tmp\d+\w* = (?!tl\.full\(\[.*BLOCK)|tl\.(?:store|atomic_\w+)\()"
+    ),
 }
 """Matches lines that compute something, as Inductor writes them (``torch/_inductor/codegen``,
 cpp.py and triton.py): loads, operations, reductions and stores. Loop heads, offsets and
@@ -45,7 +51,9 @@ class LinkCoverage:
 def link_coverage(reader: SessionReader) -> list[LinkCoverage]:
     """Return one entry per direction that has a post-grad graph, forward first."""
     present = post_grad_directions(reader)
-    return [_of_direction(reader, direction) for direction in model.DIRECTIONS if direction in present]
+    return [
+        _of_direction(reader, direction) for direction in model.DIRECTIONS if direction in present
+    ]
 
 
 def _of_direction(reader: SessionReader, direction: model.Direction) -> LinkCoverage:
@@ -54,7 +62,9 @@ def _of_direction(reader: SessionReader, direction: model.Direction) -> LinkCove
     lines, linked = _kernel_lines(reader, direction)
     unsourced = len(nodes_without_source(reader, direction, graphs))
     unlinked = len(nodes_without_kernel(reader, direction, graphs))
-    return LinkCoverage(direction, nodes, compute, nodes - unsourced, compute - unlinked, lines, linked)
+    return LinkCoverage(
+        direction, nodes, compute, nodes - unsourced, compute - unlinked, lines, linked
+    )
 
 
 def _kernel_lines(reader: SessionReader, direction: model.Direction) -> tuple[int, int]:

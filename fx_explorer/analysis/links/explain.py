@@ -76,31 +76,44 @@ def explain(reader: SessionReader, place: Place, limit: int = 100) -> list[Expla
         )
     own = own_lines_at(reader, place)
     if place.document.kind == "source" and own:
-        return _to_copies(reader, own[:limit]) + _to_nodes(reader, "became", [(n, "origins") for n in callers(reader, own)])
+        return _to_copies(reader, own[:limit]) + _to_nodes(
+            reader, "became", [(n, "origins") for n in callers(reader, own)]
+        )
     if place.document.kind == "source":
         return [
             replace(e, text=OWN_STACK, is_certain=True)
             for e in _to_nodes(reader, "became", [(n, "stack_trace") for n in nodes])
         ]
     rows = line_nodes_at(reader, place.document.id, place.line + 1)
-    return _to_written(reader, own) + _to_nodes(reader, "from", [(row.node, row.how) for row in rows[:limit]])
+    return _to_written(reader, own) + _to_nodes(
+        reader, "from", [(row.node, row.how) for row in rows[:limit]]
+    )
 
 
 def _to_copies(reader: SessionReader, own: list[model.LineSource]) -> list[Explanation]:
     """Explain the links from a line of a kernel of the user's to the kernels that it stands in."""
-    return [_copied("kernel", place, f"{kernel.name}:{place.line + 1}") for kernel, place in copies(reader, own)]
+    return [
+        _copied("kernel", place, f"{kernel.name}:{place.line + 1}")
+        for kernel, place in copies(reader, own)
+    ]
 
 
 def _to_written(reader: SessionReader, own: list[model.LineSource]) -> list[Explanation]:
     written = source_of_own(reader, own)
-    return [_copied("source", written, f"{written.document.title}:{written.line + 1}")] if written else []
+    return (
+        [_copied("source", written, f"{written.document.title}:{written.line + 1}")]
+        if written
+        else []
+    )
 
 
 def _copied(relation: Relation, place: Place, name: str) -> Explanation:
     return Explanation(relation, place, name, "copied", HOW_IN_WORDS["copied"])
 
 
-def _to_nodes(reader: SessionReader, relation: Relation, links: list[tuple[int, How]]) -> list[Explanation]:
+def _to_nodes(
+    reader: SessionReader, relation: Relation, links: list[tuple[int, How]]
+) -> list[Explanation]:
     names = {node.id: node.name for node in reader.by_ids(model.Node, [node for node, _ in links])}
     known = [(node, how) for node, how in links if node in names]
     places = places_of_nodes(reader, [node for node, _ in known])

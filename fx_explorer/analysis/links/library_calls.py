@@ -18,7 +18,9 @@ def library_at(reader: SessionReader, place: Place) -> model.Kernel | None:
     """
     nodes = sorted(descendants(reader, nodes_at(reader, place)))
     found = [kernel for kernel in kernels_of(reader, nodes) if kernel.language == "extern"]
-    return next((kernel for kernel in found if is_call_of(kernel, place)), found[0] if found else None)
+    return next(
+        (kernel for kernel in found if is_call_of(kernel, place)), found[0] if found else None
+    )
 
 
 def is_call_of(kernel: model.Kernel, place: Place) -> bool:

@@ -17,7 +17,11 @@ from fx_explorer.analysis.graph_code.texts import GraphForm, graph_text
 from fx_explorer.analysis.links.own_kernels import definition, own_lines_at
 from fx_explorer.analysis.links.selection import nodes_at
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.graphs import nodes_of_stage, nodes_on_line, nodes_on_same_lines
+from fx_explorer.session.queries.graph.graphs import (
+    nodes_of_stage,
+    nodes_on_line,
+    nodes_on_same_lines,
+)
 from fx_explorer.session.queries.graph.links import ancestors, descendants
 from fx_explorer.session.queries.graph.nodes import user_stacks
 from fx_explorer.session.queries.kernel.lines import call_lines, embedded_kernels, lines_computing
@@ -32,7 +36,9 @@ some nodes.
 """
 
 
-def linked_places(reader: SessionReader, place: Place, shown: Iterable[Document]) -> dict[Document, frozenset[int]]:
+def linked_places(
+    reader: SessionReader, place: Place, shown: Iterable[Document]
+) -> dict[Document, frozenset[int]]:
     """Return the lines (from 0) of each shown document that are linked to ``place``; an empty set
     where none are.
 
@@ -100,7 +106,10 @@ class Selection:
             return descendants(self.reader, self.nodes)
         found = self.reader.by_ids(model.Node, self.nodes)
         alike = {
-            one for node in found if node.line for one in self.reader.nodes_at_source(node.file, node.line, innermost=True)
+            one
+            for node in found
+            if node.line
+            for one in self.reader.nodes_at_source(node.file, node.line, innermost=True)
         }
         return descendants(self.reader, [*self.nodes, *alike])
 
@@ -112,7 +121,11 @@ class Selection:
     @cached_property
     def computing(self) -> frozenset[int]:
         """Return the artifacts with a line that computes one of the family."""
-        return frozenset(self._computing_lines if self.relatives is self.family else lines_computing(self.reader, self.family))
+        return frozenset(
+            self._computing_lines
+            if self.relatives is self.family
+            else lines_computing(self.reader, self.family)
+        )
 
     @cached_property
     def across(self) -> frozenset[int]:
@@ -139,7 +152,9 @@ class Selection:
         if self.place.document.id == document.id and self.place.document.stage == "front_end":
             return frozenset(self.nodes)
         if self.place.document.kind == "source":
-            return frozenset(nodes_on_line(self.reader, document.id, self.place.document.id, self.place.line + 1))
+            return frozenset(
+                nodes_on_line(self.reader, document.id, self.place.document.id, self.place.line + 1)
+            )
         return frozenset(nodes_on_same_lines(self.reader, document.id, self.nodes))
 
     def _family_in(self, document: Document) -> frozenset[int]:
@@ -163,9 +178,13 @@ class Selection:
         path = self.reader.get(model.SourceFile, document.id).path
         if self.place.document.language == "bytecode":
             return frozenset(line - 1 for file, line in self.instructed if file == document.id)
-        if own := frozenset(row.source_line - 1 for row in self.own_lines if row.file == document.id):
+        if own := frozenset(
+            row.source_line - 1 for row in self.own_lines if row.file == document.id
+        ):
             return own
-        innermost = (next((f.line for f in reversed(stack) if f.file == path), 0) for stack in self.stacks)
+        innermost = (
+            next((f.line for f in reversed(stack) if f.file == path), 0) for stack in self.stacks
+        )
         return frozenset(line - 1 for line in innermost if line) or self._definitions(document)
 
     def _definitions(self, document: Document) -> frozenset[int]:
@@ -183,13 +202,20 @@ class Selection:
         artifact, line = self.place.document.id, self.place.line + 1
         rows = self.reader.sources_of_line(artifact, line)
         called = [row.node for row in self.reader.nodes_of_line(artifact, line)]
-        return [(row.file, row.source_line) for row in rows] + self._innermost(user_stacks(self.reader, called))
+        return [(row.file, row.source_line) for row in rows] + self._innermost(
+            user_stacks(self.reader, called)
+        )
 
     def _innermost(self, stacks: Iterable[tuple[model.Frame, ...]]) -> list[SourceLine]:
         """Return the innermost frame of each stack in every file."""
         files = self._file_ids
         innermost = ({frame.file: frame.line for frame in stack} for stack in stacks)
-        return [(files[file], line) for lines in innermost for file, line in lines.items() if file in files]
+        return [
+            (files[file], line)
+            for lines in innermost
+            for file, line in lines.items()
+            if file in files
+        ]
 
     @cached_property
     def _file_ids(self) -> dict[str, int]:
@@ -211,7 +237,9 @@ class Selection:
         return computing
 
     def _lines_of_artifact(self, document: Document) -> frozenset[int]:
-        computing = self._computing_lines_across if self._is_across(document) else self._computing_lines
+        computing = (
+            self._computing_lines_across if self._is_across(document) else self._computing_lines
+        )
         lines = {line for line, _ in computing.get(document.id, ())}
         if document.stage == "output_code":
             lines |= lines_in_output_code(self.reader, document.id, computing)
@@ -237,7 +265,9 @@ class Selection:
         return frozenset(wanted)
 
 
-def lines_in_output_code(reader: SessionReader, output_code: int, computing: _ArtifactLines) -> set[int]:
+def lines_in_output_code(
+    reader: SessionReader, output_code: int, computing: _ArtifactLines
+) -> set[int]:
     """Return the lines (from 1) of kernels where they are in the output code, and of the wrapper's
     calls.
     """
@@ -247,5 +277,9 @@ def lines_in_output_code(reader: SessionReader, output_code: int, computing: _Ar
     for _, artifact, first_line in embedded:
         lines |= {first_line + line - 1 for line, _ in computing[artifact] if line and first_line}
         calls |= {call for _, call in computing[artifact]}
-    whole = [kernel for kernel, artifact, _ in embedded if any(not call for _, call in computing[artifact])]
+    whole = [
+        kernel
+        for kernel, artifact, _ in embedded
+        if any(not call for _, call in computing[artifact])
+    ]
     return lines | set(call_lines(reader, [kernel for kernel, _, _ in embedded], calls, whole))

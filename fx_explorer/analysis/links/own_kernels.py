@@ -22,7 +22,12 @@ def own_lines_at(reader: SessionReader, place: Place) -> list[model.LineSource]:
     if document.kind != "artifact":
         return []
     if document.stage == "output_code" and (kernel := kernel_around(reader, document.id, line)):
-        return reader.rows(model.LineSource, artifact=kernel.artifact, line=line - kernel.first_line + 1, how="copied")
+        return reader.rows(
+            model.LineSource,
+            artifact=kernel.artifact,
+            line=line - kernel.first_line + 1,
+            how="copied",
+        )
     return reader.rows(model.LineSource, artifact=document.id, line=line, how="copied")
 
 
@@ -42,10 +47,14 @@ def definition(reader: SessionReader, artifact: int) -> Place | None:
     """Return where a kernel of the user's is written: its ``def``. None for a kernel that torch
     made.
     """
-    return source_of_own(reader, reader.rows(model.LineSource, artifact=artifact, how="copied", limit=1))
+    return source_of_own(
+        reader, reader.rows(model.LineSource, artifact=artifact, how="copied", limit=1)
+    )
 
 
-def copies(reader: SessionReader, lines: Iterable[model.LineSource]) -> list[tuple[model.Kernel, Place]]:
+def copies(
+    reader: SessionReader, lines: Iterable[model.LineSource]
+) -> list[tuple[model.Kernel, Place]]:
     """Return the kernels that contain these lines, and where."""
     return [
         (kernel, Place(document_of(reader, "artifact", line.artifact), line.line - 1))

@@ -57,7 +57,8 @@ def _alike(wanted: Document, documents: Iterable[Document]) -> Document | None:
     peers = [
         d
         for d in documents
-        if (d.kind, d.stage, d.direction, d.language) == (wanted.kind, wanted.stage, wanted.direction, wanted.language)
+        if (d.kind, d.stage, d.direction, d.language)
+        == (wanted.kind, wanted.stage, wanted.direction, wanted.language)
     ]
     return next((d for d in peers if d.title == wanted.title), peers[0] if peers else None)
 

@@ -28,9 +28,12 @@ def nodes_at(reader: SessionReader, place: Place) -> list[int]:
         node = node_at(reader, place)
         return [node.id] if node else []
     if document.kind == "source":
-        return nodes_at_source(reader, document.id, place.line + 1) or callers(reader, own_lines_at(reader, place))
+        return nodes_at_source(reader, document.id, place.line + 1) or callers(
+            reader, own_lines_at(reader, place)
+        )
     return sorted(
-        {row.node for row in line_nodes_at(reader, document.id, place.line + 1)} | set(_nodes_of_bytecode(reader, place))
+        {row.node for row in line_nodes_at(reader, document.id, place.line + 1)}
+        | set(_nodes_of_bytecode(reader, place))
     )
 
 
@@ -61,7 +64,12 @@ def line_nodes_at(reader: SessionReader, artifact: int, line: int) -> list[model
 def _nodes_of_call(reader: SessionReader, output_code: int, line: int) -> list[model.LineNode]:
     """Return the nodes of the kernel call that the wrapper makes on this line."""
     calls = calls_on_line(reader, output_code, line)
-    rows = [row for call, artifact in calls for row in reader.nodes_of_line(artifact, 0) if row.call in (0, call)]
+    rows = [
+        row
+        for call, artifact in calls
+        for row in reader.nodes_of_line(artifact, 0)
+        if row.call in (0, call)
+    ]
     return rows or [row for _, artifact in calls for row in reader.nodes_of_line(artifact, 0)]
 
 

@@ -6,7 +6,11 @@ from __future__ import annotations
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place
-from fx_explorer.analysis.kernels.kernel_documents import build_of_level, kernel_document, source_here
+from fx_explorer.analysis.kernels.kernel_documents import (
+    build_of_level,
+    kernel_document,
+    source_here,
+)
 from fx_explorer.session import SessionReader
 
 
@@ -17,7 +21,9 @@ def triton_place(reader: SessionReader, place: Place) -> Place:
     build = build_of_level(reader, place.document)
     if build is None:
         return place
-    from fx_explorer.analysis.links.chain import triton_lines  # 20 ms that the first paint does not need
+    from fx_explorer.analysis.links.chain import (
+        triton_lines,
+    )  # 20 ms that the first paint does not need
 
     document = source_here(reader, build)
     if document:

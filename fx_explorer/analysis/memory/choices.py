@@ -34,7 +34,9 @@ words. Any other is told as torch writes it.
 INPUT = ": primal input"
 """torch's reason for what comes into the graph."""
 
-UNTOLD = "torch rules it out where operations that use it are far apart, or at the end of a long chain"
+UNTOLD = (
+    "torch rules it out where operations that use it are far apart, or at the end of a long chain"
+)
 """For what torch rules out without a reason in its cut: its two heuristics on distance."""
 
 STEP_FACTOR = 1.1
@@ -56,7 +58,11 @@ def choices(reader: SessionReader) -> dict[tuple[int, str], model.PartitionChoic
     """Return what was decided about each value, by compilation and name, of the variants in use."""
     used = in_use(reader)
     rows = reader.rows(model.PartitionChoice)
-    return {(row.compilation, row.name): row for row in rows if used is None or row.compilation in used.saving}
+    return {
+        (row.compilation, row.name): row
+        for row in rows
+        if used is None or row.compilation in used.saving
+    }
 
 
 def recomputed(reader: SessionReader) -> list[Recomputed]:
@@ -95,7 +101,9 @@ def _why_recomputed(choice: model.PartitionChoice) -> str:
 def _who_decided(choice: model.PartitionChoice) -> str:
     """Say who split a graph of which no smallest cut was searched."""
     if choice.reason == BUDGET:
-        return "the memory budget is 0, so nothing is saved but what comes into the graph from outside"
+        return (
+            "the memory budget is 0, so nothing is saved but what comes into the graph from outside"
+        )
     backend, _, function = choice.reason.partition(": ")
     if function == "default_partition":
         return f"backend {backend} splits the graph with torch's {function}, which saves whatever the backward needs"
@@ -119,10 +127,20 @@ def _weight(choice: model.PartitionChoice) -> str:
 
 
 def _steps(steps: int) -> str:
-    return counted(steps, "step") if 0 < steps < MAX_STEPS else "1 step" if not steps else f"{MAX_STEPS} steps at most"
+    return (
+        counted(steps, "step")
+        if 0 < steps < MAX_STEPS
+        else "1 step"
+        if not steps
+        else f"{MAX_STEPS} steps at most"
+    )
 
 
 def _twice(choice: model.PartitionChoice) -> str:
     """Return a remark on what no kernel writes to memory anyway: saving it weighs twice."""
     once = choice.size_bytes * STEP_FACTOR ** max(1, min(MAX_STEPS, choice.distance))
-    return ", × 2 since no kernel writes it otherwise" if once and 1.5 < choice.weight / once < 2.5 else ""
+    return (
+        ", × 2 since no kernel writes it otherwise"
+        if once and 1.5 < choice.weight / once < 2.5
+        else ""
+    )

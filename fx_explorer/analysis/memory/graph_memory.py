@@ -120,7 +120,9 @@ def _usual_device(placeholders: Iterable[model.Node]) -> str:
     return devices.most_common(1)[0][0] if devices else ""
 
 
-def _results(call: CallOfKernel | None, sizes: Mapping[str, int], usual: str) -> list[Result | None] | None:
+def _results(
+    call: CallOfKernel | None, sizes: Mapping[str, int], usual: str
+) -> list[Result | None] | None:
     """Return what a library call returns, by the node that it computes; None where there is none."""
     node = _computed(call) if call else None
     if node is None:
@@ -131,7 +133,11 @@ def _results(call: CallOfKernel | None, sizes: Mapping[str, int], usual: str) ->
         found = value_bytes(node.value, sizes)
     except UnknownSize:
         return None
-    return [None if size is None else Result(size, _device(node) or usual) for size in found] if node.value else None
+    return (
+        [None if size is None else Result(size, _device(node) or usual) for size in found]
+        if node.value
+        else None
+    )
 
 
 def _computed(call: CallOfKernel) -> model.Node | None:
@@ -145,14 +151,22 @@ def _computed(call: CallOfKernel) -> model.Node | None:
 def _calls(reader: SessionReader, code: model.Artifact) -> dict[int, CallOfKernel]:
     """Return the kernel calls of a wrapper by line, with their nodes."""
     made = calls_in_output_code(reader, code.id)
-    by_line, by_call, of_all = _node_ids(reader, code, {artifact for _, _, artifact, _ in made if artifact})
-    wanted = {node for ids in (*by_line.values(), *by_call.values(), *of_all.values()) for node in ids}
+    by_line, by_call, of_all = _node_ids(
+        reader, code, {artifact for _, _, artifact, _ in made if artifact}
+    )
+    wanted = {
+        node for ids in (*by_line.values(), *by_call.values(), *of_all.values()) for node in ids
+    }
     nodes = {node.id: node for node in reader.by_ids(model.Node, wanted)}
     document = artifact_document(code)
     workspaces = {row.call: row for row in reader.rows(model.LibraryWorkspace)}
     found = {}
     for line, name, artifact, call in made:
-        ids = by_call.get(call, set()) | of_all.get(artifact, set()) if artifact else by_line.get(line, set())
+        ids = (
+            by_call.get(call, set()) | of_all.get(artifact, set())
+            if artifact
+            else by_line.get(line, set())
+        )
         computed = tuple(nodes[i] for i in sorted(ids) if i in nodes)
         found[line] = CallOfKernel(name, Place(document, line - 1), computed, workspaces.get(call))
     return found
@@ -161,7 +175,9 @@ def _calls(reader: SessionReader, code: model.Artifact) -> dict[int, CallOfKerne
 _Ids = dict[int, set[int]]
 
 
-def _node_ids(reader: SessionReader, code: model.Artifact, kernels: set[int]) -> tuple[_Ids, _Ids, _Ids]:
+def _node_ids(
+    reader: SessionReader, code: model.Artifact, kernels: set[int]
+) -> tuple[_Ids, _Ids, _Ids]:
     """Return the nodes by line of the wrapper, by call of a kernel, and by kernel where they hold in
     each of its calls.
     """

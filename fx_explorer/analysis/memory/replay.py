@@ -11,7 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fx_explorer.analysis.memory.sizes import UnknownSize, evaluated, evaluated_all, item_bytes, strided_bytes
+from fx_explorer.analysis.memory.sizes import (
+    UnknownSize,
+    evaluated,
+    evaluated_all,
+    item_bytes,
+    strided_bytes,
+)
 from fx_explorer.analysis.memory.wrapper_code import ENTRY, UnreadableCode, Wrapper
 
 UNKNOWN = -1
@@ -104,7 +110,14 @@ Value = int | tuple["Value", ...]
 
 NOTHING: Value = ()
 
-_ALIASES = ("reinterpret_tensor", "alloc_from_pool", "copy_if_misaligned", "as_strided", "view", "contiguous")
+_ALIASES = (
+    "reinterpret_tensor",
+    "alloc_from_pool",
+    "copy_if_misaligned",
+    "as_strided",
+    "view",
+    "contiguous",
+)
 
 _NO_TENSOR = ("item", "size", "stride", "get_raw_stream", "Event", "Generator")
 
@@ -143,7 +156,9 @@ class _Replay:
     def of(self, arguments: Sequence[Argument]) -> Replayed:
         given = tuple(self.argument(one) for one in arguments)
         returned = self.called(self.wrapper.entry, given)
-        outputs = tuple(tuple(stored(one)) for one in returned) if isinstance(returned, tuple) else ()
+        outputs = (
+            tuple(tuple(stored(one)) for one in returned) if isinstance(returned, tuple) else ()
+        )
         for number in {number for output in outputs for number in output}:
             self.storages[number].dies = None
         lifetimes = tuple(_lifetime(one) for one in self.storages)
@@ -161,7 +176,9 @@ class _Replay:
     def called(self, function: ast.FunctionDef, given: Value) -> Value:
         """Run a function of the wrapper: the whole, a partition, or a subgraph."""
         if self.depth > MAX_DEPTH:
-            raise UnreadableCode(f"line {function.lineno}: functions of the wrapper call one another too deep")
+            raise UnreadableCode(
+                f"line {function.lineno}: functions of the wrapper call one another too deep"
+            )
         self.depth += 1
         frame = _Frame(self)
         frame.bind(function.args.args[-1].arg if function.args.args else "", given)
@@ -265,7 +282,11 @@ class _Frame:
         name = called_name(call.func)
         if name == "assert_size_stride":
             self._checked(call)
-        elif name == "clear" and isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
+        elif (
+            name == "clear"
+            and isinstance(call.func, ast.Attribute)
+            and isinstance(call.func.value, ast.Name)
+        ):
             self.drop(call.func.value.id)
 
     def _checked(self, call: ast.Call) -> None:
@@ -308,13 +329,18 @@ class _Frame:
 
     def _viewed(self, call: ast.Call) -> Value:
         """Return what a view is a view of: the first argument, or the object of a method."""
-        if isinstance(call.func, ast.Attribute) and (own := self._value(call.func.value)) != NOTHING:
+        if (
+            isinstance(call.func, ast.Attribute)
+            and (own := self._value(call.func.value)) != NOTHING
+        ):
             return own
         return self._value(call.args[0]) if call.args else NOTHING
 
     def _run_own(self, function: ast.FunctionDef, call: ast.Call) -> Value:
         given = self._value(call.args[-1]) if call.args else NOTHING
-        self._replay.hold(given)  # the function empties the list that it is given, whatever the caller calls it
+        self._replay.hold(
+            given
+        )  # the function empties the list that it is given, whatever the caller calls it
         if call.args and isinstance(call.args[-1], ast.Name) and function.name != ENTRY:
             self.drop(call.args[-1].id)
         self._replay.let_go(given)
@@ -328,7 +354,11 @@ class _Frame:
             size_bytes = strided_bytes(sizes, strides, item)
         except (UnknownSize, ValueError):
             size_bytes = UNKNOWN
-        device = _DEVICE_OF.get(function) or function.removeprefix("empty_strided").removeprefix("_") or _device(call)
+        device = (
+            _DEVICE_OF.get(function)
+            or function.removeprefix("empty_strided").removeprefix("_")
+            or _device(call)
+        )
         number = replay.new(_Storage(name, size_bytes, device, item, replay.now))
         replay.unwritten.append(number)
         return number
@@ -378,14 +408,18 @@ def called_name(function: ast.expr) -> str:
     match function:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name
-        case ast.Subscript(value=ast.Attribute(attr="partitions"), slice=ast.Constant(value=int() as number)):
+        case ast.Subscript(
+            value=ast.Attribute(attr="partitions"), slice=ast.Constant(value=int() as number)
+        ):
             return f"partition_{number}"
     return ""
 
 
 def unreadable(statement: ast.stmt) -> UnreadableCode:
     words = ast.unparse(statement).split("\n")[0]
-    return UnreadableCode(f"line {statement.lineno} of the output code is none that is known here: {words[:80]}")
+    return UnreadableCode(
+        f"line {statement.lineno} of the output code is none that is known here: {words[:80]}"
+    )
 
 
 def _is_in_place(function: ast.expr) -> bool:
@@ -396,7 +430,9 @@ def _is_in_place(function: ast.expr) -> bool:
 
 def _element(value: Value, index: ast.expr) -> Value:
     match index:
-        case ast.Constant(value=int() as at) if isinstance(value, tuple) and -len(value) <= at < len(value):
+        case ast.Constant(value=int() as at) if isinstance(value, tuple) and -len(
+            value
+        ) <= at < len(value):
             return value[at]
     return value
 
@@ -407,7 +443,11 @@ def _keyword(call: ast.Call, name: str) -> ast.expr | None:
 
 def _device(call: ast.Call) -> str:
     found = _keyword(call, "device")
-    return found.value.partition(":")[0] if isinstance(found, ast.Constant) and isinstance(found.value, str) else ""
+    return (
+        found.value.partition(":")[0]
+        if isinstance(found, ast.Constant) and isinstance(found.value, str)
+        else ""
+    )
 
 
 def _returns(statement: ast.With) -> bool:
@@ -415,4 +455,13 @@ def _returns(statement: ast.With) -> bool:
 
 
 def _lifetime(one: _Storage) -> Lifetime:
-    return Lifetime(one.name, one.size_bytes, one.device, one.born, one.dies, one.made_on, one.is_argument, one.named)
+    return Lifetime(
+        one.name,
+        one.size_bytes,
+        one.device,
+        one.born,
+        one.dies,
+        one.made_on,
+        one.is_argument,
+        one.named,
+    )

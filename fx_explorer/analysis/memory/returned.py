@@ -19,7 +19,12 @@ class ReturnedStorages:
     where graphs were built, nothing was.
     """
 
-    def __init__(self, reader: SessionReader, segments: Sequence[Segment], inputs: Sequence[Mapping[str, int]]) -> None:
+    def __init__(
+        self,
+        reader: SessionReader,
+        segments: Sequence[Segment],
+        inputs: Sequence[Mapping[str, int]],
+    ) -> None:
         """``inputs`` are, for each segment, its arguments by their names, as inputs of Dynamo's graph
         (nodes).
         """
@@ -32,8 +37,14 @@ class ReturnedStorages:
                 for number in _storages(segment, row):
                     self._seen.setdefault((at, number), []).append(row)
         self._positions = {segment.captured_as: at for at, segment in enumerate(segments)}
-        self._takers = {node: (at, number) for at, one in enumerate(segments) for node, number in _taken(one, inputs[at])}
-        self._computed = {node for rows in of_compilation.values() for row in rows for node in row.taken_by}
+        self._takers = {
+            node: (at, number)
+            for at, one in enumerate(segments)
+            for node, number in _taken(one, inputs[at])
+        }
+        self._computed = {
+            node for rows in of_compilation.values() for row in rows for node in row.taken_by
+        }
 
     def of(self, at: int, number: int) -> Sequence[model.ReturnedStorage]:
         """Return what was seen of a storage that a graph returns."""
@@ -63,4 +74,8 @@ def _storages(segment: Segment, row: model.ReturnedStorage) -> set[int]:
 
 def _taken(segment: Segment, inputs: Mapping[str, int]) -> list[tuple[int, int]]:
     storages = enumerate(segment.forward.replayed.storages)
-    return [(inputs[one.name], number) for number, one in storages if one.is_argument and one.name in inputs]
+    return [
+        (inputs[one.name], number)
+        for number, one in storages
+        if one.is_argument and one.name in inputs
+    ]

@@ -50,8 +50,12 @@ def saved_values(reader: SessionReader) -> list[SavedValue]:
     """
     names = compilation_names(reader)
     paths = source_paths(reader)
-    rows = sorted(_rows(reader), key=lambda row: (-(kept_bytes(row) or 0), storage_of(row), -row.size_bytes))
-    producers = {node.id: node for node in reader.by_ids(model.Node, (row.producer for row in rows))}
+    rows = sorted(
+        _rows(reader), key=lambda row: (-(kept_bytes(row) or 0), storage_of(row), -row.size_bytes)
+    )
+    producers = {
+        node.id: node for node in reader.by_ids(model.Node, (row.producer for row in rows))
+    }
     first: dict[tuple[int, str], model.SavedTensor] = {}
     found = []
     for row in rows:
@@ -64,7 +68,11 @@ def saved_values(reader: SessionReader) -> list[SavedValue]:
 
 def _rows(reader: SessionReader) -> list[model.SavedTensor]:
     used = in_use(reader)
-    return [row for row in reader.rows(model.SavedTensor) if used is None or row.compilation in used.saving]
+    return [
+        row
+        for row in reader.rows(model.SavedTensor)
+        if used is None or row.compilation in used.saving
+    ]
 
 
 def saving_compilations(reader: SessionReader) -> set[int]:
@@ -73,7 +81,11 @@ def saving_compilations(reader: SessionReader) -> set[int]:
 
 
 def _value(
-    reader: SessionReader, row: model.SavedTensor, producer: model.Node | None, names: dict[int, str], paths: dict[int, str]
+    reader: SessionReader,
+    row: model.SavedTensor,
+    producer: model.Node | None,
+    names: dict[int, str],
+    paths: dict[int, str],
 ) -> SavedValue:
     consumers = reader.by_ids(model.Node, reader.users(row.consumer)) if row.consumer else []
     return SavedValue(
@@ -84,7 +96,9 @@ def _value(
         file=paths.get(producer.file, "") if producer else "",
         line=producer.line if producer else 0,
         consumers=tuple(result_name(node) for node in consumers),
-        consumer_lines=tuple(in_file(paths[node.file], node.line) if node.file in paths else "" for node in consumers),
+        consumer_lines=tuple(
+            in_file(paths[node.file], node.line) if node.file in paths else "" for node in consumers
+        ),
         module=producer.module if producer else "",
         module_type=producer.module_type if producer else "",
     )
@@ -98,11 +112,17 @@ def user_names(reader: SessionReader, values: Iterable[SavedValue]) -> dict[int,
     inputs = {value.saved.producer: value.saved.id for value in values if not value.producer}
     names = InputNames(reader).of(reader.by_ids(model.Node, inputs))
     found = {inputs[node]: name.name for node, name in names.items() if name.node}
-    picked = {value.saved.producer: value.saved.id for value in values if value.saved.name.startswith("getitem")}
+    picked = {
+        value.saved.producer: value.saved.id
+        for value in values
+        if value.saved.name.startswith("getitem")
+    }
     found |= {picked[node.id]: result_name(node) for node in reader.by_ids(model.Node, picked)}
     sizes = SizeNames(reader)
     numbers = (value.saved for value in values if value.saved.kind == "number")
-    return found | {row.id: sizes.in_text(row.compilation, found.get(row.id, row.name)) for row in numbers}
+    return found | {
+        row.id: sizes.in_text(row.compilation, found.get(row.id, row.name)) for row in numbers
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +156,13 @@ def saved_in_words(reader: SessionReader) -> str:
     whole, computed = saved_total(reader), saved_total(reader, *COMPUTED)
     if not whole.count:
         return ""
-    biggest = [one for one in saved_values(reader) if one.saved.kind in COMPUTED and not one.shares_with][:BIGGEST]
+    biggest = [
+        one for one in saved_values(reader) if one.saved.kind in COMPUTED and not one.shares_with
+    ][:BIGGEST]
     called = user_names(reader, biggest)
-    names = listed([_named(one, called.get(one.saved.id, one.saved.name)) for one in biggest], BIGGEST)
+    names = listed(
+        [_named(one, called.get(one.saved.id, one.saved.name)) for one in biggest], BIGGEST
+    )
     return (
         f"The forward saves {counted(whole.count, 'storage')}, {size(whole.size_bytes)}, for the backward: "
         f"{size(computed.size_bytes)} of it {'is' if computed.count == 1 else 'are'} computed for that"

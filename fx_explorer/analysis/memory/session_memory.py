@@ -6,10 +6,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.memory.graph_memory import GraphMemory, Segment, graph_memory, symbol_values
+from fx_explorer.analysis.memory.graph_memory import (
+    GraphMemory,
+    Segment,
+    graph_memory,
+    symbol_values,
+)
 from fx_explorer.analysis.memory.step import TANGENT, StepMemory, step_of
 from fx_explorer.analysis.memory.wrapper_code import UnreadableCode
-from fx_explorer.analysis.variants.lineage import documents_of_variant, first_variant, saving_variant, variants_in_use
+from fx_explorer.analysis.variants.lineage import (
+    documents_of_variant,
+    first_variant,
+    saving_variant,
+    variants_in_use,
+)
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graph.graphs import edited_graphs
 
@@ -55,23 +65,33 @@ def session_memory(reader: SessionReader) -> SessionMemory:
     segments = [segment for segment in found if segment]
     step = step_of(reader, segments, tangents_are_held=_tangents_are_held(reader, segments))
     is_watched = bool(reader.count(model.ReturnedStorage))
-    others = tuple(dict.fromkeys(one.backend for one in compilations if _is_without_code(reader, one)))
+    others = tuple(
+        dict.fromkeys(one.backend for one in compilations if _is_without_code(reader, one))
+    )
     nothing_saved = next(filter(None, map(_why_nothing_saved, compilations)), "")
     has_breaks = bool(reader.count(model.GraphBreak))
-    return SessionMemory(step, tuple(unread), left_out, has_breaks, is_watched, others, nothing_saved)
+    return SessionMemory(
+        step, tuple(unread), left_out, has_breaks, is_watched, others, nothing_saved
+    )
 
 
 def _why_nothing_saved(compilation: model.Compilation) -> str:
     missing = compilation.missing_stages or {}
     if "forward" in missing:
         return f"What is saved for the backward is not known either: {missing['forward']}."
-    return f"Nothing is saved for a backward: {missing['backward']}." if "backward" in missing else ""
+    return (
+        f"Nothing is saved for a backward: {missing['backward']}." if "backward" in missing else ""
+    )
 
 
 def _is_without_code(reader: SessionReader, compilation: model.Compilation) -> bool:
     """Return whether a backend compiled a graph and Inductor had no part in it."""
     stages = {one.stage for one in documents_of_variant(reader, compilation)}
-    return "dynamo" in stages and not stages & {"pre_grad", "post_grad", "output_code"} and compilation.backend != "inductor"
+    return (
+        "dynamo" in stages
+        and not stages & {"pre_grad", "post_grad", "output_code"}
+        and compilation.backend != "inductor"
+    )
 
 
 def _of_one_step(reader: SessionReader) -> tuple[list[model.Compilation], int]:
@@ -86,7 +106,10 @@ def _of_one_step(reader: SessionReader) -> tuple[list[model.Compilation], int]:
 
 
 def _segment(
-    reader: SessionReader, compilation: model.Compilation, symbols: Mapping[str, int], unread: list[Unread]
+    reader: SessionReader,
+    compilation: model.Compilation,
+    symbols: Mapping[str, int],
+    unread: list[Unread],
 ) -> Segment | None:
     """Return a compilation's graphs, replayed; None when it has no forward that can be read."""
     replayed: dict[model.Direction, GraphMemory] = {}
@@ -102,10 +125,14 @@ def _segment(
         return None
     saved = reader.rows(model.SavedTensor, compilation=saving_variant(reader, compilation).id)
     if any(not row.output for row in saved):
-        unread.append(Unread(compilation.name, "backward", "an earlier version captured it; capture it again"))
+        unread.append(
+            Unread(compilation.name, "backward", "an earlier version captured it; capture it again")
+        )
         return Segment(forward, None, ())
     captured = first_variant(reader, compilation).id
-    return Segment(forward, replayed.get("backward"), saved, captured, results.get(forward.direction, ()))
+    return Segment(
+        forward, replayed.get("backward"), saved, captured, results.get(forward.direction, ())
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +148,16 @@ class _Lowered:
 
 
 def _replayed(
-    reader: SessionReader, compilation: model.Compilation, lowered: _Lowered, symbols: Mapping[str, int]
+    reader: SessionReader,
+    compilation: model.Compilation,
+    lowered: _Lowered,
+    symbols: Mapping[str, int],
 ) -> GraphMemory | str:
     """Return a graph's replay, or why there is none."""
     try:
-        return graph_memory(reader, compilation, lowered.graph, _only(lowered.codes, compilation), symbols)
+        return graph_memory(
+            reader, compilation, lowered.graph, _only(lowered.codes, compilation), symbols
+        )
     except UnreadableCode as error:
         return str(error)
 
@@ -144,14 +176,25 @@ def _lowered(reader: SessionReader, compilation: model.Compilation) -> Iterator[
     documents = documents_of_variant(reader, compilation)
     before_edits = {before for before, _ in edited_graphs(reader)}
     graphs = reader.by_ids(model.Graph, (one.id for one in documents if one.kind == "graph"))
-    codes = reader.by_ids(model.Artifact, (one.id for one in documents if one.stage == "output_code"))
-    whole_graphs = [one for one in graphs if not one.parent and not one.name and one.id not in before_edits]
+    codes = reader.by_ids(
+        model.Artifact, (one.id for one in documents if one.stage == "output_code")
+    )
+    whole_graphs = [
+        one for one in graphs if not one.parent and not one.name and one.id not in before_edits
+    ]
     for direction in _DIRECTIONS:
         own = [one for one in whole_graphs if one.direction == direction and one.stage in _LOWERED]
         whole = [one for one in own if one.stage == "post_grad"] or own
         if whole:
-            own_codes = [one for one in codes if one.direction == direction and one.kind == "output_code"]
-            yield _Lowered(direction, whole[-1], own_codes, next((one.results for one in own if one.results), ()))
+            own_codes = [
+                one for one in codes if one.direction == direction and one.kind == "output_code"
+            ]
+            yield _Lowered(
+                direction,
+                whole[-1],
+                own_codes,
+                next((one.results for one in own if one.results), ()),
+            )
 
 
 _DIRECTIONS: tuple[model.Direction, ...] = ("forward", "backward", "inference")
@@ -173,7 +216,9 @@ def _tangents_are_held(reader: SessionReader, segments: list[Segment]) -> bool:
         return False
     if reader.is_of_a_script():
         return True
-    return any(name.startswith(TANGENT) and node.shape == () for name, node in last.placeholders.items())
+    return any(
+        name.startswith(TANGENT) and node.shape == () for name, node in last.placeholders.items()
+    )
 
 
 FREES_GRADIENTS = (2, 13)

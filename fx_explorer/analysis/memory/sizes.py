@@ -24,7 +24,14 @@ _OPERATORS: dict[type[ast.AST], Callable[[int, int], int]] = {
     ast.Mod: operator.mod,
 }
 
-_FUNCTIONS: dict[str, Callable[..., int]] = {"max": max, "min": min, "Max": max, "Min": min, "int": int, "abs": abs}
+_FUNCTIONS: dict[str, Callable[..., int]] = {
+    "max": max,
+    "min": min,
+    "Max": max,
+    "Min": min,
+    "int": int,
+    "abs": abs,
+}
 
 
 class UnknownSize(Exception):
@@ -45,7 +52,9 @@ def strided_bytes(sizes: Sequence[int], strides: Sequence[int], item: int) -> in
     """Return the bytes of the storage that ``empty_strided`` makes."""
     if 0 in sizes:
         return 0
-    return (1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))) * item
+    return (
+        1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+    ) * item
 
 
 def dense_bytes(sizes: Sequence[int], item: int) -> int:

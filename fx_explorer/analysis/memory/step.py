@@ -24,7 +24,16 @@ from fx_explorer.analysis.naming.values import InputName, InputNames, result_nam
 from fx_explorer.session import SessionReader
 
 MemoryKind = Literal[
-    "parameter", "buffer", "input", "optimizer", "activation", "output", "tangent", "gradient", "temporary", "workspace"
+    "parameter",
+    "buffer",
+    "input",
+    "optimizer",
+    "activation",
+    "output",
+    "tangent",
+    "gradient",
+    "temporary",
+    "workspace",
 ]
 """Whose memory it is. ``activation``: what the forward computed and keeps for the backward.
 ``tangent``: the gradient of an output, with which a backward begins. ``temporary``: needed only
@@ -91,7 +100,9 @@ class StepMemory:
     """Results of library calls whose element size was taken from the call's first argument."""
 
 
-def step_of(reader: SessionReader, segments: Sequence[Segment], *, tangents_are_held: bool) -> StepMemory:
+def step_of(
+    reader: SessionReader, segments: Sequence[Segment], *, tangents_are_held: bool
+) -> StepMemory:
     """Put the graphs of a step together. ``tangents_are_held`` says whether the gradients of outputs
     are there in full, and until the end of the backward that takes them.
     """
@@ -129,14 +140,24 @@ class _Assembly:
         end = self.now
         held = tuple(replace(one, end=min(one.end, end)) for one in self.held)
         return StepMemory(
-            held, tuple(self.moments), backward_from if has_backward else end, end, self.saved_bytes, self.assumed
+            held,
+            tuple(self.moments),
+            backward_from if has_backward else end,
+            end,
+            self.saved_bytes,
+            self.assumed,
         )
 
     def _input_names(self) -> list[dict[str, InputName]]:
         """Return the user's names of each graph's inputs, by torch's."""
         found = InputNames(self.reader)
-        names = [(segment, found.of(segment.forward.placeholders.values())) for segment in self.segments]
-        return [{node.name: own[node.id] for node in one.forward.placeholders.values()} for one, own in names]
+        names = [
+            (segment, found.of(segment.forward.placeholders.values())) for segment in self.segments
+        ]
+        return [
+            {node.name: own[node.id] for node in one.forward.placeholders.values()}
+            for one, own in names
+        ]
 
     def _begins_of_backwards(self) -> list[int]:
         """Return the moment at which each graph's backward begins: those behind it have run before."""
@@ -148,7 +169,10 @@ class _Assembly:
     def _forward(self, at: int, segment: Segment) -> dict[int, Held]:
         """Run a graph forward. Return what it keeps for its backward, by the number of the storage."""
         graph, kept = segment.forward, {}
-        producers = {node.id: node for node in self.reader.by_ids(model.Node, (row.producer for row in segment.saved))}
+        producers = {
+            node.id: node
+            for node in self.reader.by_ids(model.Node, (row.producer for row in segment.saved))
+        }
         saved = self._saved_storages(segment)
         outputs = self._outputs(segment)
         for number, lifetime in enumerate(graph.replayed.storages):
@@ -157,7 +181,10 @@ class _Assembly:
                 continue
             found = self._held(graph, lifetime, "temporary")
             if number in saved:
-                row, end = saved[number], self._end_of_output(at, number) if number in outputs else 0
+                row, end = (
+                    saved[number],
+                    self._end_of_output(at, number) if number in outputs else 0,
+                )
                 kept[number] = replace(
                     self._from_its_name_on(found, lifetime),
                     kind="activation",
@@ -168,7 +195,9 @@ class _Assembly:
                 self.saved_bytes += max(0, lifetime.size_bytes)
             elif number in outputs:
                 end = self._end_of_output(at, number)
-                self.held.append(replace(self._from_its_name_on(found, lifetime), kind="output", end=end))
+                self.held.append(
+                    replace(self._from_its_name_on(found, lifetime), kind="output", end=end)
+                )
             else:
                 self.held.append(found)
         self._ran(graph)
@@ -202,7 +231,9 @@ class _Assembly:
         key = (owner.file, owner.recompile, name.name, lifetime.size_bytes)
         if key not in self.there:
             self.there.add(key)
-            self.held.append(Held(name.kind, name.name, _taken(lifetime), lifetime.device, 0, FOREVER))
+            self.held.append(
+                Held(name.kind, name.name, _taken(lifetime), lifetime.device, 0, FOREVER)
+            )
 
     def _is_computed(self, at: int, name: InputName, lifetime: Lifetime) -> bool:
         """Return whether an input comes from an earlier graph: as it was seen, by the name that it has
@@ -264,19 +295,31 @@ class _Assembly:
 
     # backward
 
-    def _backward(self, at: int, segment: Segment, graph: GraphMemory, kept: dict[int, Held]) -> None:
+    def _backward(
+        self, at: int, segment: Segment, graph: GraphMemory, kept: dict[int, Held]
+    ) -> None:
         dropped = _dropped(segment, graph, self.now)
         returned = {number for output in graph.replayed.returned for number in output}
-        self.held += [replace(one, end=max(one.end, dropped.get(number, FOREVER))) for number, one in kept.items()]
+        self.held += [
+            replace(one, end=max(one.end, dropped.get(number, FOREVER)))
+            for number, one in kept.items()
+        ]
         gradients = dict(_gradients(segment.forward, graph, self._names[at]))
         for number, lifetime in enumerate(graph.replayed.storages):
             if lifetime.is_argument:
                 self._add_tangent(at, graph, lifetime)
             elif number in returned:
                 name = gradients.get(number, InputName("", "input"))
-                found = replace(self._from_its_name_on(self._held(graph, lifetime, "gradient"), lifetime), kind="gradient")
+                found = replace(
+                    self._from_its_name_on(self._held(graph, lifetime, "gradient"), lifetime),
+                    kind="gradient",
+                )
                 is_leaf = name.kind == "parameter" or not at
-                self.held.append(replace(found, name=name.name, end=FOREVER if is_leaf else self._end_of_previous(at)))
+                self.held.append(
+                    replace(
+                        found, name=name.name, end=FOREVER if is_leaf else self._end_of_previous(at)
+                    )
+                )
             else:
                 self.held.append(self._held(graph, lifetime, "temporary"))
         self._ran(graph)
@@ -295,7 +338,16 @@ class _Assembly:
             return
         whole = self.now + graph.replayed.end
         end = whole if self.tangents_are_held or lifetime.dies is None else self.now + lifetime.dies
-        self.held.append(Held("tangent", tangent_name(lifetime.name), _taken(lifetime), lifetime.device, self.now, end))
+        self.held.append(
+            Held(
+                "tangent",
+                tangent_name(lifetime.name),
+                _taken(lifetime),
+                lifetime.device,
+                self.now,
+                end,
+            )
+        )
 
     # both
 
@@ -303,7 +355,16 @@ class _Assembly:
         call = graph.calls.get(lifetime.made_on)
         end = FOREVER if lifetime.dies is None else self.now + lifetime.dies
         node, kernel = (call.node, call.name) if call else (None, "")
-        return Held(kind, lifetime.name, _taken(lifetime), lifetime.device, self.now + lifetime.born, end, node, kernel)
+        return Held(
+            kind,
+            lifetime.name,
+            _taken(lifetime),
+            lifetime.device,
+            self.now + lifetime.born,
+            end,
+            node,
+            kernel,
+        )
 
     def _ran(self, graph: GraphMemory) -> None:
         """Go to the moment after a graph."""
@@ -325,7 +386,9 @@ TANGENT = "tangents_"
 
 
 def _taken(lifetime: Lifetime) -> int:
-    return UNKNOWN if lifetime.size_bytes == UNKNOWN else rounded(lifetime.size_bytes, lifetime.device)
+    return (
+        UNKNOWN if lifetime.size_bytes == UNKNOWN else rounded(lifetime.size_bytes, lifetime.device)
+    )
 
 
 def _workspace(call: CallOfKernel, size_bytes: int, at: int, graph: GraphMemory) -> Held:
@@ -351,7 +414,9 @@ def _dropped(segment: Segment, backward: GraphMemory, begin: int) -> dict[int, i
     for row in segment.saved:
         dies = ends.get(row.name, 0)
         end = FOREVER if dies is None else begin + dies
-        for number in segment.forward.replayed.returned[row.output] if _is_within(row, segment) else ():
+        for number in (
+            segment.forward.replayed.returned[row.output] if _is_within(row, segment) else ()
+        ):
             found[number] = max(found.get(number, 0), end)
     return found
 
@@ -360,7 +425,9 @@ def _is_within(row: model.SavedTensor, segment: Segment) -> bool:
     return bool(row.output) and -row.output <= len(segment.forward.replayed.returned)
 
 
-def _gradients(forward: GraphMemory, backward: GraphMemory, names: dict[str, InputName]) -> Iterator[tuple[int, InputName]]:
+def _gradients(
+    forward: GraphMemory, backward: GraphMemory, names: dict[str, InputName]
+) -> Iterator[tuple[int, InputName]]:
     """Yield the storages that the backward returns, each with the input that it is the gradient of:
     AOTAutograd returns one value per input of the forward.
     """
@@ -372,4 +439,8 @@ def _gradients(forward: GraphMemory, backward: GraphMemory, names: dict[str, Inp
 def _with_gradient(segment: Segment) -> set[str]:
     """Return the inputs that the backward returns a gradient of."""
     returned = segment.backward.replayed.returned if segment.backward else ()
-    return {argument for argument, output in zip(segment.forward.arguments, returned, strict=False) if output}
+    return {
+        argument
+        for argument, output in zip(segment.forward.arguments, returned, strict=False)
+        if output
+    }

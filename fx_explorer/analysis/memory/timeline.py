@@ -42,7 +42,11 @@ def timeline(used: Usage, most: int | None = None) -> list[TimelineRow]:
 
 def _line_of(stop: Stop) -> tuple[object, ...]:
     moment, node = stop[0], stop[0].call.node
-    return moment.compilation, moment.direction, (node.file, node.line, node.module) if node else moment.call.name
+    return (
+        moment.compilation,
+        moment.direction,
+        (node.file, node.line, node.module) if node else moment.call.name,
+    )
 
 
 def _row(stops: Sequence[Stop]) -> TimelineRow:

@@ -61,7 +61,9 @@ class Usage:
 
     def held_at(self, at: int) -> list[Held]:
         """Return what is held on the device at a moment, biggest first."""
-        found = [one for one in self.step.held if one.begin <= at < one.end and one.device == self.device]
+        found = [
+            one for one in self.step.held if one.begin <= at < one.end and one.device == self.device
+        ]
         return sorted(found, key=lambda one: -one.size_bytes)
 
     def at_moments(self) -> list[tuple[Moment, Point]]:

@@ -34,7 +34,12 @@ KEPT = "workspaces that cuBLAS keeps for good, one for each thread"
 
 
 def verdict(
-    memory: SessionMemory, used: Usage, paths: dict[int, str], recomputed: str = "", optimizer: str = "", saved: str = ""
+    memory: SessionMemory,
+    used: Usage,
+    paths: dict[int, str],
+    recomputed: str = "",
+    optimizer: str = "",
+    saved: str = "",
 ) -> list[str]:
     """Return the answer, one sentence each, the peak first. ``recomputed`` is a sentence on what the
     backward computes again, ``optimizer`` the name of the one whose state is counted, ``saved`` a
@@ -42,15 +47,31 @@ def verdict(
     """
     if not memory.is_known:
         return _not_predicted(memory, list(filter(None, [saved, recomputed])))
-    told = [_peak(used, paths), _made_up(used), *_saved(memory, used), *_unread(memory), *_assumptions(memory, used)]
-    return [*told[:3], *filter(None, [recomputed]), *told[3:], *_optimizer(used, optimizer), _not_counted(used, optimizer)]
+    told = [
+        _peak(used, paths),
+        _made_up(used),
+        *_saved(memory, used),
+        *_unread(memory),
+        *_assumptions(memory, used),
+    ]
+    return [
+        *told[:3],
+        *filter(None, [recomputed]),
+        *told[3:],
+        *_optimizer(used, optimizer),
+        _not_counted(used, optimizer),
+    ]
 
 
 def _not_predicted(memory: SessionMemory, known: list[str]) -> list[str]:
     """Say why there is no peak, and what is known all the same."""
     backends = memory.without_code
     if backends:
-        which = f"backend {backends[0]} writes" if len(backends) == 1 else f"backends {listed(backends, len(backends))} write"
+        which = (
+            f"backend {backends[0]} writes"
+            if len(backends) == 1
+            else f"backends {listed(backends, len(backends))} write"
+        )
         none = (
             f"The peak of a step cannot be predicted: it is read from the code that Inductor writes, and {which} none. "
             "--measure measures it."
@@ -66,7 +87,9 @@ def _not_predicted(memory: SessionMemory, known: list[str]) -> list[str]:
 
 def _optimizer(used: Usage, optimizer: str) -> Iterator[str]:
     """Say what an optimizer adds, or would add."""
-    one_tensor_each = sum(max(0, one.size_bytes) for one in trained(used.step) if one.device == used.device)
+    one_tensor_each = sum(
+        max(0, one.size_bytes) for one in trained(used.step) if one.device == used.device
+    )
     if not one_tensor_each:
         return
     if optimizer:
@@ -94,7 +117,11 @@ def _peak(used: Usage, paths: dict[int, str]) -> str:
 
 
 def _when(used: Usage, at: int, is_training: bool) -> str:
-    return ("in the backward" if used.is_backward(at) else "in the forward") if is_training else "in the computation"
+    return (
+        ("in the backward" if used.is_backward(at) else "in the forward")
+        if is_training
+        else "in the computation"
+    )
 
 
 def _at(moment: Moment | None, paths: dict[int, str]) -> str:
@@ -112,7 +139,10 @@ def where(node: model.Node | None, paths: dict[int, str]) -> str:
 def _made_up(used: Usage) -> str:
     peak = used.peak
     kinds = sorted(peak.by_kind, key=lambda kind: -peak.by_kind[kind])
-    told = [f"{share(peak.by_kind[kind], peak.total_bytes)} are {IN_WORDS[kind][1]}" for kind in kinds[:3]]
+    told = [
+        f"{share(peak.by_kind[kind], peak.total_bytes)} are {IN_WORDS[kind][1]}"
+        for kind in kinds[:3]
+    ]
     rest = sum(peak.by_kind[kind] for kind in kinds[3:])
     told += [f"{share(rest, peak.total_bytes)} are other things"] if rest else []
     return f"Of the peak {listed(told, len(told))}."
@@ -122,7 +152,10 @@ def _saved(memory: SessionMemory, used: Usage) -> Iterator[str]:
     if memory.step.saved_bytes:
         yield f"The forward computes and saves {size(memory.step.saved_bytes)} for the backward."
     if used.elsewhere:
-        told = (f"{size(bytes_)} on {device or 'a device that is not known'}" for device, bytes_ in used.elsewhere.items())
+        told = (
+            f"{size(bytes_)} on {device or 'a device that is not known'}"
+            for device, bytes_ in used.elsewhere.items()
+        )
         yield f"This is the memory of {used.device}; there are {listed(told)} besides."
 
 
@@ -134,7 +167,11 @@ def _unread(memory: SessionMemory) -> Iterator[str]:
 def _assumptions(memory: SessionMemory, used: Usage) -> Iterator[str]:
     if used.unknown:
         yield f"{counted(used.unknown, 'storage')} of unknown size {'is' if used.unknown == 1 else 'are'} not in it."
-    asked = [(moment.call.name, moment.call.workspace) for moment in used.step.moments if moment.call.workspace]
+    asked = [
+        (moment.call.name, moment.call.workspace)
+        for moment in used.step.moments
+        if moment.call.workspace
+    ]
     problems = [(name, workspace.problem) for name, workspace in asked if workspace.problem]
     if problems:
         calls, (name, problem) = counted(len(problems), "library call"), problems[0]

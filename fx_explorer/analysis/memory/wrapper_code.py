@@ -31,11 +31,15 @@ class Wrapper:
 def read_wrapper(text: str, language: str = "python") -> Wrapper:
     """Read an output code. Raises UnreadableCode for one without a wrapper in Python."""
     if language != "python":
-        raise UnreadableCode(f"the wrapper is written in {language}, and only one in Python can be read")
+        raise UnreadableCode(
+            f"the wrapper is written in {language}, and only one in Python can be read"
+        )
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise UnreadableCode(f"the output code is no Python that can be read ({type(error).__name__})") from error
+        raise UnreadableCode(
+            f"the output code is no Python that can be read ({type(error).__name__})"
+        ) from error
     functions = {found.name: found for found in _functions(tree)}
     if ENTRY not in functions:
         raise UnreadableCode("the output code has no function call(args)")
@@ -57,8 +61,12 @@ def argument_names(function: ast.FunctionDef) -> list[str]:
     given = function.args.args[-1].arg if function.args.args else ""
     for statement in function.body:
         match statement:
-            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Name(id=name)) if name == given:
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Name(id=name)) if (
+                name == given
+            ):
                 return [one.id for one in names if isinstance(one, ast.Name)]
-            case ast.Assign(targets=[ast.Name(id=only)], value=ast.Subscript(value=ast.Name(id=name))) if name == given:
+            case ast.Assign(
+                targets=[ast.Name(id=only)], value=ast.Subscript(value=ast.Name(id=name))
+            ) if name == given:
                 return [only]
     return []

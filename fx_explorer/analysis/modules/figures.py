@@ -23,7 +23,9 @@ class ModuleFigures:
     """Its share of the seconds that the compilations took, by its operations."""
 
     def __add__(self, other: ModuleFigures) -> ModuleFigures:
-        return ModuleFigures(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(ModuleFigures)))
+        return ModuleFigures(
+            *(getattr(self, one.name) + getattr(other, one.name) for one in fields(ModuleFigures))
+        )
 
 
 NOTHING = ModuleFigures()

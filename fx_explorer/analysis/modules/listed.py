@@ -7,7 +7,13 @@ from dataclasses import dataclass, replace
 
 from fx_explorer.analysis.kernels.kernel_documents import gpu_of
 from fx_explorer.analysis.modules.figures import ModuleFigures
-from fx_explorer.analysis.modules.tree import NO_MODULES, ModuleRow, ModuleTree, module_tree, times_in_words
+from fx_explorer.analysis.modules.tree import (
+    NO_MODULES,
+    ModuleRow,
+    ModuleTree,
+    module_tree,
+    times_in_words,
+)
 from fx_explorer.analysis.whole_session.log_sessions import is_log
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
@@ -26,9 +32,7 @@ NO_TIMES = "Kernel times are not known: a capture with --gpu h100 estimates them
 
 SHARED_OUT = "Compile time is shared out by operations (≈)."
 
-NO_MODULE_IN_A_LOG = (
-    "The log names no module: torch writes none of them there. Capture the program to see what became of its modules."
-)
+NO_MODULE_IN_A_LOG = "The log names no module: torch writes none of them there. Capture the program to see what became of its modules."
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,9 @@ class ModuleList:
     """The figure that they are sorted by, as in ModuleFigures; empty for the order of the calls."""
 
 
-def module_list(reader: SessionReader, *, every: bool = False, depth: int | None = None, sort: str = "order") -> ModuleList:
+def module_list(
+    reader: SessionReader, *, every: bool = False, depth: int | None = None, sort: str = "order"
+) -> ModuleList:
     """Return the modules of a session. ``every`` shows each repeated layer; ``depth`` cuts below so many
     levels; ``sort`` is one of FIGURE_OF, or ``order``.
     """
@@ -51,7 +57,9 @@ def module_list(reader: SessionReader, *, every: bool = False, depth: int | None
     figure = FIGURE_OF.get(sort, "")
     kinds = sorted(kind for kind in tree.time_kinds if kind)
     if not tree.rows:
-        return ModuleList((), tree.whole, [NO_MODULE_IN_A_LOG if is_log(reader) else NO_MODULES], kinds, figure)
+        return ModuleList(
+            (), tree.whole, [NO_MODULE_IN_A_LOG if is_log(reader) else NO_MODULES], kinds, figure
+        )
     rows = list(_every(tree.rows) if every else _folded(tree.rows))
     if depth is not None:
         rows = [row for row in rows if row.depth < depth]
@@ -60,7 +68,11 @@ def module_list(reader: SessionReader, *, every: bool = False, depth: int | None
 
 
 def _sentences(reader: SessionReader, tree: ModuleTree) -> list[str]:
-    times = times_in_words(tree, has_gpu=gpu_of(reader) is not None) if any(tree.time_kinds) else NO_TIMES
+    times = (
+        times_in_words(tree, has_gpu=gpu_of(reader) is not None)
+        if any(tree.time_kinds)
+        else NO_TIMES
+    )
     return [f"{counted(tree.module_count, 'module')}. {times} {SHARED_OUT}"]
 
 

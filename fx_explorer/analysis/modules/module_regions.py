@@ -7,7 +7,12 @@ from collections.abc import Callable
 from fx_explorer import model
 from fx_explorer.analysis.modules.paths import NO_MODULE, ModulePath, in_words, is_in, roots
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.modules import InModule, first_in_module, nodes_in_module, rows_in_module
+from fx_explorer.session.queries.graph.modules import (
+    InModule,
+    first_in_module,
+    nodes_in_module,
+    rows_in_module,
+)
 
 _KEY = "module of "
 """What the key of such a region begins with; the name of the root follows."""

@@ -16,7 +16,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.kernels.costs import KernelCost, KernelTimes, TimeKind, kernel_costs, time_kinds
+from fx_explorer.analysis.kernels.costs import (
+    KernelCost,
+    KernelTimes,
+    TimeKind,
+    kernel_costs,
+    time_kinds,
+)
 from fx_explorer.analysis.memory.saved_values import SavedValue, kept_bytes, saved_values
 from fx_explorer.analysis.modules.figures import NOTHING, ModuleFigures
 from fx_explorer.analysis.modules.paths import NO_MODULE, ModulePath, Root, around, roots
@@ -92,7 +98,9 @@ def _root_types(types: dict[ModulePath, str], known: Mapping[int, Root]) -> dict
 # compile time
 
 
-def _add_compile_time(reader: SessionReader, known: Mapping[int, Root], captured: list[ModuleNodes], sums: _Sums) -> None:
+def _add_compile_time(
+    reader: SessionReader, known: Mapping[int, Root], captured: list[ModuleNodes], sums: _Sums
+) -> None:
     """Share the seconds of each compilation out. One without an operation is its root's."""
     of_compilation: dict[int, list[ModuleNodes]] = {}
     for nodes in captured:
@@ -101,7 +109,9 @@ def _add_compile_time(reader: SessionReader, known: Mapping[int, Root], captured
         parts = of_compilation.get(compilation, [])
         whole = sum(part.node_count for part in parts)
         for part in parts:
-            sums.add(_path_of(known, part), ModuleFigures(compile_s=took_s * part.node_count / whole))
+            sums.add(
+                _path_of(known, part), ModuleFigures(compile_s=took_s * part.node_count / whole)
+            )
         if not parts:
             root = known.get(compilation, _UNKNOWN)
             sums.add((root.name,) if root.is_module else NO_MODULE, ModuleFigures(compile_s=took_s))
@@ -110,7 +120,9 @@ def _add_compile_time(reader: SessionReader, known: Mapping[int, Root], captured
 # graph breaks
 
 
-def break_paths(reader: SessionReader, known: Mapping[int, Root] | None = None) -> dict[tuple[str, int, str], ModulePath]:
+def break_paths(
+    reader: SessionReader, known: Mapping[int, Root] | None = None
+) -> dict[tuple[str, int, str], ModulePath]:
     """Return where each distinct break is, by its cause. Of hits below several roots the first count:
     the later ones are of the same code, called by itself.
     """
@@ -119,7 +131,10 @@ def break_paths(reader: SessionReader, known: Mapping[int, Root] | None = None) 
     for row in reader.rows(model.GraphBreak):
         root = known.get(row.compilation, _UNKNOWN)
         hits.setdefault(row.cause, []).append(root.path(row.module, "", is_of_user=True))
-    return {cause: around(path for path in paths if path[:1] == paths[0][:1]) for cause, paths in hits.items()}
+    return {
+        cause: around(path for path in paths if path[:1] == paths[0][:1])
+        for cause, paths in hits.items()
+    }
 
 
 # kernels
@@ -147,18 +162,27 @@ def _calls(
         shares = times.shares_of_calls(kernel)
         for call in ids:
             path = around(of_every | computed.get((kernel, call), set()))
-            yield path, ModuleFigures(calls=1, time_s=one.time_s * (shares.get(call, 0.0) if shares else 1 / count))
+            yield (
+                path,
+                ModuleFigures(
+                    calls=1, time_s=one.time_s * (shares.get(call, 0.0) if shares else 1 / count)
+                ),
+            )
 
 
 # saved values
 
 
-def saved_paths(reader: SessionReader, values: list[SavedValue], known: Mapping[int, Root] | None = None) -> list[ModulePath]:
+def saved_paths(
+    reader: SessionReader, values: list[SavedValue], known: Mapping[int, Root] | None = None
+) -> list[ModulePath]:
     """Return the module of each saved value."""
     known = roots(reader) if known is None else known
     inputs = [value.saved.producer for value in values if not value.producer]
     named = InputNames(reader).of(reader.by_ids(model.Node, inputs)) if inputs else {}
-    return [_saved_path(value, known.get(value.saved.compilation, _UNKNOWN), named) for value in values]
+    return [
+        _saved_path(value, known.get(value.saved.compilation, _UNKNOWN), named) for value in values
+    ]
 
 
 def _saved_path(value: SavedValue, root: Root, named: Mapping[int, InputName]) -> ModulePath:

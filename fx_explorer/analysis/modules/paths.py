@@ -76,7 +76,10 @@ def around(paths: Iterable[ModulePath]) -> ModulePath:
     """Return the innermost module that holds all of these; ``NO_MODULE`` where none does."""
     first, *others = [*paths] or [NO_MODULE]
     for other in others:
-        same = next((at for at, (one, two) in enumerate(zip(first, other, strict=False)) if one != two), None)
+        same = next(
+            (at for at, (one, two) in enumerate(zip(first, other, strict=False)) if one != two),
+            None,
+        )
         first = first[: min(len(first), len(other)) if same is None else same]
     return first
 

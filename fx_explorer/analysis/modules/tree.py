@@ -80,7 +80,9 @@ def module_tree(reader: SessionReader) -> ModuleTree:
     rows = [row for child in top.children.values() for row in _rows(child, 0)]
     if top.own != NOTHING:
         rows.append(ModuleRow(NO_MODULE, 0, IN_NO_MODULE, "", top.own, top.own))
-    return ModuleTree(rows, top.figures, sum(not row.is_fold and bool(row.path) for row in rows), found.time_kinds)
+    return ModuleTree(
+        rows, top.figures, sum(not row.is_fold and bool(row.path) for row in rows), found.time_kinds
+    )
 
 
 IN_NO_MODULE = "in no module"
@@ -92,7 +94,9 @@ NO_MODULES = (
 )
 
 
-def _nested(figures: Mapping[ModulePath, ModuleFigures], types: Mapping[ModulePath, str]) -> _Module:
+def _nested(
+    figures: Mapping[ModulePath, ModuleFigures], types: Mapping[ModulePath, str]
+) -> _Module:
     """Return the module that stands around everything, whose own figures are those of what is in none."""
     top = _Module(NO_MODULE)
     every = [top]
@@ -105,7 +109,9 @@ def _nested(figures: Mapping[ModulePath, ModuleFigures], types: Mapping[ModulePa
             module = module.children[name]
         module.own += own
     shapes: dict[object, int] = {}
-    for module in sorted(every, key=lambda one: -len(one.path)):  # what is inside comes before what is around it
+    for module in sorted(
+        every, key=lambda one: -len(one.path)
+    ):  # what is inside comes before what is around it
         module.figures = sum((child.figures for child in module.children.values()), module.own)
         inside = tuple((name, child.shape) for name, child in module.children.items())
         module.shape = shapes.setdefault((module.type, inside), len(shapes))
@@ -127,7 +133,9 @@ def _rows(module: _Module, depth: int) -> Iterator[ModuleRow]:
 
 def _parts(module: _Module) -> Iterator[_Module | list[_Module]]:
     """Yield what is in a module: numbered layers of one class that follow one another as a list."""
-    for key, run in groupby(module.children.values(), key=lambda one: (one.path[-1].isdecimal(), one.type)):
+    for key, run in groupby(
+        module.children.values(), key=lambda one: (one.path[-1].isdecimal(), one.type)
+    ):
         members = list(run)
         if key[0] and len(members) > 1:
             yield members
@@ -139,7 +147,9 @@ def _fold(members: list[_Module], depth: int) -> ModuleRow:
     first, last = members[0], members[-1]
     name = f"{first.path[-1]}{' … ' if len(members) > 2 else ', '}{last.path[-1]}"
     figures = sum((one.figures for one in members), NOTHING)
-    return ModuleRow(first.path, depth, name, first.type, figures, NOTHING, len(members), _difference(members))
+    return ModuleRow(
+        first.path, depth, name, first.type, figures, NOTHING, len(members), _difference(members)
+    )
 
 
 def _difference(members: list[_Module]) -> str:
@@ -163,10 +173,16 @@ def _range(members: list[_Module], figure: str, name: str) -> str:
 def explained(row: ModuleRow) -> list[str]:
     """Return what a row says, in sentences."""
     if row.is_fold:
-        rest = f"differ in {row.difference}" if row.difference else "are alike: the same modules in them, the same figures"
+        rest = (
+            f"differ in {row.difference}"
+            if row.difference
+            else "are alike: the same modules in them, the same figures"
+        )
         return [f"{counted(row.count, 'layer')} of {in_words(row.path[:-1])} {rest}."]
     if not row.path:
-        return ["What was compiled outside of every module: code of the function, its inputs, and what torch added."]
+        return [
+            "What was compiled outside of every module: code of the function, its inputs, and what torch added."
+        ]
     own = row.own
     parts = [
         counted(own.operations, "operation") if own.operations else "",

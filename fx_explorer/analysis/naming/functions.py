@@ -53,7 +53,11 @@ def function_of(compilation: model.Compilation) -> str:
     others.
     """
     told = plain_function(compilation.function)
-    return f"{told} at {in_file(compilation.file, compilation.line)}" if told.startswith("a lambda") else told
+    return (
+        f"{told} at {in_file(compilation.file, compilation.line)}"
+        if told.startswith("a lambda")
+        else told
+    )
 
 
 def resumed_at(function: str) -> int:

@@ -20,13 +20,19 @@ class SizeNames:
 
     def __init__(self, reader: SessionReader, only: Sequence[int] | None = None) -> None:
         """``only`` has the compilations whose symbols are asked for; None stands for all."""
-        found = reader.rows(model.Compilation) if only is None else reader.by_ids(model.Compilation, only)
+        found = (
+            reader.rows(model.Compilation)
+            if only is None
+            else reader.by_ids(model.Compilation, only)
+        )
         self._compilations = {row.id: row for row in found}
         symbols = list(_symbols(reader, only))
         lines = _lines(reader, symbols)
         # Dynamo's last attempt stands last, and counts.
         self._names = {
-            (row.compilation, row.name): size_name(row, self.compilation(row.compilation), lines.get(row.stack, 0))
+            (row.compilation, row.name): size_name(
+                row, self.compilation(row.compilation), lines.get(row.stack, 0)
+            )
             for row in symbols
         }
 
@@ -74,4 +80,8 @@ def _bracketed(name: str) -> str:
 def _lines(reader: SessionReader, symbols: Sequence[model.Symbol]) -> dict[int, int]:
     """Return the innermost line of each stack at which a size without a source was made."""
     stacks = {row.stack for row in symbols if row.stack and not row.source}
-    return {stack.id: stack.frames[-1].line for stack in reader.by_ids(model.Stack, stacks) if stack.frames}
+    return {
+        stack.id: stack.frames[-1].line
+        for stack in reader.by_ids(model.Stack, stacks)
+        if stack.frames
+    }

@@ -12,7 +12,9 @@ import re
 from fx_explorer.analysis.naming.functions import resumed_at
 from fx_explorer.model import Compilation
 
-_MEMBER = re.compile(r"\._(?:modules|parameters|buffers)\[['\"](\w+)['\"]\]|\.__dict__\[['\"](\w+)['\"]\]")
+_MEMBER = re.compile(
+    r"\._(?:modules|parameters|buffers)\[['\"](\w+)['\"]\]|\.__dict__\[['\"](\w+)['\"]\]"
+)
 
 _KEYWORD = re.compile(r"(?<![\w.])(?:L\['kwargs'\]|kwargs)\['(\w+)'\]")
 """Matches an argument that the call names, where the function takes it with ``**kwargs``, as the wrappers around every
@@ -21,7 +23,9 @@ _KEYWORD = re.compile(r"(?<![\w.])(?:L\['kwargs'\]|kwargs)\['(\w+)'\]")
 
 _KEY = re.compile(r"(?<!\w)[LG]\[['\"]([^'\"]+)['\"]\]")
 
-_IMPORTED = re.compile(r"(?<!\w)__import_(?P<name>\w+)|__builtins_dict__\w*\['(?P<builtin>\w+)'\]|__builtins_dict__\w*")
+_IMPORTED = re.compile(
+    r"(?<!\w)__import_(?P<name>\w+)|__builtins_dict__\w*\['(?P<builtin>\w+)'\]|__builtins_dict__\w*"
+)
 
 _INSIDE = r"((?:[^()]|\([^()]*\))+)"
 """An expression whose brackets are nested once at most."""
@@ -33,7 +37,10 @@ _CALLS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(rf"not ___dict_contains\(('[^']*'), {_INSIDE}\)"), r"\1 not in \2"),
     (re.compile(rf"___dict_contains\(('[^']*'), {_INSIDE}\)"), r"\1 in \2"),
     (re.compile(rf"___from_numpy\({_INSIDE}\)"), r"\1"),
-    (re.compile(r"___get_torch_function_mode_stack_at\((\d+)\)"), r"the active __torch_function__ mode \1"),
+    (
+        re.compile(r"___get_torch_function_mode_stack_at\((\d+)\)"),
+        r"the active __torch_function__ mode \1",
+    ),
 )
 
 _STACK = re.compile(r"\b___stack\d+(?:\[\d+\])*")
@@ -74,9 +81,14 @@ def told_by_function(text: str, of: Compilation | None) -> str:
     for source, name in ((of and of.argument_names) or {}).items():
         handed_on = plain_name(source)
         if handed_on in text:
-            text = re.sub(rf"(?<![\w.]){re.escape(handed_on)}(?!\w)", name.replace("\\", r"\\"), text)
+            text = re.sub(
+                rf"(?<![\w.]){re.escape(handed_on)}(?!\w)", name.replace("\\", r"\\"), text
+            )
     line = resumed_at(of.function) if of else 0
-    return _STACK.sub(f"the value computed at line {line}" if line else "a value of an unfinished expression", text)
+    return _STACK.sub(
+        f"the value computed at line {line}" if line else "a value of an unfinished expression",
+        text,
+    )
 
 
 def is_unfinished(source: str) -> bool:

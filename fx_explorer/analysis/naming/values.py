@@ -24,7 +24,9 @@ InputKind = Literal["parameter", "buffer", "input"]
 
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9]+")
 
-_OF_MODULE = re.compile(r"(?:^|_)(?P<path>(?:modules_.+?_)?)(?P<kind>parameters|buffers)_(?P<name>\w+?)_*$")
+_OF_MODULE = re.compile(
+    r"(?:^|_)(?P<path>(?:modules_.+?_)?)(?P<kind>parameters|buffers)_(?P<name>\w+?)_*$"
+)
 
 _KINDS: dict[str, InputKind] = {"parameters": "parameter", "buffers": "buffer"}
 
@@ -53,9 +55,14 @@ class InputNames:
         first = _first_nodes(self._reader, nodes)
         known = {node.id: node for node in self._reader.by_ids(model.Node, first.values())}
         sources = sources_of_inputs(self._reader, known) if known else {}
-        return {at: self._named(known.get(first.get(at, 0)), node, sources) for at, node in nodes.items()}
+        return {
+            at: self._named(known.get(first.get(at, 0)), node, sources)
+            for at, node in nodes.items()
+        }
 
-    def _named(self, first: model.Node | None, node: model.Node, sources: Mapping[int, str]) -> InputName:
+    def _named(
+        self, first: model.Node | None, node: model.Node, sources: Mapping[int, str]
+    ) -> InputName:
         if first is None:
             return InputName(node.name, "input")
         if first.value.startswith("Sym("):
@@ -99,7 +106,11 @@ def told_names(reader: SessionReader, names: Mapping[int, str]) -> dict[int, str
     numbered = [node for node, name in names.items() if name.startswith(_TORCHS_BEGINNINGS)]
     nodes = reader.by_ids(model.Node, numbered)
     inputs = [node for node in nodes if node.op == "placeholder"]
-    known = {node: found.name for node, found in InputNames(reader).of(inputs).items() if found.node} if inputs else {}
+    known = (
+        {node: found.name for node, found in InputNames(reader).of(inputs).items() if found.node}
+        if inputs
+        else {}
+    )
     return {**names, **{node.id: known.get(node.id) or result_name(node) for node in nodes}}
 
 
@@ -158,8 +169,16 @@ def _first_nodes(reader: SessionReader, nodes: Mapping[int, model.Node]) -> dict
     for _ in range(MAX_LINKS):
         dynamo = set(nodes_of_stage(reader, current.values(), "dynamo"))
         found |= {origin: node for origin, node in current.items() if node in dynamo}
-        parents = {link.child: link.parent for link in reader.parents(current.values()) if link.how in _SAME}
-        current = {origin: parents[node] for origin, node in current.items() if node not in dynamo and node in parents}
+        parents = {
+            link.child: link.parent
+            for link in reader.parents(current.values())
+            if link.how in _SAME
+        }
+        current = {
+            origin: parents[node]
+            for origin, node in current.items()
+            if node not in dynamo and node in parents
+        }
         if not current:
             break
     return found

@@ -12,7 +12,12 @@ from dataclasses import dataclass, field
 from fx_explorer import model
 from fx_explorer.analysis.naming.values import told_names
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.neighbours import edges_among, kernels_by_node, neighbours_of, operation_counts_of
+from fx_explorer.session.queries.graph.neighbours import (
+    edges_among,
+    kernels_by_node,
+    neighbours_of,
+    operation_counts_of,
+)
 
 HOPS = 2
 SHOWN_AT_A_STEP = 10
@@ -43,7 +48,9 @@ class Neighbourhood:
     """What the user calls a node, by node."""
 
 
-def neighbourhood(reader: SessionReader, node: int, shown: Mapping[Step, int] | None = None) -> Neighbourhood:
+def neighbourhood(
+    reader: SessionReader, node: int, shown: Mapping[Step, int] | None = None
+) -> Neighbourhood:
     """Find what is around a node. ``shown`` says of how many nodes a step may be, where it differs from
     SHOWN_AT_A_STEP.
     """
@@ -75,13 +82,19 @@ def neighbourhood(reader: SessionReader, node: int, shown: Mapping[Step, int] | 
     )
 
 
-def _kernels(reader: SessionReader, nodes: Sequence[int], graph: model.Graph) -> tuple[dict[int, model.Kernel], dict[int, int]]:
+def _kernels(
+    reader: SessionReader, nodes: Sequence[int], graph: model.Graph
+) -> tuple[dict[int, model.Kernel], dict[int, int]]:
     """Return the kernel of each node, and how many operations each of these kernels computes. Of a node
     that is computed in several, it is the one that most of these nodes are in: that is what it is fused
     with here.
     """
     found = kernels_by_node(reader, nodes, graph.direction)
     shared = Counter(kernel for kernels in found.values() for kernel in kernels)
-    chosen = {node: min(kernels, key=lambda one: (-shared[one], one)) for node, kernels in found.items()}
+    chosen = {
+        node: min(kernels, key=lambda one: (-shared[one], one)) for node, kernels in found.items()
+    }
     rows = {kernel.id: kernel for kernel in reader.by_ids(model.Kernel, set(chosen.values()))}
-    return {node: rows[kernel] for node, kernel in chosen.items()}, operation_counts_of(reader, rows)
+    return {node: rows[kernel] for node, kernel in chosen.items()}, operation_counts_of(
+        reader, rows
+    )

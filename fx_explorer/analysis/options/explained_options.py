@@ -42,14 +42,19 @@ class ExplainedOption:
 
     @property
     def is_changed(self) -> bool:
-        return any(one.set_by != "default" for one in self.in_force) or self.values != (self.setting.default,)
+        return any(one.set_by != "default" for one in self.in_force) or self.values != (
+            self.setting.default,
+        )
 
     @property
     def set_by(self) -> str:
         """Return who set values other than the default, each once: ``program, fx-explorer``;
         ``default`` when nobody did.
         """
-        return ", ".join(dict.fromkeys(one.set_by for one in self.in_force if one.set_by != "default")) or "default"
+        return (
+            ", ".join(dict.fromkeys(one.set_by for one in self.in_force if one.set_by != "default"))
+            or "default"
+        )
 
 
 def is_called(full_name: str, name: str) -> bool:
@@ -95,9 +100,16 @@ def choices_in_order(option: ExplainedOption) -> list[str]:
 
 def next_value(option: ExplainedOption, value: object) -> object:
     """Return the next choice among those with words; the value itself where there are none."""
-    choices = [json.loads(choice) for choice in choices_in_order(option) if meaning(option, choice) or not option.words.values]
+    choices = [
+        json.loads(choice)
+        for choice in choices_in_order(option)
+        if meaning(option, choice) or not option.words.values
+    ]
     # For Python ``True`` equals 1, and 1 equals 1.0.
-    at = next((i for i, choice in enumerate(choices) if choice == value and type(choice) is type(value)), -1)
+    at = next(
+        (i for i, choice in enumerate(choices) if choice == value and type(choice) is type(value)),
+        -1,
+    )
     return choices[(at + 1) % len(choices)] if choices else value
 
 
@@ -130,7 +142,11 @@ def _who(row: OptionInForce, folder: Path | None) -> str:
         return f"set by the environment variable {row.variable}"
     if row.set_by == "fx-explorer":
         return "an option of fx-explorer"
-    return f"set at {_relative(row.file, folder)}:{row.line}" if row.file else f"set by the program{_side_effect(row)}"
+    return (
+        f"set at {_relative(row.file, folder)}:{row.line}"
+        if row.file
+        else f"set by the program{_side_effect(row)}"
+    )
 
 
 _BY_DYNAMIC = ("dynamo.assume_static_by_default", "dynamo.automatic_dynamic_shapes")

@@ -25,7 +25,10 @@ ARGUMENTS: dict[str, OptionWords] = {
         "One graph, or an error at the first graph break.",
         "Use it to be told of a break instead of paying for it. While it is on, Dynamo also captures .item() and operations "
         "with dynamic output (capture_scalar_outputs, capture_dynamic_output_shape_ops), so some breaks go away by themselves.",
-        {"false": "at a graph break run that piece in Python, and go on behind it", "true": "a graph break raises"},
+        {
+            "false": "at a graph break run that piece in Python, and go on behind it",
+            "true": "a graph break raises",
+        },
     ),
     "compile.dynamic": OptionWords(
         "Whether sizes are fixed in the compiled code.",
@@ -115,12 +118,18 @@ BREAKS: dict[str, OptionWords] = {
     "dynamo.nested_graph_breaks": OptionWords(
         "Where a break inside an inlined function cuts.",
         "",
-        {"false": "the caller breaks at the call, the function is compiled apart", "true": "the cut is made in the function"},
+        {
+            "false": "the caller breaks at the call, the function is compiled apart",
+            "true": "the cut is made in the function",
+        },
     ),
     "dynamo.suppress_errors": OptionWords(
         "Runs in Python what the compiler fails at.",
         "Hides faults: what was not compiled is then easily overlooked. Excludes fail_on_recompile_limit_hit.",
-        {"false": "an error of the compiler raises", "true": "the function runs in Python, with a warning"},
+        {
+            "false": "an error of the compiler raises",
+            "true": "the function runs in Python, with a warning",
+        },
     ),
     "dynamo.disable": OptionWords(
         "Turns Dynamo off for the whole process.",
@@ -128,10 +137,14 @@ BREAKS: dict[str, OptionWords] = {
         {"false": "compile", "true": "torch.compile does nothing"},
     ),
     "dynamo.trace_numpy": OptionWords(
-        "Turns numpy calls into torch operations.", "", {"true": "captured in the graph", "false": "a graph break at each"}
+        "Turns numpy calls into torch operations.",
+        "",
+        {"true": "captured in the graph", "false": "a graph break at each"},
     ),
     "dynamo.allow_rnn": OptionWords(
-        "Captures nn.RNN, GRU and LSTM.", "", {"false": "a graph break at each", "true": "captured; the loop is unrolled"}
+        "Captures nn.RNN, GRU and LSTM.",
+        "",
+        {"false": "a graph break at each", "true": "captured; the loop is unrolled"},
     ),
 }
 
@@ -150,7 +163,9 @@ RECOMPILES: dict[str, OptionWords] = {
         {"false": "recompile", "true": "raise, with the guard that failed"},
     ),
     "dynamo.fail_on_recompile_limit_hit": OptionWords(
-        "Raises when the recompile limit is reached.", "", {"false": "run in Python from then on", "true": "raise"}
+        "Raises when the recompile limit is reached.",
+        "",
+        {"false": "run in Python from then on", "true": "raise"},
     ),
 }
 
@@ -163,7 +178,10 @@ SIZES: dict[str, OptionWords] = {
     "dynamo.automatic_dynamic_shapes": OptionWords(
         "Makes a size dynamic once it has changed.",
         "dynamic=False of torch.compile sets it to false while a function compiles.",
-        {"true": "the second value of a size costs a recompile, further ones none", "false": "every value costs one"},
+        {
+            "true": "the second value of a size costs a recompile, further ones none",
+            "false": "every value costs one",
+        },
     ),
     "dynamo.specialize_int": OptionWords(
         "Fixes whole numbers that are passed in.",
@@ -171,7 +189,9 @@ SIZES: dict[str, OptionWords] = {
         {"false": "dynamic once they have changed", "true": "a recompile for each value"},
     ),
     "dynamo.specialize_float": OptionWords(
-        "Fixes floats that are passed in.", "", {"false": "passed in as a tensor", "true": "a recompile for each value"}
+        "Fixes floats that are passed in.",
+        "",
+        {"false": "passed in as a tensor", "true": "a recompile for each value"},
     ),
     "dynamo.allow_unspec_int_on_nn_module": OptionWords(
         "Lets whole numbers that a module holds be dynamic.",
@@ -179,12 +199,17 @@ SIZES: dict[str, OptionWords] = {
         {"false": "fixed: a recompile for each value", "true": "dynamic once they have changed"},
     ),
     "dynamo.force_parameter_static_shapes": OptionWords(
-        "Takes shapes of parameters for fixed.", "", {"true": "fixed", "false": "they can be dynamic"}
+        "Takes shapes of parameters for fixed.",
+        "",
+        {"true": "fixed", "false": "they can be dynamic"},
     ),
     "dynamo.prefer_deferred_runtime_asserts_over_guards": OptionWords(
         "Checks conditions on sizes while running instead of guarding on them.",
         "",
-        {"false": "a guard: other sizes recompile", "true": "an assertion in the graph: other sizes raise"},
+        {
+            "false": "a guard: other sizes recompile",
+            "true": "an assertion in the graph: other sizes raise",
+        },
     ),
 }
 
@@ -192,7 +217,10 @@ GUARDS: dict[str, OptionWords] = {
     "dynamo.guard_nn_modules": OptionWords(
         "Checks attributes of modules at each call.",
         "",
-        {"true": "a change of an attribute recompiles", "false": "modules are taken for unchanging: a change is not noticed"},
+        {
+            "true": "a change of an attribute recompiles",
+            "false": "modules are taken for unchanging: a change is not noticed",
+        },
     ),
     "dynamo.inline_inbuilt_nn_modules": OptionWords(
         "Traces into torch's own modules, with their parameters as inputs of the graph.",
@@ -201,18 +229,28 @@ GUARDS: dict[str, OptionWords] = {
     "dynamo.skip_nnmodule_hook_guards": OptionWords(
         "Leaves out checks for hooks on modules.",
         "",
-        {"true": "hooks added or removed later are not noticed", "false": "they recompile, at a check for each module"},
+        {
+            "true": "hooks added or removed later are not noticed",
+            "false": "they recompile, at a check for each module",
+        },
     ),
     "dynamo.skip_no_tensor_aliasing_guards_on_parameters": OptionWords(
         "Leaves out checks that two parameters are not one tensor.",
         "",
-        {"true": "a tensor passed for two parameters later gives wrong results", "false": "it recompiles"},
+        {
+            "true": "a tensor passed for two parameters later gives wrong results",
+            "false": "it recompiles",
+        },
     ),
     "dynamo.skip_tensor_guards_with_matching_dict_tags": OptionWords(
-        "Leaves out checks of tensors in a dict that has not changed.", "", {"true": "cheaper calls", "false": "always checked"}
+        "Leaves out checks of tensors in a dict that has not changed.",
+        "",
+        {"true": "cheaper calls", "false": "always checked"},
     ),
     "dynamo.skip_guards_on_constant_func_defaults": OptionWords(
-        "Leaves out checks of constant default arguments.", "", {"false": "checked", "true": "a change is not noticed"}
+        "Leaves out checks of constant default arguments.",
+        "",
+        {"false": "checked", "true": "a change is not noticed"},
     ),
     "dynamo.use_recursive_dict_tags_for_guards": OptionWords(
         "Looks into a module's attributes only when its dicts have been written to.",
@@ -233,25 +271,32 @@ GUARDS: dict[str, OptionWords] = {
 
 FUSION: dict[str, OptionWords] = {
     "inductor.max_fusion_size": OptionWords(
-        "How many operations may go into one kernel.", "Large kernels compile longer and may run out of registers."
+        "How many operations may go into one kernel.",
+        "Large kernels compile longer and may run out of registers.",
     ),
     "inductor.epilogue_fusion": OptionWords(
-        "Fuses what follows a matrix product into its kernel.", "Where the product is a template (max_autotune)."
+        "Fuses what follows a matrix product into its kernel.",
+        "Where the product is a template (max_autotune).",
     ),
     "inductor.prologue_fusion": OptionWords(
-        "Fuses what comes before a matrix product into its kernel.", "Where the product is a template (max_autotune)."
+        "Fuses what comes before a matrix product into its kernel.",
+        "Where the product is a template (max_autotune).",
     ),
     "inductor.aggressive_fusion": OptionWords(
-        "Fuses kernels that read nothing in common too.", "", {"false": "only what saves memory traffic", "true": "any"}
+        "Fuses kernels that read nothing in common too.",
+        "",
+        {"false": "only what saves memory traffic", "true": "any"},
     ),
     "inductor.max_autotune": OptionWords(
-        "Times several versions of matrix products and convolutions, and takes the fastest.", "Compiles much longer."
+        "Times several versions of matrix products and convolutions, and takes the fastest.",
+        "Compiles much longer.",
     ),
     "inductor.coordinate_descent_tuning": OptionWords(
         "Tunes block sizes of each Triton kernel further, by running it.", "Compiles longer."
     ),
     "inductor.freezing": OptionWords(
-        "Makes parameters constants and computes with them while compiling.", "For inference: weights cannot change afterwards."
+        "Makes parameters constants and computes with them while compiling.",
+        "For inference: weights cannot change afterwards.",
     ),
     "functorch.activation_memory_budget": OptionWords(
         "How much the forward may keep for the backward, as a part of the default.",
@@ -270,4 +315,6 @@ GROUPS: dict[str, dict[str, OptionWords]] = {
 }
 """What an option decides → the options, in the order they are shown."""
 
-WORDS: dict[str, OptionWords] = {name: words for group in GROUPS.values() for name, words in group.items()}
+WORDS: dict[str, OptionWords] = {
+    name: words for group in GROUPS.values() for name, words in group.items()
+}

@@ -60,7 +60,9 @@ class Check:
     def option(self) -> str:
         if self.allowed_by:
             return f"if that is meant: --{self.allowed_by}"
-        return f"--{self.condition}" + ("" if self.condition == "no-skipped-frames" else f" {self.limit}")
+        return f"--{self.condition}" + (
+            "" if self.condition == "no-skipped-frames" else f" {self.limit}"
+        )
 
     @property
     def in_words(self) -> str:
@@ -86,7 +88,10 @@ def checks(reader: SessionReader, wanted: Mapping[str, int]) -> list[Check]:
 
 def relative_to(check: Check, folder: Path) -> Check:
     """Return the check with files below ``folder`` named relative to it, as compilers name them."""
-    return replace(check, findings=tuple(replace(f, file=relative_path(f.file, folder)) for f in check.findings))
+    return replace(
+        check,
+        findings=tuple(replace(f, file=relative_path(f.file, folder)) for f in check.findings),
+    )
 
 
 def relative_path(file: str, folder: Path) -> str:
@@ -115,12 +120,20 @@ def _break_sites(reader: SessionReader, limit: int) -> Check:
     there = {(one.file, one.line, one.cause or one.text) for one in children(reader).of("break")}
     own = {(one.file, one.line, one.registry_id or one.reason) for one in distinct_breaks(reader)}
     sites = totals(reader).graph_breaks + len(there - own)
-    return _at_most("max-break-sites", limit, sites, f"graph breaks in {counted(sites, 'place')}", _break_findings(reader))
+    return _at_most(
+        "max-break-sites",
+        limit,
+        sites,
+        f"graph breaks in {counted(sites, 'place')}",
+        _break_findings(reader),
+    )
 
 
 def _recompiles(reader: SessionReader, limit: int) -> Check:
     number = totals(reader).recompiles + children(reader).recompiles
-    return _at_most("max-recompiles", limit, number, counted(number, "recompile"), _recompile_findings(reader))
+    return _at_most(
+        "max-recompiles", limit, number, counted(number, "recompile"), _recompile_findings(reader)
+    )
 
 
 def _guards(reader: SessionReader, limit: int) -> Check:
@@ -133,13 +146,22 @@ def _guards(reader: SessionReader, limit: int) -> Check:
         if (size := check_count(reader, one.id))
     ]
     there = [
-        (CheckFinding(one.file, one.line, f"{plain_function(one.text)} in a child process"), one.count)
+        (
+            CheckFinding(one.file, one.line, f"{plain_function(one.text)} in a child process"),
+            one.count,
+        )
         for one in children(reader).of("guards")
     ]
     sizes = sorted([*own, *there], key=lambda pair: -pair[1])
     most = sizes[0][1] if sizes else 0
-    over = [replace(one, text=f"{one.text} has {counted(size, 'guard')}") for one, size in sizes if size > limit]
-    return _at_most("max-guards", limit, most, f"{counted(most, 'guard')} in one compilation", iter(over))
+    over = [
+        replace(one, text=f"{one.text} has {counted(size, 'guard')}")
+        for one, size in sizes
+        if size > limit
+    ]
+    return _at_most(
+        "max-guards", limit, most, f"{counted(most, 'guard')} in one compilation", iter(over)
+    )
 
 
 def _skipped_frames(reader: SessionReader, limit: int) -> Check:
@@ -161,15 +183,22 @@ def _graphs(reader: SessionReader, expected: int) -> Check:
         findings = list(_left_findings(reader))
     else:
         compiled = (
-            CheckFinding(one.file, one.line, f"{plain_function(one.function)} was compiled") for one in first_variants(reader)
+            CheckFinding(one.file, one.line, f"{plain_function(one.function)} was compiled")
+            for one in first_variants(reader)
         )
         findings = [*_break_findings(reader), *_recompile_findings(reader)] or list(compiled)
     return Check("expect-graphs", expected, measured, tuple(findings), is_met=False)
 
 
-def _at_most(condition: str, limit: int, number: int, measured: str, findings: Iterator[CheckFinding]) -> Check:
+def _at_most(
+    condition: str, limit: int, number: int, measured: str, findings: Iterator[CheckFinding]
+) -> Check:
     said = f"{measured}, {limit:,} allowed"
-    return Check(condition, limit, said) if number <= limit else Check(condition, limit, said, tuple(findings), is_met=False)
+    return (
+        Check(condition, limit, said)
+        if number <= limit
+        else Check(condition, limit, said, tuple(findings), is_met=False)
+    )
 
 
 CONDITIONS: dict[str, Judge] = {
@@ -203,7 +232,9 @@ def _findings_of_children(reader: SessionReader, kind: model.FindingKind) -> Ite
 def _recompile_findings(reader: SessionReader) -> Iterator[CheckFinding]:
     for one in causes(reader):
         yield CheckFinding(
-            one.file, one.line, f"{plain_function(one.function)} [{one.compilation}]: {first_line(one.in_words)}"
+            one.file,
+            one.line,
+            f"{plain_function(one.function)} [{one.compilation}]: {first_line(one.in_words)}",
         )
     yield from _findings_of_children(reader, "recompile")
 
@@ -217,7 +248,11 @@ def _left_findings(reader: SessionReader) -> Iterator[CheckFinding]:
     for one in left:
         said = f"{plain_function(one.function)} was not compiled: {first_line(one.in_words)}"
         if not one.has_nothing_to_compile:
-            yield CheckFinding(one.file, one.line, limits.get((one.file, one.line), said) if one.kind == "limit" else said)
+            yield CheckFinding(
+                one.file,
+                one.line,
+                limits.get((one.file, one.line), said) if one.kind == "limit" else said,
+            )
     # The same function may be a row of both tables.
     told = {(one.file, one.line) for one in left}
     seen: set[CheckFinding] = set()
@@ -243,7 +278,9 @@ def placed(reader: SessionReader, check: Check) -> Check:
     """
     somewhere = _somewhere(reader)
     findings = check.findings or (CheckFinding("", 0, ""),)
-    return replace(check, findings=tuple(f if f.file else replace(somewhere, text=f.text) for f in findings))
+    return replace(
+        check, findings=tuple(f if f.file else replace(somewhere, text=f.text) for f in findings)
+    )
 
 
 def _somewhere(reader: SessionReader) -> CheckFinding:

@@ -65,7 +65,10 @@ class Children:
 
 def children(reader: SessionReader) -> Children:
     everyone = reader.rows(model.ChildProcess)
-    seen, unseen = (tuple(one for one in everyone if bool(one.unseen) is is_unseen) for is_unseen in (False, True))
+    seen, unseen = (
+        tuple(one for one in everyone if bool(one.unseen) is is_unseen)
+        for is_unseen in (False, True)
+    )
     return Children(seen, unseen, tuple(reader.rows(model.ChildFinding)) if seen else ())
 
 
@@ -80,9 +83,17 @@ def children_facts(reader: SessionReader) -> Iterator[Fact]:
         processes = counted(len(found.seen), "child process")
         text = f"{processes} compiled {counted(found.compilations, 'function')} into {counted(found.graphs, 'graph')}"
         breaks = [in_file(one.file, one.line) for one in found.of("break")]
-        text += f", cut by {breaks_hit(len(breaks), found.graph_breaks)} at {listed(breaks, 5)}." if breaks else "."
-        detail = "They are counted, not shown: their graphs are not in this session. " + listed(map(_named, found.seen), 5)
-        yield Fact("graphs", "problem" if found.of("error") else "notice", text, detail, view="console")
+        text += (
+            f", cut by {breaks_hit(len(breaks), found.graph_breaks)} at {listed(breaks, 5)}."
+            if breaks
+            else "."
+        )
+        detail = "They are counted, not shown: their graphs are not in this session. " + listed(
+            map(_named, found.seen), 5
+        )
+        yield Fact(
+            "graphs", "problem" if found.of("error") else "notice", text, detail, view="console"
+        )
     if found.unseen:
         text = f"What {counted(len(found.unseen), 'child process')} compiled, if anything, is not known."
         told = listed((f"{one.command or _named(one)}: {one.unseen}" for one in found.unseen), 5)

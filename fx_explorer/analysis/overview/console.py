@@ -25,7 +25,9 @@ class ExplainedFailure:
     """The innermost line of the traceback that is the user's own."""
 
 
-def console_lines(reader: SessionReader, start: int = 0, stop: int | None = None) -> list[model.ConsoleLine]:
+def console_lines(
+    reader: SessionReader, start: int = 0, stop: int | None = None
+) -> list[model.ConsoleLine]:
     """Return one page of the program's output, in order. Texts may hold terminal escapes: never
     send them to a terminal.
     """
@@ -41,7 +43,9 @@ def failures(reader: SessionReader) -> list[ExplainedFailure]:
     for failure in reader.rows(model.Failure):
         traceback = reader.text(failure.text)
         place = _innermost(reader, traceback, user_files)
-        found.append(ExplainedFailure(failure, names.get(failure.compilation, ""), traceback, place))
+        found.append(
+            ExplainedFailure(failure, names.get(failure.compilation, ""), traceback, place)
+        )
     return found
 
 

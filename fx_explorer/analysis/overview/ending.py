@@ -28,11 +28,20 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
         yield waiting
     elif outcome is None and is_log(reader):
         is_followed = (reader.meta("log") or {}).get("is_followed")
-        now = "The log is followed while a job writes it." if is_followed else "The log is still being read."
+        now = (
+            "The log is followed while a job writes it."
+            if is_followed
+            else "The log is still being read."
+        )
         yield Fact("run", "notice", f"{now} What was found of it so far is below.", view="time")
     elif outcome is None:
         progress = reader.meta("progress", "")
-        yield Fact("run", "notice", "Still at work" + (f": {progress}" if progress else "") + ".", view="console")
+        yield Fact(
+            "run",
+            "notice",
+            "Still at work" + (f": {progress}" if progress else "") + ".",
+            view="console",
+        )
     elif is_log(reader):
         ended = model.Outcome.from_json(outcome)
         if not ended.went_well:
@@ -46,16 +55,33 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
     for found in failures(reader):
         failure, message = found.failure, first_line(found.failure.message)
         if failure.where == "compiler":
-            yield Fact("run", "problem", f"The compiler failed: {message}", place=found.place, view="console")
+            yield Fact(
+                "run",
+                "problem",
+                f"The compiler failed: {message}",
+                place=found.place,
+                view="console",
+            )
         elif failure.where == "measuring":
             yield Fact("run", "notice", message, place=found.place, view="console")
         elif failure.where == "recorder":
             stage = f" ({failure.stage})" if failure.stage else ""
-            yield Fact("run", "notice", f"One view could not be recorded{stage}: {message}", view="console")
+            yield Fact(
+                "run", "notice", f"One view could not be recorded{stage}: {message}", view="console"
+            )
     is_virtual = (reader.meta("environment") or {}).get("virtual_gpu")
-    if outcome is not None and not reader.meta("build", True) and not is_virtual and reader.count(model.Kernel):
-        detail = "Kernels were generated and are shown, but not built; --build compiles and runs them."
-        yield Fact("run", "good", "This was an inspection: nothing was built.", detail, view="kernels")
+    if (
+        outcome is not None
+        and not reader.meta("build", True)
+        and not is_virtual
+        and reader.count(model.Kernel)
+    ):
+        detail = (
+            "Kernels were generated and are shown, but not built; --build compiles and runs them."
+        )
+        yield Fact(
+            "run", "good", "This was an inspection: nothing was built.", detail, view="kernels"
+        )
 
 
 def _ended(reader: SessionReader, outcome: model.Outcome) -> Fact:
@@ -76,9 +102,18 @@ def _ended(reader: SessionReader, outcome: model.Outcome) -> Fact:
         severity: Severity = "notice" if outcome.is_early else "good"
     else:
         severity = "notice" if outcome.kind == "cancelled" else "problem"
-    place = next((f.place for f in failures(reader) if f.place and f.failure.where == "program"), None)
+    place = next(
+        (f.place for f in failures(reader) if f.place and f.failure.where == "program"), None
+    )
     detail = outcome.message or what_ran(reader)
-    return Fact("run", severity, told[outcome.kind], detail, place, "overview" if severity == "good" else "console")
+    return Fact(
+        "run",
+        severity,
+        told[outcome.kind],
+        detail,
+        place,
+        "overview" if severity == "good" else "console",
+    )
 
 
 def what_ran(reader: SessionReader) -> str:
@@ -88,7 +123,9 @@ def what_ran(reader: SessionReader) -> str:
     target, environment = reader.meta("target") or {}, reader.meta("environment") or {}
     request = reader.meta("request") or {}
     parameters = target.get("parameters") or 0
-    kind = {"module": "model", "function": "function", "script": "script"}.get(target.get("kind", ""), "")
+    kind = {"module": "model", "function": "function", "script": "script"}.get(
+        target.get("kind", ""), ""
+    )
     size = f"{kind} with {counted(parameters, 'parameter')}" if kind and parameters else kind
     if target.get("train") or reader.count(model.Graph, stage="backward"):
         trained = "forward and backward"
@@ -96,11 +133,21 @@ def what_ran(reader: SessionReader) -> str:
         trained = "forward only" if reader.count(model.Graph) else ""
     torch = f"torch {environment['torch']}" if environment.get("torch") else ""
     backend = request.get("backend", "inductor")
-    told = (size, trained, ran_on(environment), torch, f"backend {backend}" if backend != "inductor" else "")
+    told = (
+        size,
+        trained,
+        ran_on(environment),
+        torch,
+        f"backend {backend}" if backend != "inductor" else "",
+    )
     return " · ".join(part for part in told if part)
 
 
 def ran_on(environment: Mapping[str, Any]) -> str:
     """Return ``virtual H100 SXM``, the name of the GPU that the process used, else ``cpu``; empty where that is not known."""
     virtual = environment.get("virtual_gpu")
-    return f"virtual {virtual}" if virtual else str(environment.get("gpu") or environment.get("device") or "")
+    return (
+        f"virtual {virtual}"
+        if virtual
+        else str(environment.get("gpu") or environment.get("device") or "")
+    )

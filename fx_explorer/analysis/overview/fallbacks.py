@@ -13,7 +13,9 @@ from fx_explorer.session import SessionReader
 
 _NOTHING_TO_COMPILE = ("no tensor-related objects found in frame", "No ops traced for the FX graph")
 
-MADE_BY_PYTHON = "Python made this code itself, for a namedtuple or a dataclass: nothing has to be done"
+MADE_BY_PYTHON = (
+    "Python made this code itself, for a namedtuple or a dataclass: nothing has to be done"
+)
 
 _PLAIN_KINDS: dict[model.FallbackKind, str] = {
     "skipped": "Dynamo does not look into it",
@@ -51,7 +53,9 @@ class LeftToPython:
         """Return whether Python made it: the constructor of a namedtuple (torch's words), or what
         ``dataclass`` writes (CPython's Lib/dataclasses.py).
         """
-        return self.reason == "frame is a namedtuple constructor" or self.function.startswith("__create_fn__.")
+        return self.reason == "frame is a namedtuple constructor" or self.function.startswith(
+            "__create_fn__."
+        )
 
     @property
     def in_words(self) -> str:
@@ -71,8 +75,13 @@ def left_to_python(reader: SessionReader) -> list[LeftToPython]:
     """List the functions; those that cost something first, then in the order they were met."""
     groups: dict[tuple[object, ...], list[model.Fallback]] = {}
     for row in reader.rows(model.Fallback):
-        groups.setdefault((row.file, row.line, row.kind, row.registry_id or row.reason), []).append(row)
-    return sorted((_grouped(reader, rows) for rows in groups.values()), key=lambda one: one.has_nothing_to_compile)
+        groups.setdefault((row.file, row.line, row.kind, row.registry_id or row.reason), []).append(
+            row
+        )
+    return sorted(
+        (_grouped(reader, rows) for rows in groups.values()),
+        key=lambda one: one.has_nothing_to_compile,
+    )
 
 
 def _grouped(reader: SessionReader, rows: list[model.Fallback]) -> LeftToPython:

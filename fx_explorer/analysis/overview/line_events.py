@@ -29,7 +29,9 @@ def line_events(reader: SessionReader, document: Document) -> dict[int, list[Lin
         return found
     for one in distinct_breaks(reader):
         if one.place and one.place.document == document:
-            found.setdefault(one.place.line, []).append(LineEvent("graph break", f"graph break: {first_line(one.in_words)}"))
+            found.setdefault(one.place.line, []).append(
+                LineEvent("graph break", f"graph break: {first_line(one.in_words)}")
+            )
     for again in recompiles(reader):
         if again.place and again.place.document == document:
             event = LineEvent("recompile", f"compiled again: {first_line(again.in_words)}")

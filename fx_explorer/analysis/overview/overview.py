@@ -33,7 +33,12 @@ from fx_explorer.analysis.overview.children import children, children_facts
 from fx_explorer.analysis.overview.ending import run_facts
 from fx_explorer.analysis.overview.facts.backend_facts import backend_facts
 from fx_explorer.analysis.overview.facts.bench_facts import bench_facts, is_bench_alone
-from fx_explorer.analysis.overview.facts.break_facts import break_fact, costliest_fact, look_at, stopped_by
+from fx_explorer.analysis.overview.facts.break_facts import (
+    break_fact,
+    costliest_fact,
+    look_at,
+    stopped_by,
+)
 from fx_explorer.analysis.overview.facts.bucket_facts import bucket_facts
 from fx_explorer.analysis.overview.facts.cache_facts import cache_facts
 from fx_explorer.analysis.overview.facts.cuda_graph_facts import cuda_graph_facts
@@ -46,7 +51,12 @@ from fx_explorer.analysis.overview.facts.stage_facts import stage_facts
 from fx_explorer.analysis.overview.facts.support_facts import support_facts
 from fx_explorer.analysis.overview.fallbacks import left_to_python
 from fx_explorer.analysis.overview.virtual_gpu import first_question, virtual_gpu_facts
-from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes, limit_hits, reached_limit
+from fx_explorer.analysis.recompiles.causes import (
+    ExplainedRecompile,
+    causes,
+    limit_hits,
+    reached_limit,
+)
 from fx_explorer.analysis.regions.nested_regions import nested_region_facts
 from fx_explorer.analysis.variants.lineage import first_variants, graphs_in_use
 from fx_explorer.analysis.variants.other_variants import other_variants
@@ -61,7 +71,16 @@ from fx_explorer.analysis.whole_session.log_sessions import (
     tells_breaks,
 )
 from fx_explorer.analysis.whole_session.totals import Totals, totals
-from fx_explorer.analysis.words import counted, first_line, in_file, listed, seconds, share, size, tensor
+from fx_explorer.analysis.words import (
+    counted,
+    first_line,
+    in_file,
+    listed,
+    seconds,
+    share,
+    size,
+    tensor,
+)
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graph.graphs import captured_operations
 from fx_explorer.session.queries.guards import check_count, filtered
@@ -115,14 +134,19 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
     look = list(_first_look(reader, facts, broken))
     if look and broken and look[0].text == look_at(break_fact(broken[0])):
         # What to do about it is told there. Said twice, it would push the other breaks off the screen.
-        facts = [break_fact(broken[0], advises=False) if fact == break_fact(broken[0]) else fact for fact in facts]
+        facts = [
+            break_fact(broken[0], advises=False) if fact == break_fact(broken[0]) else fact
+            for fact in facts
+        ]
     return [*facts, *look]
 
 
 # graphs
 
 
-def _graphs(reader: SessionReader, figures: Totals, broken: Sequence[DistinctBreak]) -> Iterator[Fact]:
+def _graphs(
+    reader: SessionReader, figures: Totals, broken: Sequence[DistinctBreak]
+) -> Iterator[Fact]:
     """Yield what was not compiled, and how many graphs the code became."""
     compilations = first_variants(reader)
     for compilation in compilations:
@@ -149,7 +173,11 @@ def _graphs(reader: SessionReader, figures: Totals, broken: Sequence[DistinctBre
         yield Fact("graphs", "notice", text, _names_in_words(compilations), view="graphs")
     else:
         reason = f"{counted(frames, 'function')} compiled"
-        reason += f", {counted(figures.recompiles, 'time')} again for other inputs" if figures.recompiles else ""
+        reason += (
+            f", {counted(figures.recompiles, 'time')} again for other inputs"
+            if figures.recompiles
+            else ""
+        )
         text = f"The code became {found} ({reason}), none of them cut."
         yield Fact("graphs", "good", text, _names_in_words(compilations), view="graphs")
 
@@ -179,27 +207,58 @@ def _no_graph(reader: SessionReader) -> Fact:
     is only a notice; otherwise it names the function that was left to Python.
     """
     if reader.count(model.GraphBreak):
-        return Fact("graphs", "notice", "No graph was made. The graph breaks are listed below.", view="graphs")
+        return Fact(
+            "graphs",
+            "notice",
+            "No graph was made. The graph breaks are listed below.",
+            view="graphs",
+        )
     if is_debug_directory(reader):
-        graphs = reader.count(model.Graph, stage="forward", parent=0) + reader.count(model.Graph, stage="backward", parent=0)
-        return Fact("graphs", "good", f"Inductor compiled {counted(graphs, 'graph')}.", view="graphs")
+        graphs = reader.count(model.Graph, stage="forward", parent=0) + reader.count(
+            model.Graph, stage="backward", parent=0
+        )
+        return Fact(
+            "graphs", "good", f"Inductor compiled {counted(graphs, 'graph')}.", view="graphs"
+        )
     if is_provenance(reader):
         named = counted(int((reader.meta("log") or {}).get("records", 0)), "call")
-        return Fact("graphs", "good", f"It says of {named} of kernels and libraries what each computes.", view="source")
+        return Fact(
+            "graphs",
+            "good",
+            f"It says of {named} of kernels and libraries what each computes.",
+            view="source",
+        )
     if is_tritonparse(reader):
         found = counted(reader.count(model.Kernel), "Triton kernel")
         text = f"{found} compiled, in {counted(reader.count(model.KernelBuild), 'configuration')}."
-        return Fact("graphs", "good", text, LAUNCHES_IN if reader.count(model.KernelLaunch) else "", view="kernels")
+        return Fact(
+            "graphs",
+            "good",
+            text,
+            LAUNCHES_IN if reader.count(model.KernelLaunch) else "",
+            view="kernels",
+        )
     others = compiled_without_dynamo(reader)
     if others:
-        text = f"The log tells of {listed(others)}, and of nothing that torch.compile was called for."
+        text = (
+            f"The log tells of {listed(others)}, and of nothing that torch.compile was called for."
+        )
         return Fact("graphs", "good", text, view="graphs")
     text = "No graph was made: nothing of this program was compiled."
     if children(reader).graphs:
-        return Fact("graphs", "notice", "No graph was made in the program's own process.", view="graphs")
+        return Fact(
+            "graphs", "notice", "No graph was made in the program's own process.", view="graphs"
+        )
     for left in left_to_python(reader):
         if not left.has_nothing_to_compile:
-            return Fact("graphs", "problem", text, f"{plain_function(left.function)}: {left.in_words}", left.place, "breaks")
+            return Fact(
+                "graphs",
+                "problem",
+                text,
+                f"{plain_function(left.function)}: {left.in_words}",
+                left.place,
+                "breaks",
+            )
     return Fact("graphs", "problem", text, view="graphs")
 
 
@@ -207,9 +266,18 @@ def _not_compiled(reader: SessionReader, compilation: model.Compilation) -> Fact
     name = plain_function(compilation.function)
     place = place_of_path(reader, compilation.file, compilation.line)
     if compilation.status == "failed":
-        return Fact("graphs", "problem", f"{name} could not be compiled.", compilation.error, place, "graphs")
+        return Fact(
+            "graphs",
+            "problem",
+            f"{name} could not be compiled.",
+            compilation.error,
+            place,
+            "graphs",
+        )
     why = stopped_by(reader, compilation) or compilation.error
-    return Fact("graphs", "notice", f"{name} was left to Python, not compiled.", why, place, "graphs")
+    return Fact(
+        "graphs", "notice", f"{name} was left to Python, not compiled.", why, place, "graphs"
+    )
 
 
 def _changed_by_hand(reader: SessionReader) -> Iterator[Fact]:
@@ -232,7 +300,10 @@ def _other_variants(reader: SessionReader) -> Iterator[Fact]:
     saved = sum(one.variant.saved_s for one in found)
     text = f"{counted(len(found), 'other variant')} {'was' if len(found) == 1 else 'were'} tried from a pause"
     text += f", which spared {seconds(saved)} of compiling again." if saved else "."
-    told = [f"[{one.variant.name}] from {one.gate_in_words}: {listed(one.changes) or 'as before'}" for one in found]
+    told = [
+        f"[{one.variant.name}] from {one.gate_in_words}: {listed(one.changes) or 'as before'}"
+        for one in found
+    ]
     detail = listed(told, SHOWN_AT_MOST)
     used = [one.variant.name for one in found if one.variant.in_use]
     detail += f"; the program uses [{'], ['.join(used)}]" if used else ""
@@ -248,7 +319,12 @@ def _breaks(reader: SessionReader, found: Sequence[DistinctBreak]) -> Iterator[F
     for one in islice(found, SHOWN_AT_MOST):
         yield break_fact(one)
     if len(found) > SHOWN_AT_MOST:
-        yield Fact("breaks", "problem", f"… and {counted(len(found) - SHOWN_AT_MOST, 'more place')}.", view="breaks")
+        yield Fact(
+            "breaks",
+            "problem",
+            f"… and {counted(len(found) - SHOWN_AT_MOST, 'more place')}.",
+            view="breaks",
+        )
 
 
 def _recompiles(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
@@ -282,14 +358,22 @@ def _about_recompile(one: ExplainedRecompile) -> str:
     file, line = one.called_from
     caller = f", called from {in_file(file, line)}" if file else ""
     graphs = f": {one.graphs}" if one.graphs else ""
-    told = (f"[{one.compilation}] after [{one.of}]{caller}{graphs}.", f"What to do: {one.remedy}" if one.remedy else "")
+    told = (
+        f"[{one.compilation}] after [{one.of}]{caller}{graphs}.",
+        f"What to do: {one.remedy}" if one.remedy else "",
+    )
     return "\n".join(part for part in told if part)
 
 
 def _dynamic_sizes(reader: SessionReader) -> str:
     """Return ``sizes that may change: size 0 of x (now 4)``; empty when every size is fixed."""
     symbols = {symbol.source: symbol for symbol in reader.rows(model.Symbol) if symbol.source}
-    owners = {row.id: row for row in reader.by_ids(model.Compilation, {symbol.compilation for symbol in symbols.values()})}
+    owners = {
+        row.id: row
+        for row in reader.by_ids(
+            model.Compilation, {symbol.compilation for symbol in symbols.values()}
+        )
+    }
     told = [
         f"{plain_code(source, owners.get(symbol.compilation))} (now {symbol.hint or 'unknown'})"
         for source, symbol in symbols.items()
@@ -302,12 +386,28 @@ def _dynamic_sizes(reader: SessionReader) -> str:
 
 def _kernels(reader: SessionReader) -> Iterator[Fact]:
     directions = kernels_by_direction(reader)
-    for found in directions if not is_tritonparse(reader) else ():  # told above, with their configurations
-        yield Fact("kernels", "good", _kernels_text(found), _summed(reader, found.compilations), view="kernels")
+    for found in (
+        directions if not is_tritonparse(reader) else ()
+    ):  # told above, with their configurations
+        yield Fact(
+            "kernels",
+            "good",
+            _kernels_text(found),
+            _summed(reader, found.compilations),
+            view="kernels",
+        )
     if not directions and reader.meta("outcome") is not None:
-        reasons = {((c.missing_stages or {}).get("kernel", ""), c.status == "failed") for c in reader.rows(model.Compilation)}
+        reasons = {
+            ((c.missing_stages or {}).get("kernel", ""), c.status == "failed")
+            for c in reader.rows(model.Compilation)
+        }
         for reason, has_failed in sorted(pair for pair in reasons if pair[0]):
-            yield Fact("kernels", "notice" if has_failed else "good", f"No kernels were generated: {reason}.", view="kernels")
+            yield Fact(
+                "kernels",
+                "notice" if has_failed else "good",
+                f"No kernels were generated: {reason}.",
+                view="kernels",
+            )
 
 
 def _summed(reader: SessionReader, compilations: Iterable[int]) -> str:
@@ -319,10 +419,16 @@ def _summed(reader: SessionReader, compilations: Iterable[int]) -> str:
 def _kernels_text(found: DirectionKernels) -> str:
     parts = []
     if found.generated:
-        fused = f" doing {counted(found.operations_fused, 'operation')}" if found.operations_fused else ""
+        fused = (
+            f" doing {counted(found.operations_fused, 'operation')}"
+            if found.operations_fused
+            else ""
+        )
         parts.append(f"{counted(found.generated, 'generated kernel')}{fused}")
     if found.library_calls:
-        parts.append(f"{counted(found.library_calls, 'library call')} ({listed(map(plain_library, found.libraries))})")
+        parts.append(
+            f"{counted(found.library_calls, 'library call')} ({listed(map(plain_library, found.libraries))})"
+        )
     parts += [counted(number, kind) for kind, number in Counter(found.control).items()]
     return f"{(found.direction or 'all').capitalize()}: {listed(parts, len(parts))}."
 
@@ -331,16 +437,30 @@ def plain_library(name: str) -> str:
     """Return ``addmm`` for ``extern_kernels.addmm``, and ``convolution`` for
     ``torch.ops.aten.convolution.default``.
     """
-    return name.removeprefix("extern_kernels.").removeprefix("torch.ops.").removeprefix("aten.").removesuffix(".default")
+    return (
+        name.removeprefix("extern_kernels.")
+        .removeprefix("torch.ops.")
+        .removeprefix("aten.")
+        .removesuffix(".default")
+    )
 
 
 def _memory(reader: SessionReader) -> Iterator[Fact]:
     """Yield how much the forward keeps for the backward; nothing where it keeps nothing."""
-    every, computed, copies = saved_total(reader), saved_total(reader, *COMPUTED), saved_total(reader, "copy")
+    every, computed, copies = (
+        saved_total(reader),
+        saved_total(reader, *COMPUTED),
+        saved_total(reader, "copy"),
+    )
     if not every.count:
         return
     biggest = saved_values(reader)[0]
-    detail = "; ".join(filter(None, (_summed(reader, saving_compilations(reader)), f"biggest: {_biggest(reader, biggest)}")))
+    detail = "; ".join(
+        filter(
+            None,
+            (_summed(reader, saving_compilations(reader)), f"biggest: {_biggest(reader, biggest)}"),
+        )
+    )
     if copies.count:
         detail += f"; {size(copies.size_bytes)} of it are copies of parameters or inputs, in another layout"
     if every.unknown_sizes:
@@ -348,7 +468,9 @@ def _memory(reader: SessionReader) -> Iterator[Fact]:
     kept = f"{size(computed.size_bytes)} it computed ({counted(computed.count, 'tensor')})"
     text = f"For the backward the forward keeps {kept if computed.count else 'nothing it computed'}"
     others = every.size_bytes - computed.size_bytes
-    text += f", and {size(others)} of parameters and inputs that are there anyway." if others else "."
+    text += (
+        f", and {size(others)} of parameters and inputs that are there anyway." if others else "."
+    )
     yield Fact("memory", "good", text, detail, biggest.place, "memory")
 
 
@@ -368,12 +490,23 @@ def _time(reader: SessionReader) -> Iterator[Fact]:
     if not times.total_s:
         return
     most = sorted(times.by_stage.items(), key=lambda item: -item[1])[:3]
-    told = [f"{STAGE_IN_WORDS[stage]} {seconds(spent)} ({share(spent, times.total_s)})" for stage, spent in most]
+    told = [
+        f"{STAGE_IN_WORDS[stage]} {seconds(spent)} ({share(spent, times.total_s)})"
+        for stage, spent in most
+    ]
     least = "at least " if reader.count(model.Compilation, status="running") else ""
-    yield Fact("time", "good", f"Compiling took {least}{seconds(times.total_s)}.", "; ".join(told), view="time")
+    yield Fact(
+        "time",
+        "good",
+        f"Compiling took {least}{seconds(times.total_s)}.",
+        "; ".join(told),
+        view="time",
+    )
 
 
-def _first_look(reader: SessionReader, facts: Sequence[Fact], broken: Sequence[DistinctBreak]) -> Iterator[Fact]:
+def _first_look(
+    reader: SessionReader, facts: Sequence[Fact], broken: Sequence[DistinctBreak]
+) -> Iterator[Fact]:
     """Yield the worst problem, else a question about the device, else the first notice, else what
     is worth seeing.
 
@@ -396,14 +529,40 @@ def _first_look(reader: SessionReader, facts: Sequence[Fact], broken: Sequence[D
         yield Fact("next", "notice", look_at(asked), asked.detail, asked.place, asked.view)
     elif notices:
         first = notices[0]
-        yield Fact("next", "notice", f"No problem was found. Notice: {first.text}", first.detail, first.place, first.view)
+        yield Fact(
+            "next",
+            "notice",
+            f"No problem was found. Notice: {first.text}",
+            first.detail,
+            first.place,
+            first.view,
+        )
     elif is_provenance(reader):
         table = next(iter(reader.rows(model.Artifact, limit=1)))
         place = Place(artifact_document(table, "table"))
-        yield Fact("next", "good", "See which operations and lines of your program each kernel computes.", "", place, "source")
+        yield Fact(
+            "next",
+            "good",
+            "See which operations and lines of your program each kernel computes.",
+            "",
+            place,
+            "source",
+        )
     elif is_tritonparse(reader):
-        yield Fact("next", "good", "No problem was found. See the kernels, and each of them down to its PTX.", view="kernels")
+        yield Fact(
+            "next",
+            "good",
+            "No problem was found. See the kernels, and each of them down to its PTX.",
+            view="kernels",
+        )
     elif reader.count(model.Kernel):
-        yield Fact("next", "good", "No problem was found. See which of your lines became which kernel.", view="source")
+        yield Fact(
+            "next",
+            "good",
+            "No problem was found. See which of your lines became which kernel.",
+            view="source",
+        )
     elif reader.count(model.Graph):
-        yield Fact("next", "good", "No problem was found. See the graphs your code became.", view="graphs")
+        yield Fact(
+            "next", "good", "No problem was found. See the graphs your code became.", view="graphs"
+        )

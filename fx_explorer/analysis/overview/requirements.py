@@ -23,7 +23,9 @@ def unmet_requirements(reader: SessionReader, allowed: Collection[str]) -> list[
     """List the requirements that are not met, but for the ``allowed`` ones (names of
     REQUIREMENTS).
     """
-    judged = (require(reader, name) for name, require in REQUIREMENTS.items() if name not in allowed)
+    judged = (
+        require(reader, name) for name, require in REQUIREMENTS.items() if name not in allowed
+    )
     return [placed(reader, check) for check in judged if check]
 
 
@@ -38,8 +40,14 @@ def _something(reader: SessionReader, name: str) -> Check | None:
     outcome = _outcome(reader)
     # With compilations in the session, the message of a run that ended otherwise is about something
     # else.
-    why = outcome.message if outcome and (outcome.kind == "finished" or reader.count(model.Compilation) == 0) else ""
-    return _unmet(name, "nothing was compiled, so every limit is kept", CheckFinding("", 0, first_line(why)))
+    why = (
+        outcome.message
+        if outcome and (outcome.kind == "finished" or reader.count(model.Compilation) == 0)
+        else ""
+    )
+    return _unmet(
+        name, "nothing was compiled, so every limit is kept", CheckFinding("", 0, first_line(why))
+    )
 
 
 def _whole_run(reader: SessionReader, name: str) -> Check | None:
@@ -50,7 +58,9 @@ def _whole_run(reader: SessionReader, name: str) -> Check | None:
     if outcome is None or not outcome.is_early or outcome.exit_code:
         return None
     return _unmet(
-        name, "the program left before its end", CheckFinding(outcome.file, outcome.line, first_line(outcome.message))
+        name,
+        "the program left before its end",
+        CheckFinding(outcome.file, outcome.line, first_line(outcome.message)),
     )
 
 
@@ -59,8 +69,13 @@ def _seen(reader: SessionReader, name: str) -> Check | None:
     if not unseen:
         return None
     processes = counted(len(unseen), "child process")
-    findings = (CheckFinding("", 0, f"{one.command or f'process {one.pid}'}: {one.unseen}") for one in unseen)
-    return _unmet(name, f"what {processes} compiled, if anything, is not known", *dict.fromkeys(findings))
+    findings = (
+        CheckFinding("", 0, f"{one.command or f'process {one.pid}'}: {one.unseen}")
+        for one in unseen
+    )
+    return _unmet(
+        name, f"what {processes} compiled, if anything, is not known", *dict.fromkeys(findings)
+    )
 
 
 def _no_errors(reader: SessionReader, name: str) -> Check | None:
@@ -76,8 +91,12 @@ def _no_gaps(reader: SessionReader, name: str) -> Check | None:
     """
     damaged = damage(reader)
     if damaged:
-        return _unmet(name, "the log is not as torch wrote it", *(CheckFinding("", 0, one) for one in damaged))
-    gaps = [one for one in reader.rows(model.Failure, where="recorder") if one.kind != "unavailable"]
+        return _unmet(
+            name, "the log is not as torch wrote it", *(CheckFinding("", 0, one) for one in damaged)
+        )
+    gaps = [
+        one for one in reader.rows(model.Failure, where="recorder") if one.kind != "unavailable"
+    ]
     if not gaps:
         return None
     findings = dict.fromkeys(CheckFinding("", 0, first_line(one.message)) for one in gaps)
@@ -86,7 +105,9 @@ def _no_gaps(reader: SessionReader, name: str) -> Check | None:
 
 def _errors(reader: SessionReader) -> Iterator[CheckFinding]:
     for one in raised_compilations(reader):
-        text = f"{plain_function(one.function) or 'a function'} [{one.name}]: {first_line(one.error)}"
+        text = (
+            f"{plain_function(one.function) or 'a function'} [{one.name}]: {first_line(one.error)}"
+        )
         yield CheckFinding(one.file, one.line, text)
     for found in children(reader).of("error"):
         yield CheckFinding(found.file, found.line, f"{first_line(found.text)}, in a child process")

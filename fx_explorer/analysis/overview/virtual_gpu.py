@@ -43,10 +43,16 @@ def virtual_gpu_facts(reader: SessionReader) -> Iterator[Fact]:
     mode = BY_MODE.get(told.get("feeding", ""), "")
     reason = f": {told['reason']}." if told.get("reason") else ""
     yield Fact(
-        "run", "good", f"The code is that for a virtual {title}: nothing was run on it.", f"{mode}{reason}", view="kernels"
+        "run",
+        "good",
+        f"The code is that for a virtual {title}: nothing was run on it.",
+        f"{mode}{reason}",
+        view="kernels",
     )
     if told.get("warning"):
-        yield Fact("run", "notice", f"{told['warning'][0].upper()}{told['warning'][1:]}.", view="kernels")
+        yield Fact(
+            "run", "notice", f"{told['warning'][0].upper()}{told['warning'][1:]}.", view="kernels"
+        )
     if choices := reader.meta("virtual_gpu_choices"):
         yield _untimed(choices)
     yield from _questions(reader, told.get("questions", []))
@@ -65,20 +71,37 @@ def _constants(reader: SessionReader) -> Iterator[Fact]:
     GPU if there is one, else on the CPU, and copies it.
     """
     copied = [node for target in _COPIES for node in reader.rows(Node, target=target)]
-    lines = {(node.file, node.line): node for node in copied if node.arguments.startswith(_MADE_ON_THE_CPU)}
+    lines = {
+        (node.file, node.line): node
+        for node in copied
+        if node.arguments.startswith(_MADE_ON_THE_CPU)
+    }
     for (file, line), _ in list(lines.items())[:1]:
         path = reader.get(SourceFile, file).path if file else ""
         where = f"{PurePath(path).name}:{line} makes" if path else "The program makes"
         others = f" So do {counted(len(lines) - 1, 'other line')}." if len(lines) > 1 else ""
         text = f"{where} a tensor of Python numbers, which is copied to the GPU here; a GPU that is there has it at once."
         detail = f"Names of kernels say _to_copy where the GPU's say lift_fresh; what they compute is the same.{others}"
-        yield Fact("kernels", "notice", text, detail, place_of_path(reader, path, line) if path else None, "kernels")
+        yield Fact(
+            "kernels",
+            "notice",
+            text,
+            detail,
+            place_of_path(reader, path, line) if path else None,
+            "kernels",
+        )
 
 
 def _untimed(choices: list[dict[str, Any]]) -> Fact:
     candidates = sum(len(choice["candidates"]) for choice in choices)
     text = f"Autotuning would time {counted(candidates, 'candidate')} on the GPU, for {counted(len(choices), 'operation')}; "
-    return Fact("kernels", "notice", f"{text}the first Triton one of each is shown.", NOT_KNOWN, view="kernels")
+    return Fact(
+        "kernels",
+        "notice",
+        f"{text}the first Triton one of each is shown.",
+        NOT_KNOWN,
+        view="kernels",
+    )
 
 
 def _questions(reader: SessionReader, questions: list[dict[str, Any]]) -> Iterator[Fact]:
@@ -89,7 +112,9 @@ def _questions(reader: SessionReader, questions: list[dict[str, Any]]) -> Iterat
         asked = f"{PurePath(one['file']).name}:{one['line']} asks {one['what']}"
         text = f"{asked}: on the GPU it may take another branch than the one that was captured."
         detail = f"The program ran on the CPU, where the answer is no. {AS_ON_THE_GPU}"
-        yield Fact("run", "notice", text, detail, place_of_path(reader, one["file"], one["line"]), "source")
+        yield Fact(
+            "run", "notice", text, detail, place_of_path(reader, one["file"], one["line"]), "source"
+        )
     if len(questions) > SHOWN_AT_MOST:
         more = counted(len(questions) - SHOWN_AT_MOST, "more such question")
         yield Fact("run", "notice", f"The program has {more} about the device.", view="source")

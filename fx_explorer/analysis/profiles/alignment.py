@@ -64,7 +64,9 @@ class _Part:
     calls: Sequence[int]
 
 
-def _by_keys(ran: Sequence[str], calls: Sequence[str], whole: _Part, found: dict[int, Matched]) -> list[_Part]:
+def _by_keys(
+    ran: Sequence[str], calls: Sequence[str], whole: _Part, found: dict[int, Matched]
+) -> list[_Part]:
     """Match by keys, and return what is left of each part between anchors."""
     todo, left = [whole], []
     while todo:
@@ -84,13 +86,18 @@ def _by_keys(ran: Sequence[str], calls: Sequence[str], whole: _Part, found: dict
     return [part for part in left if part.ran and part.calls]
 
 
-def _trimmed(ran: Sequence[str], calls: Sequence[str], part: _Part, found: dict[int, Matched]) -> _Part:
+def _trimmed(
+    ran: Sequence[str], calls: Sequence[str], part: _Part, found: dict[int, Matched]
+) -> _Part:
     """Match what is alike at both ends."""
     first, last_ran, last_call = 0, len(part.ran), len(part.calls)
     while first < min(last_ran, last_call) and ran[part.ran[first]] == calls[part.calls[first]]:
         found[part.ran[first]] = Matched((part.calls[first],), "order")
         first += 1
-    while min(last_ran, last_call) > first and ran[part.ran[last_ran - 1]] == calls[part.calls[last_call - 1]]:
+    while (
+        min(last_ran, last_call) > first
+        and ran[part.ran[last_ran - 1]] == calls[part.calls[last_call - 1]]
+    ):
         last_ran, last_call = last_ran - 1, last_call - 1
         found[part.ran[last_ran]] = Matched((part.calls[last_call],), "order")
     return _Part(part.ran[first:last_ran], part.calls[first:last_call])
@@ -100,7 +107,11 @@ def _anchors(ran: Sequence[str], calls: Sequence[str], part: _Part) -> list[tupl
     """Return the places (in the part) of keys that are once in both, as many as are in the same order."""
     in_ran, in_calls = Counter(ran[at] for at in part.ran), Counter(calls[at] for at in part.calls)
     place = {calls[at]: place for place, at in enumerate(part.calls) if in_calls[calls[at]] == 1}
-    pairs = [(at, place[ran[one]]) for at, one in enumerate(part.ran) if in_ran[ran[one]] == 1 and ran[one] in place]
+    pairs = [
+        (at, place[ran[one]])
+        for at, one in enumerate(part.ran)
+        if in_ran[ran[one]] == 1 and ran[one] in place
+    ]
     return _longest_ascending(pairs)
 
 
@@ -121,7 +132,9 @@ def _longest_ascending(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return found[::-1]
 
 
-def _by_counts(ran: Sequence[str], calls: Sequence[str], part: _Part, found: dict[int, Matched]) -> _Part:
+def _by_counts(
+    ran: Sequence[str], calls: Sequence[str], part: _Part, found: dict[int, Matched]
+) -> _Part:
     """Match what no anchor parts any more, and return what is left: keys that are in one of the lists only."""
     by_key: dict[str, list[int]] = {}
     for at in part.calls:
@@ -144,7 +157,9 @@ def _by_counts(ran: Sequence[str], calls: Sequence[str], part: _Part, found: dic
     return _Part([at for at in part.ran if ran[at] not in by_key], left_calls)
 
 
-def _by_place(ran: Sequence[Named], calls: Sequence[Named], part: _Part, found: dict[int, Matched]) -> None:
+def _by_place(
+    ran: Sequence[Named], calls: Sequence[Named], part: _Part, found: dict[int, Matched]
+) -> None:
     """Match library kernels that have no operator's name to the library calls at their place."""
     libraries = tuple(at for at in part.calls if calls[at].is_library)
     for at in part.ran if libraries else ():

@@ -46,7 +46,12 @@ def compiled_graphs(reader: SessionReader) -> list[CompiledGraph]:
             graph = (row.compilation, row.direction == "backward", row.output_code)
             found.setdefault(graph, []).append((named, (row.kernel, row.call)))
     return [
-        CompiledGraph(name.partition("#")[0], is_backward, tuple(one for one, _ in calls), tuple(ids for _, ids in calls))
+        CompiledGraph(
+            name.partition("#")[0],
+            is_backward,
+            tuple(one for one, _ in calls),
+            tuple(ids for _, ids in calls),
+        )
         for (name, is_backward, _), calls in found.items()
     ]
 
@@ -56,16 +61,22 @@ def graphs_of(call: GraphCall, graphs: Sequence[CompiledGraph]) -> list[Compiled
     apart; none where it is of another program.
     """
     there = [graph for graph in graphs if graph.is_backward == call.is_backward]
-    named, fit = _most_alike(call, [graph for graph in there if graph.compilation == call.compilation])
+    named, fit = _most_alike(
+        call, [graph for graph in there if graph.compilation == call.compilation]
+    )
     if fit >= BY_CODE:
         return named
-    found, fit_of_any = _most_alike(call, there)  # in another process the same name may be another function's
+    found, fit_of_any = _most_alike(
+        call, there
+    )  # in another process the same name may be another function's
     if fit_of_any >= BY_CODE:
         return found
     return named if fit >= BY_NAME else []
 
 
-def _most_alike(call: GraphCall, graphs: Sequence[CompiledGraph]) -> tuple[list[CompiledGraph], float]:
+def _most_alike(
+    call: GraphCall, graphs: Sequence[CompiledGraph]
+) -> tuple[list[CompiledGraph], float]:
     """Return the graphs that are most like a call, and how much."""
     fits = [(alike(call, graph), graph) for graph in graphs]
     best = max((fit for fit, _ in fits), default=0.0)
@@ -81,5 +92,7 @@ def alike(call: GraphCall, graph: CompiledGraph) -> float:
     most = max(ran.total(), calls.total())
     if most:
         return (ran & calls).total() / most
-    is_same = bool(call.ran) and [one.named.key for one in call.ran] == [one.key for one in graph.calls]
+    is_same = bool(call.ran) and [one.named.key for one in call.ran] == [
+        one.key for one in graph.calls
+    ]
     return float(is_same)

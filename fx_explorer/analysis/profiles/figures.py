@@ -9,7 +9,11 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.kernels.costs import KernelCost, Line, kernel_costs
-from fx_explorer.analysis.kernels.profiled_kernels import ProfiledKernel, last_profile, profiled_kernels
+from fx_explorer.analysis.kernels.profiled_kernels import (
+    ProfiledKernel,
+    last_profile,
+    profiled_kernels,
+)
 from fx_explorer.analysis.modules.paths import in_words
 from fx_explorer.analysis.modules.tree import ModuleRow, module_tree
 from fx_explorer.analysis.profiles.timed_calls import timed_calls
@@ -97,7 +101,11 @@ def profile_figures(reader: SessionReader) -> ProfileFigures | None:
         if profile is None:
             return None
         times = profiled_kernels(reader)
-        kernels = [KernelShare(one, times[one.use.kernel.id]) for one in kernel_costs(reader) if one.use.kernel.id in times]
+        kernels = [
+            KernelShare(one, times[one.use.kernel.id])
+            for one in kernel_costs(reader)
+            if one.use.kernel.id in times
+        ]
         shares = _Shares(reader, times)
         return ProfileFigures(
             profile,
@@ -106,8 +114,17 @@ def profile_figures(reader: SessionReader) -> ProfileFigures | None:
             tuple(sorted(shares.nodes(), key=lambda one: (-one.seconds, one.node.id))),
             tuple(sorted(shares.lines(), key=lambda one: (-one.seconds, one.line))),
             tuple(row for row in module_tree(reader).rows if row.figures.time_s > 0),
-            tuple(sorted(reader.rows(model.ProfileOther, profile=profile.id), key=lambda one: -one.seconds)),
-            tuple(sorted(reader.rows(model.ProfileGap, profile=profile.id), key=lambda one: one.position)),
+            tuple(
+                sorted(
+                    reader.rows(model.ProfileOther, profile=profile.id),
+                    key=lambda one: -one.seconds,
+                )
+            ),
+            tuple(
+                sorted(
+                    reader.rows(model.ProfileGap, profile=profile.id), key=lambda one: one.position
+                )
+            ),
             shares.at_node_s,
             shares.at_line_s,
         )
@@ -115,7 +132,9 @@ def profile_figures(reader: SessionReader) -> ProfileFigures | None:
 
 def module_name(row: ModuleRow) -> str:
     """Return the whole name of a module, of alike ones together: ``layers: 0 … 11 ×12, alike``."""
-    return f"{in_words(row.path[:-1])}: {row.title}" if row.is_fold else in_words(row.path) or row.name
+    return (
+        f"{in_words(row.path[:-1])}: {row.title}" if row.is_fold else in_words(row.path) or row.name
+    )
 
 
 class _Shares:
@@ -126,7 +145,9 @@ class _Shares:
         self._nodes: dict[int, tuple[float, int]] = {}
         self._lines: dict[tuple[int, int], dict[bool, float]] = {}
         self.at_node_s = self.at_line_s = 0.0
-        backward = {row.id for row in reader.by_ids(model.Kernel, known) if row.direction == "backward"}
+        backward = {
+            row.id for row in reader.by_ids(model.Kernel, known) if row.direction == "backward"
+        }
         calls = [*timed_calls(reader, known)]
         self._line_of = lines_of_nodes(reader, {node for call in calls for node in call.nodes})
         for call in calls:

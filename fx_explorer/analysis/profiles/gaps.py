@@ -61,7 +61,9 @@ def device_time(trace: Trace) -> DeviceTime | None:
     if not totals:
         return None
     device = max(totals, key=lambda one: (totals[one], -one))
-    order = sorted((at for at in range(len(gpu)) if gpu.device[at] == device), key=lambda at: gpu.starts[at])
+    order = sorted(
+        (at for at in range(len(gpu)) if gpu.device[at] == device), key=lambda at: gpu.starts[at]
+    )
     begin, end, last = gpu.starts[order[0]], gpu.starts[order[0]], order[0]
     busy, found = 0.0, []
     for at in order:
@@ -77,13 +79,21 @@ def device_time(trace: Trace) -> DeviceTime | None:
     found.sort(key=lambda gap: (-gap[0], gap[1]))
     launches = Launches(trace)
     longest = [
-        Gap((start - begin) * US, took * US, before, after, _doing(trace, launches, after, start, start + took))
+        Gap(
+            (start - begin) * US,
+            took * US,
+            before,
+            after,
+            _doing(trace, launches, after, start, start + took),
+        )
         for took, start, before, after in found[:MOST_GAPS]
     ]
     return DeviceTime(device, (end - begin) * US, busy * US, len(found), tuple(longest))
 
 
-def _doing(trace: Trace, launches: Launches, after: int, start: float, end: float) -> tuple[tuple[str, float], ...]:
+def _doing(
+    trace: Trace, launches: Launches, after: int, start: float, end: float
+) -> tuple[tuple[str, float], ...]:
     """Return what was done from ``start`` to ``end``, with the seconds of each, the longest first."""
     thread, _ = launches.of(after)
     if thread == NONE:
@@ -100,7 +110,9 @@ def _doing(trace: Trace, launches: Launches, after: int, start: float, end: floa
     return tuple(took.most_common(MOST_DOINGS))
 
 
-def _own_times(trace: Trace, events: CpuThread, start: float, end: float) -> list[tuple[str, float]]:
+def _own_times(
+    trace: Trace, events: CpuThread, start: float, end: float
+) -> list[tuple[str, float]]:
     """Return the time of each event itself, without those in it, between two moments."""
     first = events.at(start)
     inside = range(bisect_right(events.starts, start), bisect_left(events.starts, end))
@@ -113,7 +125,9 @@ def _own_times(trace: Trace, events: CpuThread, start: float, end: float) -> lis
     marks = sorted(set(marks))
     for since, until in pairwise(marks):
         around = [*events.outwards(events.at((since + until) / 2))]
-        told.append((_in_words([trace.name(events.names[one]) for one in around]), (until - since) * US))
+        told.append(
+            (_in_words([trace.name(events.names[one]) for one in around]), (until - since) * US)
+        )
     return told if len(inside) <= MOST_STEPS else [*told[:MOST_STEPS], (CUT, 0.0)]
 
 
@@ -128,11 +142,17 @@ def _in_words(names: Sequence[str]) -> str:
         return "guards: which compiled version fits is looked up"
     if names[0].startswith(REGION):
         return f"Python in the compiled function [{region}], between its graphs"
-    optimizer = next((name.removeprefix(OPTIMIZER) for name in names if name.startswith(OPTIMIZER)), "")
+    optimizer = next(
+        (name.removeprefix(OPTIMIZER) for name in names if name.startswith(OPTIMIZER)), ""
+    )
     if optimizer:
         return f"optimizer {optimizer}" + (f": {names[0]}" if "::" in names[0] else "")
     if "Call CompiledFxGraph" in names[0]:
         return "generated code between its kernels"
-    if names[0] in ("Pregraph bytecode", "AOTDispatcher Runtime Wrapper Prologue", "CompiledFunction"):
+    if names[0] in (
+        "Pregraph bytecode",
+        "AOTDispatcher Runtime Wrapper Prologue",
+        "CompiledFunction",
+    ):
         return "around a compiled graph: bytecode, AOTAutograd"
     return names[0]

@@ -82,7 +82,9 @@ class Launches:
     def time_of(self, work: int) -> float:
         """Return when it was launched; when it ran where that is not known."""
         correlation = self._trace.gpu.correlation[work]
-        launch = None if correlation in self._trace.unclear else self._trace.launches.get(correlation)
+        launch = (
+            None if correlation in self._trace.unclear else self._trace.launches.get(correlation)
+        )
         return launch[1] if launch else self._trace.gpu.starts[work]
 
     def in_order(self) -> list[int]:
@@ -91,7 +93,10 @@ class Launches:
         the file's order nor that of running is that of the code.
         """
         gpu = self._trace.gpu
-        return sorted(range(len(gpu)), key=lambda work: (self._launched(work), gpu.graph_node[work], gpu.starts[work]))
+        return sorted(
+            range(len(gpu)),
+            key=lambda work: (self._launched(work), gpu.graph_node[work], gpu.starts[work]),
+        )
 
     def _launched(self, work: int) -> float:
         """Return when it was launched; without its launch, when the operator began that launched it."""
@@ -108,8 +113,14 @@ class Launches:
                 for event, number in enumerate(one.external):
                     if number != NONE:
                         first = self._by_external.setdefault(number, (thread, event))
-                        if first[0] != NONE and self._trace.threads[first[0]].process != one.process:
-                            self._by_external[number] = (NONE, NONE)  # each process counts for itself
+                        if (
+                            first[0] != NONE
+                            and self._trace.threads[first[0]].process != one.process
+                        ):
+                            self._by_external[number] = (
+                                NONE,
+                                NONE,
+                            )  # each process counts for itself
         return self._by_external.get(external, (NONE, NONE))
 
 
@@ -151,9 +162,14 @@ class _Finding:
         found: dict[int, str] = {}
         for event, name in enumerate(thread.names):
             if name == self._forward and thread.sequence[event] != NONE:
-                around = next((one for one in thread.outwards(event) if thread.names[one] in self._is_region), NONE)
+                around = next(
+                    (one for one in thread.outwards(event) if thread.names[one] in self._is_region),
+                    NONE,
+                )
                 if around != NONE:
-                    found[thread.sequence[event]] = self._trace.name(thread.names[around]).removeprefix(REGION)
+                    found[thread.sequence[event]] = self._trace.name(
+                        thread.names[around]
+                    ).removeprefix(REGION)
         return found.items()
 
     def of_gpu(self) -> Calls:
@@ -221,7 +237,9 @@ class _Finding:
             return known
         name = self._trace.name(self._trace.threads[thread].names[top]) if top != NONE else kernel
         is_generated = "::" not in name if top != NONE else name.startswith("triton_")
-        named = Named(key_of_event(name), not is_generated, is_nameless=top == NONE and not is_generated)
+        named = Named(
+            key_of_event(name), not is_generated, is_nameless=top == NONE and not is_generated
+        )
         ran = call.by_operator[operator] = Ran(named, operator=operator)
         call.ran.append(ran)
         return ran

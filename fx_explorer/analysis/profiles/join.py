@@ -88,21 +88,45 @@ class _Joining:
         named = [one.named for one in call.ran]
         matched = [(graph, align(named, graph.calls)) for graph in graphs]
         for at, ran in enumerate(call.ran):
-            ids = [(graph.ids[one], found[at].how) for graph, found in matched if at in found for one in found[at].calls]
+            ids = [
+                (graph.ids[one], found[at].how)
+                for graph, found in matched
+                if at in found
+                for one in found[at].calls
+            ]
             if not ids:
                 self._has_other_code |= bool(graphs)
-                self._add_other("unjoined", self._name_of(ran), call.compilation, ran.seconds, self._stacks_of(ran))
+                self._add_other(
+                    "unjoined",
+                    self._name_of(ran),
+                    call.compilation,
+                    ran.seconds,
+                    self._stacks_of(ran),
+                )
             for place, ((kernel, kernel_call), how) in enumerate(ids):
-                runs = int(place == self._shared_runs % len(ids))  # several share the time, and one of them the run
-                self._add_time(kernel, kernel_call, "shared" if len(ids) > 1 else how, ran.seconds, len(ids), runs)
+                runs = int(
+                    place == self._shared_runs % len(ids)
+                )  # several share the time, and one of them the run
+                self._add_time(
+                    kernel,
+                    kernel_call,
+                    "shared" if len(ids) > 1 else how,
+                    ran.seconds,
+                    len(ids),
+                    runs,
+                )
             self._shared_runs += len(ids) > 1
             if len(ids) == 1:
                 self._kernel_of_work.update(dict.fromkeys(ran.work, ids[0][0][0]))
 
-    def _add_time(self, kernel: int, call: int, how: model.ProfileJoin, seconds: float, among: int, runs: int) -> None:
+    def _add_time(
+        self, kernel: int, call: int, how: model.ProfileJoin, seconds: float, among: int, runs: int
+    ) -> None:
         part = seconds / among
         self._has_other_code |= how == "similar"
-        known = self._times.get((kernel, call)) or model.ProfileTime(0, 0, kernel, call, how, 0.0, 0)
+        known = self._times.get((kernel, call)) or model.ProfileTime(
+            0, 0, kernel, call, how, 0.0, 0
+        )
         self._times[(kernel, call)] = replace(
             known,
             how=max(known.how, how, key=("order", "similar", "shared").index),
@@ -128,7 +152,9 @@ class _Joining:
         if thread == NONE:
             return ""
         events = self._trace.threads[thread]
-        known = (self._trace.stacks.get((thread, events.starts[one])) for one in events.outwards(event))
+        known = (
+            self._trace.stacks.get((thread, events.starts[one])) for one in events.outwards(event)
+        )
         return next((stack[0] for stack in known if stack and stack[0]), "")
 
     # elsewhere
@@ -142,12 +168,27 @@ class _Joining:
             return
         names = [*around(self._trace, thread, event)]
         stack = self._stack_around(thread, event)
-        self._add_other(kind_of(names), operator_of(names) or name, region_of(names), seconds, [stack] if stack else stacks)
+        self._add_other(
+            kind_of(names),
+            operator_of(names) or name,
+            region_of(names),
+            seconds,
+            [stack] if stack else stacks,
+        )
 
-    def _add_other(self, kind: model.OutsideKind, name: str, compilation: str, seconds: float, stacks: Sequence[str]) -> None:
+    def _add_other(
+        self,
+        kind: model.OutsideKind,
+        name: str,
+        compilation: str,
+        seconds: float,
+        stacks: Sequence[str],
+    ) -> None:
         file, line = line_of(stacks)
         key = (kind, name, compilation, file, line)
-        known = self._others.get(key) or model.ProfileOther(0, 0, kind, name, compilation, 0.0, 0, file, line)
+        known = self._others.get(key) or model.ProfileOther(
+            0, 0, kind, name, compilation, 0.0, 0, file, line
+        )
         self._others[key] = replace(known, seconds=known.seconds + seconds, runs=known.runs + 1)
 
     # the whole
@@ -194,7 +235,8 @@ class _Joining:
         if trace.unclear:
             unclear = sum(one in trace.unclear for one in trace.gpu.correlation)
             yield SEVERAL_PROCESSES.format(
-                processes=len({one.process for one in trace.threads}), works=counted(unclear, "work")
+                processes=len({one.process for one in trace.threads}),
+                works=counted(unclear, "work"),
             )
         others = len({*trace.gpu.device} - {NONE}) - 1
         if others > 0:
@@ -202,7 +244,10 @@ class _Joining:
 
     def _gaps(self, busy: DeviceTime) -> Iterator[model.ProfileGap]:
         for position, gap in enumerate(busy.longest):
-            names = [key_of_event(self._trace.name(self._trace.gpu.names[work])) for work in (gap.before, gap.after)]
+            names = [
+                key_of_event(self._trace.name(self._trace.gpu.names[work]))
+                for work in (gap.before, gap.after)
+            ]
             kernels = [self._kernel_of_work.get(work, 0) for work in (gap.before, gap.after)]
             doing, doing_s = [name for name, _ in gap.doing], [took for _, took in gap.doing]
             yield model.ProfileGap(

@@ -12,7 +12,13 @@ from fx_explorer.readers.torch_trace.places import is_torch
 OPTIMIZER = "Optimizer.step#"
 ENGINE = "autograd::engine::evaluate_function"
 COMPILING = frozenset(
-    ("dynamo", "entire_frame_compile", "_compile.compile_inner (dynamo_timed)", "backend_compile", "inductor_compile")
+    (
+        "dynamo",
+        "entire_frame_compile",
+        "_compile.compile_inner (dynamo_timed)",
+        "backend_compile",
+        "inductor_compile",
+    )
 )
 
 KIND_WORDS: dict[OutsideKind, str] = {
@@ -38,7 +44,9 @@ def kind_of(names: Sequence[str]) -> OutsideKind:
     if FORWARD in names:
         return "wrapper"
     if any(name.startswith(ENGINE) for name in names):
-        return "wrapper" if any("CompiledFunctionBackward" in name for name in names) else "autograd"
+        return (
+            "wrapper" if any("CompiledFunctionBackward" in name for name in names) else "autograd"
+        )
     return "break" if any(name.startswith(REGION) for name in names) else "eager"
 
 
@@ -49,7 +57,11 @@ def region_of(names: Sequence[str]) -> str:
 
 def operator_of(names: Sequence[str]) -> str:
     """Return the operator that the program called: the outermost that is one of torch's libraries."""
-    operators = [name for name in names if "::" in name and not name.startswith(("autograd::", "torch::autograd::"))]
+    operators = [
+        name
+        for name in names
+        if "::" in name and not name.startswith(("autograd::", "torch::autograd::"))
+    ]
     return operators[-1] if operators else (names[0] if names else "")
 
 

@@ -13,7 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fx_explorer import model
-from fx_explorer.analysis.kernels.profiled_kernels import ProfiledKernel, last_profile, profiled_kernels
+from fx_explorer.analysis.kernels.profiled_kernels import (
+    ProfiledKernel,
+    last_profile,
+    profiled_kernels,
+)
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.profiles.timed_calls import TimedCall, timed_calls
 from fx_explorer.session import SessionReader
@@ -28,7 +32,16 @@ MEANINGS = {
     PART: "an equal part of kernels that compute other operations, too",
 }
 
-SIGNS = ("", SHARED, SIMILAR, SHARED + SIMILAR, PART, SHARED + PART, SIMILAR + PART, SHARED + SIMILAR + PART)
+SIGNS = (
+    "",
+    SHARED,
+    SIMILAR,
+    SHARED + SIMILAR,
+    PART,
+    SHARED + PART,
+    SIMILAR + PART,
+    SHARED + SIMILAR + PART,
+)
 """By the sum of 1, 2 and 4 for what they are made of."""
 
 IS_PART = SIGNS.index(PART)
@@ -96,7 +109,9 @@ def profiled_places(reader: SessionReader) -> ProfiledPlaces | None:
             if place.kernel not in found.kernels:
                 whole = found.kernels[place.kernel] = PlaceTime(time.seconds, signs)
                 if place.is_generated and place.first_line:
-                    found.definitions.setdefault(place.output_code, {})[place.first_line - 1] = whole
+                    found.definitions.setdefault(place.output_code, {})[place.first_line - 1] = (
+                        whole
+                    )
             if place.line and place.call in time.calls:
                 lines = found.calls.setdefault(place.output_code, {})
                 for sums, at in ((lines, place.line - 1), (found.output_codes, place.output_code)):
@@ -143,7 +158,9 @@ def graph_times(reader: SessionReader, graph: model.Graph, places: ProfiledPlace
                 # An operation of this graph that a kernel computes has come from no other one of it.
                 shared = [node] if first <= node < first + count else origins.get(node, [])
                 for one in shared:
-                    parts[one - first] = parts.get(one - first, 0.0) + 1 / len(call.nodes) / len(shared)
+                    parts[one - first] = parts.get(one - first, 0.0) + 1 / len(call.nodes) / len(
+                        shared
+                    )
             for at, part in parts.items():
                 found.seconds[at] += call.seconds * part
                 found.signs[at] |= signs | IS_PART * (part < WHOLE)

@@ -25,13 +25,26 @@ class ProfileTable(NamedTuple):
 
 def tables(figures: ProfileFigures) -> list[ProfileTable]:
     """Return the tables that have something in them."""
-    found = [_lines(figures), _modules(figures), _kernels(figures), _nodes(figures), _others(figures), _gaps(figures)]
+    found = [
+        _lines(figures),
+        _modules(figures),
+        _kernels(figures),
+        _nodes(figures),
+        _others(figures),
+        _gaps(figures),
+    ]
     return [table for table in found if table.rows]
 
 
 def _lines(figures: ProfileFigures) -> ProfileTable:
     rows = [
-        (in_file(*one.line), run_time(one.seconds), _share(figures, one.seconds), _time(one.forward_s), _time(one.backward_s))
+        (
+            in_file(*one.line),
+            run_time(one.seconds),
+            _share(figures, one.seconds),
+            _time(one.forward_s),
+            _time(one.backward_s),
+        )
         for one in figures.lines
     ]
     return ProfileTable("your lines", ("line", "time", "share", "forward", "backward"), rows)
@@ -76,7 +89,11 @@ def _kernels(figures: ProfileFigures) -> ProfileTable:
         )
         for one in figures.kernels
     ]
-    return ProfileTable("kernels", ("kernel", "frame", "direction", "time", "share", "runs", "your line", "module"), rows)
+    return ProfileTable(
+        "kernels",
+        ("kernel", "frame", "direction", "time", "share", "runs", "your line", "module"),
+        rows,
+    )
 
 
 def _nodes(figures: ProfileFigures) -> ProfileTable:
@@ -90,7 +107,9 @@ def _nodes(figures: ProfileFigures) -> ProfileTable:
         )
         for one in figures.nodes
     ]
-    return ProfileTable("operations", ("operation", "direction", "time", "share", "part of its kernel"), rows)
+    return ProfileTable(
+        "operations", ("operation", "direction", "time", "share", "part of its kernel"), rows
+    )
 
 
 def _others(figures: ProfileFigures) -> ProfileTable:
@@ -106,11 +125,16 @@ def _others(figures: ProfileFigures) -> ProfileTable:
         )
         for one in figures.others
     ]
-    return ProfileTable("joined to no kernel", ("what", "operator", "frame", "time", "share", "runs", "line"), rows)
+    return ProfileTable(
+        "joined to no kernel", ("what", "operator", "frame", "time", "share", "runs", "line"), rows
+    )
 
 
 def _gaps(figures: ProfileFigures) -> ProfileTable:
-    rows = [(run_time(gap.seconds), f"at {run_time(gap.start_s)}", between(gap), doing_in_words(gap)) for gap in figures.gaps]
+    rows = [
+        (run_time(gap.seconds), f"at {run_time(gap.start_s)}", between(gap), doing_in_words(gap))
+        for gap in figures.gaps
+    ]
     return ProfileTable("the GPU is idle", ("for", "when", "where", "meanwhile the program"), rows)
 
 

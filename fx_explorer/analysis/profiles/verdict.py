@@ -60,7 +60,9 @@ def _where(figures: ProfileFigures) -> Iterator[str]:
         yield f"{told}; {_part(profile.joined_s, profile.work_s)} of it are joined to a call of generated code."
         return
     others = {kind: took for kind, took in figures.by_kind.items() if kind != "unjoined"}
-    elsewhere = [f"{KIND_WORDS[kind]} {_part(took, profile.work_s)}" for kind, took in others.items()]
+    elsewhere = [
+        f"{KIND_WORDS[kind]} {_part(took, profile.work_s)}" for kind, took in others.items()
+    ]
     rest = f"; {listed(elsewhere, limit=MOST_KINDS)}" if elsewhere else ""
     yield f"{told}: {_part(profile.compiled_s, profile.work_s)} in compiled graphs{rest}."
     if profile.compiled_s > 0:
@@ -78,14 +80,17 @@ def _dearest(figures: ProfileFigures) -> Iterator[str]:
         line = figures.lines[0]
         told.append(f"your line {in_file(*line.line)} ({_part(line.seconds, whole)})")
     modules = sorted(
-        (row for row in figures.modules if row.own.time_s > 0 and not row.is_fold), key=lambda row: -row.own.time_s
+        (row for row in figures.modules if row.own.time_s > 0 and not row.is_fold),
+        key=lambda row: -row.own.time_s,
     )
     if modules:
         told.append(f"module {module_name(modules[0])} ({_part(modules[0].own.time_s, whole)})")
     if figures.kernels:
         kernel = figures.kernels[0]
         name = kernel.cost.use.kernel.name
-        told.append(f"kernel {name} ({_part(kernel.time.seconds, whole)}, {counted(kernel.time.runs, 'run')})")
+        told.append(
+            f"kernel {name} ({_part(kernel.time.seconds, whole)}, {counted(kernel.time.runs, 'run')})"
+        )
     if told:
         yield f"Dearest: {', '.join(told)}."
 
@@ -128,7 +133,10 @@ def kernel_name(name: str) -> str:
 
 def doing_in_words(gap: model.ProfileGap, limit: int = 3) -> str:
     """Say what the program did in a gap, the longest first."""
-    return listed([f"{what} {run_time(took)}" for what, took in zip(gap.doing, gap.doing_s, strict=False)], limit=limit)
+    return listed(
+        [f"{what} {run_time(took)}" for what, took in zip(gap.doing, gap.doing_s, strict=False)],
+        limit=limit,
+    )
 
 
 def _part(part: float, whole: float) -> str:

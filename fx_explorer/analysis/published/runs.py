@@ -51,12 +51,21 @@ def last_runs(reader: SessionReader) -> list[ToldRun]:
 
 
 def _told(reader: SessionReader, run: model.BackendRun, compilation: str) -> ToldRun:
-    instructions = sorted(reader.rows(model.BackendInstruction, run=run.id), key=lambda one: one.position)
+    instructions = sorted(
+        reader.rows(model.BackendInstruction, run=run.id), key=lambda one: one.position
+    )
     programs = reader.by_ids(model.Artifact, [run.program] if run.program else [])
-    return ToldRun(run, compilation, instructions, artifact_document(programs[0], compilation) if programs else None)
+    return ToldRun(
+        run,
+        compilation,
+        instructions,
+        artifact_document(programs[0], compilation) if programs else None,
+    )
 
 
-def place_of_instruction(reader: SessionReader, told: ToldRun, one: model.BackendInstruction) -> Place | None:
+def place_of_instruction(
+    reader: SessionReader, told: ToldRun, one: model.BackendInstruction
+) -> Place | None:
     """Return its line of the program, else its node."""
     if told.program is not None and 0 < one.line <= told.program.line_count:
         return Place(told.program, one.line - 1)
@@ -78,20 +87,31 @@ class BackendSummary:
         """Return ``5 stages published; its program has 14 instructions, 3 fell back to PyTorch in the last run``."""
         names = stage_names(self.stages)
         parts = [f"{counted(len(names), 'stage')} published"] if names else []
-        programs = [one for one in self.stages if one.stage.name == PROGRAM and one.document.kind == "artifact"]
+        programs = [
+            one
+            for one in self.stages
+            if one.stage.name == PROGRAM and one.document.kind == "artifact"
+        ]
         instructions = sum(len(one.instructions) for one in self.runs)
         fell_back = sum(one.fell_back for one in self.runs)
         if instructions:
             last = "fell back to PyTorch in the last run"
-            parts.append(f"its program has {counted(instructions, 'instruction')}, {fell_back or 'none'} {last}")
+            parts.append(
+                f"its program has {counted(instructions, 'instruction')}, {fell_back or 'none'} {last}"
+            )
         elif programs:
-            parts.append(f"its program has {counted(sum(one.document.line_count for one in programs), 'line')}")
+            parts.append(
+                f"its program has {counted(sum(one.document.line_count for one in programs), 'line')}"
+            )
         return "; ".join(parts)
 
     @property
     def called(self) -> str:
         """Return how often each of its entries was called; empty without one."""
-        told = (f"{entry.direction or 'the compiled function'} {times_called(entry)}" for entry in self.entries)
+        told = (
+            f"{entry.direction or 'the compiled function'} {times_called(entry)}"
+            for entry in self.entries
+        )
         return "; ".join(list(dict.fromkeys(told))[:MOST_ENTRIES])
 
 
@@ -100,7 +120,11 @@ def backend_summaries(reader: SessionReader) -> list[BackendSummary]:
     the order of the compilations.
     """
     owners = {row.id: row.backend for row in reader.rows(model.Compilation)}
-    stages, entries, runs = published_stages(reader), reader.rows(model.BackendEntry), last_runs(reader)
+    stages, entries, runs = (
+        published_stages(reader),
+        reader.rows(model.BackendEntry),
+        last_runs(reader),
+    )
     of = [
         *(one.stage.compilation for one in stages),
         *(one.compilation for one in entries),

@@ -23,7 +23,9 @@ class ShownStage:
     @property
     def size(self) -> str:
         """Return ``14 lines`` or ``8 nodes``."""
-        return counted(self.document.line_count, "node" if self.document.kind == "graph" else "line")
+        return counted(
+            self.document.line_count, "node" if self.document.kind == "graph" else "line"
+        )
 
 
 def published_stages(reader: SessionReader) -> list[ShownStage]:
@@ -32,8 +34,13 @@ def published_stages(reader: SessionReader) -> list[ShownStage]:
     if not rows:
         return []
     compilations = {row.id: row for row in reader.rows(model.Compilation)}
-    graphs = {row.id: row for row in reader.by_ids(model.Graph, {one.graph for one in rows if one.graph})}
-    texts = {row.id: row for row in reader.by_ids(model.Artifact, {one.artifact for one in rows if one.artifact})}
+    graphs = {
+        row.id: row for row in reader.by_ids(model.Graph, {one.graph for one in rows if one.graph})
+    }
+    texts = {
+        row.id: row
+        for row in reader.by_ids(model.Artifact, {one.artifact for one in rows if one.artifact})
+    }
     found = []
     for one in sorted(rows, key=lambda one: (one.compilation, one.position)):
         of = compilations.get(one.compilation)

@@ -18,7 +18,9 @@ class Pair(NamedTuple):
     """Whether one rank has it before another compilation, and the other rank after it."""
 
 
-def aligned(reference: Sequence[CompilationSummary], other: Sequence[CompilationSummary]) -> list[Pair]:
+def aligned(
+    reference: Sequence[CompilationSummary], other: Sequence[CompilationSummary]
+) -> list[Pair]:
     """Pair the compilations of two ranks, in the order of the reference."""
     pairs = list(_in_order(reference, other))
     lacking = [pair.reference for pair in pairs if pair.reference and not pair.other]
@@ -26,13 +28,17 @@ def aligned(reference: Sequence[CompilationSummary], other: Sequence[Compilation
     moved = {id(one): two for one, two in _same(lacking, extra)}
     taken = {id(two) for two in moved.values()}
     return [
-        Pair(pair.reference, moved[id(pair.reference)], is_moved=True) if id(pair.reference) in moved else pair
+        Pair(pair.reference, moved[id(pair.reference)], is_moved=True)
+        if id(pair.reference) in moved
+        else pair
         for pair in pairs
         if pair.reference or id(pair.other) not in taken
     ]
 
 
-def _in_order(reference: Sequence[CompilationSummary], other: Sequence[CompilationSummary]) -> Iterator[Pair]:
+def _in_order(
+    reference: Sequence[CompilationSummary], other: Sequence[CompilationSummary]
+) -> Iterator[Pair]:
     matcher = BoundedMatcher(list(map(_key, reference)), list(map(_key, other)), autojunk=False)
     for kind, start, end, other_start, other_end in matcher.get_opcodes():
         if kind == "equal":
@@ -41,7 +47,9 @@ def _in_order(reference: Sequence[CompilationSummary], other: Sequence[Compilati
             yield from _by_function(reference[start:end], list(other[other_start:other_end]))
 
 
-def _by_function(reference: Sequence[CompilationSummary], other: list[CompilationSummary]) -> Iterator[Pair]:
+def _by_function(
+    reference: Sequence[CompilationSummary], other: list[CompilationSummary]
+) -> Iterator[Pair]:
     """Pair those of one function that became another graph; what is left, only one of the ranks has."""
     for one in reference:
         found = next((two for two in other if _function(two) == _function(one)), None)

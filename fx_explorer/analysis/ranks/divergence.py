@@ -22,7 +22,11 @@ def findings(groups: Sequence[RankGroup]) -> list[RankFinding]:
     them.
     """
     among = sum(len(group.members) for group in groups)
-    found = [finding for group in groups[1:] for finding in _Comparison(groups[0], group, among).findings()]
+    found = [
+        finding
+        for group in groups[1:]
+        for finding in _Comparison(groups[0], group, among).findings()
+    ]
     found += [one for group in groups for one in _noted_within(group, among)]
     return sorted(found, key=lambda one: (one.position, _ORDER[one.aspect], one.ranks))
 
@@ -40,7 +44,11 @@ def _noted_within(group: RankGroup, among: int) -> Iterator[RankFinding]:
     """Yield in what ranks that are alike differ by design: each aspect once, at the first compilation in which they do."""
     for aspect, parts in noted_parts(group).items():
         one, two = (RankGroup(part) for part in parts[:2])
-        found = [finding for finding in _Comparison(one, two, among).findings() if finding.aspect == aspect]
+        found = [
+            finding
+            for finding in _Comparison(one, two, among).findings()
+            if finding.aspect == aspect
+        ]
         yield from found[:1]
 
 
@@ -55,11 +63,19 @@ class _Comparison:
 
     def findings(self) -> Iterator[RankFinding]:
         reference, group = self._reference.first, self._group.first
-        if (reference.torch, reference.python) != (group.torch, group.python) and group.torch and reference.torch:
+        if (
+            (reference.torch, reference.python) != (group.torch, group.python)
+            and group.torch
+            and reference.torch
+        ):
             versions = [f"torch {one.torch} and Python {one.python}" for one in (group, reference)]
-            yield self._finding("torch", 0, f"{self._these} ran {versions[0]}, {self._those} {versions[1]}")
+            yield self._finding(
+                "torch", 0, f"{self._these} ran {versions[0]}, {self._those} {versions[1]}"
+            )
         pairs = aligned(reference.compilations, group.compilations)
-        ends = [_last_of_both(pairs) if one.unknown_end else len(pairs) for one in (reference, group)]
+        ends = [
+            _last_of_both(pairs) if one.unknown_end else len(pairs) for one in (reference, group)
+        ]
         has_shifted, position = False, 0
         for at, pair in enumerate(pairs):
             if pair.reference and pair.other:
@@ -81,7 +97,11 @@ class _Comparison:
 
     def _extra(self, one: CompilationSummary, position: int) -> RankFinding:
         verb = "recompiled" if _is_recompile(one) else "compiled"
-        took = f" (in {seconds(one.duration_s)}, which its collectives wait for)" if one.has_collectives else ""
+        took = (
+            f" (in {seconds(one.duration_s)}, which its collectives wait for)"
+            if one.has_collectives
+            else ""
+        )
         words = f"{self._these} {verb} {_function(one)}{took}, which {self._those} did not"
         return self._finding("extra", position, words, other=one)
 
@@ -92,17 +112,28 @@ class _Comparison:
         function = _function(two)
         told: list[tuple[Aspect, str]] = []
         if pair.is_moved or (one.name != two.name and not has_shifted):
-            told += [("order", f"{self._these} compiled {function} as [{two.name}], {self._those} as [{one.name}]")]
-        is_other_graph = bool(one.graph != two.graph and (two.graph or two.has_ended) and (one.graph or one.has_ended))
+            told += [
+                (
+                    "order",
+                    f"{self._these} compiled {function} as [{two.name}], {self._those} as [{one.name}]",
+                )
+            ]
+        is_other_graph = bool(
+            one.graph != two.graph and (two.graph or two.has_ended) and (one.graph or one.has_ended)
+        )
         if is_other_graph:
-            told += [("graph", f"the graph of {function} on {self._these} is not that of {self._those}")]
+            told += [
+                ("graph", f"the graph of {function} on {self._these} is not that of {self._those}")
+            ]
         told += self._of_tensors(one, two, is_other_graph)
         if one.has_ended and two.has_ended:
             told += self._of_ended(one, two, is_other_graph)
         for aspect, words in told:
             yield self._finding(aspect, position, words, one, two)
 
-    def _of_tensors(self, one: CompilationSummary, two: CompilationSummary, is_other_graph: bool) -> list[tuple[Aspect, str]]:
+    def _of_tensors(
+        self, one: CompilationSummary, two: CompilationSummary, is_other_graph: bool
+    ) -> list[tuple[Aspect, str]]:
         if one.inputs != two.inputs and one.inputs and two.inputs:
             words = f"{self._these} compiled {_function(two)} for inputs of other sizes or types than {self._those}"
             return [("inputs", words)]
@@ -111,7 +142,9 @@ class _Comparison:
             return [("tensors", words)]
         return []
 
-    def _of_ended(self, one: CompilationSummary, two: CompilationSummary, is_other_graph: bool) -> Iterator[tuple[Aspect, str]]:
+    def _of_ended(
+        self, one: CompilationSummary, two: CompilationSummary, is_other_graph: bool
+    ) -> Iterator[tuple[Aspect, str]]:
         if one.status != two.status:
             yield "status", self._statuses(one, two)
         if one.cache != two.cache:
@@ -119,20 +152,33 @@ class _Comparison:
         if is_other_graph or one.status != two.status:
             return  # what follows can be no other than different
         if _are_collectives_other(one, two):
-            yield "collectives", f"{self._these} order the collectives of {_function(two)} otherwise than {self._those}"
+            yield (
+                "collectives",
+                f"{self._these} order the collectives of {_function(two)} otherwise than {self._those}",
+            )
         for aspect, read, words in _OF_EQUAL_GRAPHS:
             is_told_by_both = bool(read(one) and read(two))
             if read(one) != read(two) and (is_told_by_both or aspect not in ("results", "guards")):
-                yield aspect, words.format(these=self._these, those=self._those, function=_function(two))
+                yield (
+                    aspect,
+                    words.format(these=self._these, those=self._those, function=_function(two)),
+                )
 
     def _statuses(self, one: CompilationSummary, two: CompilationSummary) -> str:
         these, those = (STATUS_WORDS.get(row.status, row.status) for row in (two, one))
         because = f": {_short(two.error)}" if two.error else ""
         words = f"{self._these} {these} {_function(two)}, {self._those} {those} it{because}"
-        return f"{words} (on {self._those}: {_short(one.error)})" if one.error and not two.error else words
+        return (
+            f"{words} (on {self._those}: {_short(one.error)})"
+            if one.error and not two.error
+            else words
+        )
 
     def _caches(self, one: CompilationSummary, two: CompilationSummary) -> str:
-        these, those = (listed(map(cache_in_words, row.cache)) if row.cache else "asked none" for row in (two, one))
+        these, those = (
+            listed(map(cache_in_words, row.cache)) if row.cache else "asked none"
+            for row in (two, one)
+        )
         return f"torch's caches answered {self._these} otherwise for {_function(two)}: {these}, where {self._those} {those}"
 
     def _finding(
@@ -157,12 +203,36 @@ class _Comparison:
 
 
 _OF_EQUAL_GRAPHS: tuple[tuple[Aspect, Callable[[CompilationSummary], str], str], ...] = (
-    ("reasons", lambda one: one.reasons, "{these} compiled {function} again for another reason than {those}"),
-    ("breaks", lambda one: one.breaks, "{function} has other graph breaks on {these} than on {those}"),
-    ("guards", lambda one: one.guards, "{these} check other things before {function} runs than {those}"),
-    ("results", lambda one: one.results, "the code made of {function} returns other sizes or types on {these} than on {those}"),
-    ("numbers", lambda one: one.numbers, "{these} compute {function} with other numbers than {those}"),
-    ("guard_values", lambda one: one.guard_values, "{these} check for other numbers before {function} runs than {those}"),
+    (
+        "reasons",
+        lambda one: one.reasons,
+        "{these} compiled {function} again for another reason than {those}",
+    ),
+    (
+        "breaks",
+        lambda one: one.breaks,
+        "{function} has other graph breaks on {these} than on {those}",
+    ),
+    (
+        "guards",
+        lambda one: one.guards,
+        "{these} check other things before {function} runs than {those}",
+    ),
+    (
+        "results",
+        lambda one: one.results,
+        "the code made of {function} returns other sizes or types on {these} than on {those}",
+    ),
+    (
+        "numbers",
+        lambda one: one.numbers,
+        "{these} compute {function} with other numbers than {those}",
+    ),
+    (
+        "guard_values",
+        lambda one: one.guard_values,
+        "{these} check for other numbers before {function} runs than {those}",
+    ),
 )
 """What is compared where the operations are the same."""
 
@@ -183,7 +253,11 @@ STATUS_WORDS = {
 
 _CACHE_EVENTS = {"hit": "hit", "miss": "missed", "bypass": "passed by", "saved": "wrote to"}
 
-_CACHES = {"fx_graph": "the cache of graphs", "aotautograd": "AOTAutograd's cache", "dynamo": "Dynamo's cache"}
+_CACHES = {
+    "fx_graph": "the cache of graphs",
+    "aotautograd": "AOTAutograd's cache",
+    "dynamo": "Dynamo's cache",
+}
 
 
 def cache_in_words(event: str) -> str:
@@ -209,4 +283,6 @@ def _last_of_both(pairs: Sequence[Pair]) -> int:
     """Return how many pairs there are up to the last that both sides have: a log that was cut off says nothing of later
     ones.
     """
-    return max((at + 1 for at, pair in enumerate(pairs) if pair.reference and pair.other), default=0)
+    return max(
+        (at + 1 for at, pair in enumerate(pairs) if pair.reference and pair.other), default=0
+    )

@@ -15,7 +15,12 @@ from fx_explorer.analysis.naming.sources import plain_code
 from fx_explorer.analysis.naming.values import InputNames
 from fx_explorer.analysis.nodes import value_text
 from fx_explorer.analysis.ranks.finding import Aspect, RankFinding
-from fx_explorer.analysis.ranks.fingerprints import checked, is_collective, short_target, without_identities
+from fx_explorer.analysis.ranks.fingerprints import (
+    checked,
+    is_collective,
+    short_target,
+    without_identities,
+)
 from fx_explorer.analysis.ranks.path_taken import nodes_of, other_path
 from fx_explorer.analysis.ranks.rank_words import others_in_words, rank_words
 from fx_explorer.analysis.ranks.summarising import Texts
@@ -38,7 +43,9 @@ class Sides(NamedTuple):
         return (self.reader, self.compilation), (self.reference, self.other)
 
 
-def explained(finding: RankFinding, reader: SessionReader, reference: SessionReader, among: int) -> RankFinding:
+def explained(
+    finding: RankFinding, reader: SessionReader, reference: SessionReader, among: int
+) -> RankFinding:
     """Return the finding with its reason and the line of the user's that it comes from, where the sessions tell them.
 
     ``reader`` is the session of one of its ranks, ``reference`` that of one of the others; ``among`` how many ranks there
@@ -46,7 +53,12 @@ def explained(finding: RankFinding, reader: SessionReader, reference: SessionRea
     """
     explain = _EXPLAIN.get(finding.aspect)
     sides = Sides(
-        *(reader, _row(reader, finding.compilation), reference, _row(reference, finding.other_compilation)),
+        *(
+            reader,
+            _row(reader, finding.compilation),
+            reference,
+            _row(reference, finding.other_compilation),
+        ),
         *(rank_words(finding.ranks), others_in_words(finding.others, finding.ranks, among)),
     )
     return (explain(finding, sides) or finding) if explain else finding
@@ -75,10 +87,17 @@ def _graph(finding: RankFinding, sides: Sides) -> RankFinding | None:
 
 def _inputs(finding: RankFinding, sides: Sides) -> RankFinding | None:
     ours, theirs = (_inputs_by_name(reader, compilation) for reader, compilation in sides.of_both())
-    differing = [(name, ours[name], theirs[name]) for name in ours if name in theirs and ours[name] != theirs[name]]
+    differing = [
+        (name, ours[name], theirs[name])
+        for name in ours
+        if name in theirs and ours[name] != theirs[name]
+    ]
     if not differing:
         return None
-    told = listed(f"{name} is {one} on {sides.these} and {two} on {sides.those}" for name, one, two in differing)
+    told = listed(
+        f"{name} is {one} on {sides.these} and {two} on {sides.those}"
+        for name, one, two in differing
+    )
     return replace(finding, words=f"{_function(finding)} was compiled for other inputs: {told}")
 
 
@@ -89,7 +108,9 @@ def _inputs_by_name(reader: SessionReader, compilation: int) -> dict[str, str]:
 
 
 def _tensors(finding: RankFinding, sides: Sides) -> RankFinding | None:
-    pairs = zip(*(nodes_of(reader, compilation) for reader, compilation in sides.of_both()), strict=False)
+    pairs = zip(
+        *(nodes_of(reader, compilation) for reader, compilation in sides.of_both()), strict=False
+    )
     differing = next(((one, two) for one, two in pairs if value_text(one) != value_text(two)), None)
     if differing is None:
         return None
@@ -98,7 +119,9 @@ def _tensors(finding: RankFinding, sides: Sides) -> RankFinding | None:
     at = f" at {in_file(file, one.line)}" if file else ""
     told = f"{short_target(one.target) or one.name}{at} returns {value_text(one)} on {sides.these} and {value_text(two)}"
     words = f"{told} on {sides.those}"
-    return replace(finding, words=words, file=file or finding.file, line=one.line if file else finding.line)
+    return replace(
+        finding, words=words, file=file or finding.file, line=one.line if file else finding.line
+    )
 
 
 def _again(finding: RankFinding, sides: Sides) -> RankFinding | None:
@@ -111,12 +134,20 @@ def _again(finding: RankFinding, sides: Sides) -> RankFinding | None:
         return None
     place = (why.file, why.line) if why.file else (finding.file, finding.line)
     at = f" ({in_file(*place)})" if why.file and why.line else ""
-    return replace(finding, words=f"{finding.words}: {without_identities(why.in_words)}{at}", file=place[0], line=place[1])
+    return replace(
+        finding,
+        words=f"{finding.words}: {without_identities(why.in_words)}{at}",
+        file=place[0],
+        line=place[1],
+    )
 
 
 def _breaks(finding: RankFinding, sides: Sides) -> RankFinding | None:
     ours, theirs = (
-        {(row.file, row.line, row.registry_id): row for row in reader.rows(model.GraphBreak, compilation=compilation)}
+        {
+            (row.file, row.line, row.registry_id): row
+            for row in reader.rows(model.GraphBreak, compilation=compilation)
+        }
         for reader, compilation in sides.of_both()
     )
     for who, whom, only in (
@@ -139,7 +170,9 @@ def _guards(finding: RankFinding, sides: Sides) -> RankFinding | None:
         )
         for reader, compilation in sides.of_both()
     )
-    of_ours, of_theirs = (reader.get(model.Compilation, compilation) for reader, compilation in sides.of_both())
+    of_ours, of_theirs = (
+        reader.get(model.Compilation, compilation) for reader, compilation in sides.of_both()
+    )
     for who, whom, only in (
         (sides.these, sides.those, _only(ours, theirs, of_ours)),
         (sides.those, sides.these, _only(theirs, ours, of_theirs)),
@@ -151,10 +184,14 @@ def _guards(finding: RankFinding, sides: Sides) -> RankFinding | None:
 
 
 def _only(
-    one: Counter[tuple[str, str, str, str]], other: Counter[tuple[str, str, str, str]], of: model.Compilation
+    one: Counter[tuple[str, str, str, str]],
+    other: Counter[tuple[str, str, str, str]],
+    of: model.Compilation,
 ) -> list[str]:
     known = {key[0] for key in other}
-    return [plain_code(without_identities(code), of) for what, _, _, code in one if what not in known]
+    return [
+        plain_code(without_identities(code), of) for what, _, _, code in one if what not in known
+    ]
 
 
 def _guard_values(finding: RankFinding, sides: Sides) -> RankFinding | None:
@@ -168,37 +205,54 @@ def _guard_values(finding: RankFinding, sides: Sides) -> RankFinding | None:
     differing = [source for source in ours if source in theirs and ours[source] != theirs[source]]
     if not differing:
         return None
-    told = listed(f"{ours[source]} on {sides.these}, {theirs[source]} on {sides.those}" for source in differing)
+    told = listed(
+        f"{ours[source]} on {sides.these}, {theirs[source]} on {sides.those}"
+        for source in differing
+    )
     return replace(finding, words=f"{_function(finding)} was compiled for {told}")
 
 
 def _collectives(finding: RankFinding, sides: Sides) -> RankFinding | None:
     ours, theirs = (_collectives_of(reader, compilation) for reader, compilation in sides.of_both())
     if not ours or not theirs:
-        who, has, what = (sides.these, sides.those, theirs) if not ours else (sides.those, sides.these, ours)
+        who, has, what = (
+            (sides.these, sides.those, theirs) if not ours else (sides.those, sides.these, ours)
+        )
         words = f"{_function(finding)} has no collective on {who}, and on {has} {listed(what)}"
         return replace(finding, words=words)
-    at = next((at for at, (one, two) in enumerate(zip(ours, theirs, strict=False)) if one != two), min(len(ours), len(theirs)))
+    at = next(
+        (at for at, (one, two) in enumerate(zip(ours, theirs, strict=False)) if one != two),
+        min(len(ours), len(theirs)),
+    )
     one, two = (names[at] if at < len(names) else "nothing more" for names in (ours, theirs))
-    count = f"{len(ours)} against {len(theirs)}" if len(ours) != len(theirs) else f"{len(ours)} each"
+    count = (
+        f"{len(ours)} against {len(theirs)}" if len(ours) != len(theirs) else f"{len(ours)} each"
+    )
     told = f"number {at + 1} is {one} on {sides.these} and {two} on {sides.those}"
-    return replace(finding, words=f"the collectives of {_function(finding)} part ways: {told} ({count})")
+    return replace(
+        finding, words=f"the collectives of {_function(finding)} part ways: {told} ({count})"
+    )
 
 
 def _collectives_of(reader: SessionReader, compilation: int) -> list[str]:
     scheduled = Texts(reader).collectives.get(compilation)
     if scheduled:
         return scheduled
-    return [short_target(node.target) for node in nodes_of(reader, compilation) if is_collective(node.target)]
+    return [
+        short_target(node.target)
+        for node in nodes_of(reader, compilation)
+        if is_collective(node.target)
+    ]
 
 
 def _executed(finding: RankFinding, sides: Sides) -> RankFinding | None:
     ours, theirs = (Texts(reader).executed for reader in (sides.reader, sides.reference))
-    at = next((at for at, (one, two) in enumerate(zip(ours, theirs, strict=False)) if one != two), min(len(ours), len(theirs)))
-    one, two = (f"[{names[at]}]" if at < len(names) else "none" for names in (ours, theirs))
-    words = (
-        f"{finding.words}: the compiled graph that ran as number {at + 1} is {one} on {sides.these} and {two} on {sides.those}"
+    at = next(
+        (at for at, (one, two) in enumerate(zip(ours, theirs, strict=False)) if one != two),
+        min(len(ours), len(theirs)),
     )
+    one, two = (f"[{names[at]}]" if at < len(names) else "none" for names in (ours, theirs))
+    words = f"{finding.words}: the compiled graph that ran as number {at + 1} is {one} on {sides.these} and {two} on {sides.those}"
     return replace(finding, words=words)
 
 
@@ -212,15 +266,21 @@ def _cache(finding: RankFinding, sides: Sides) -> RankFinding | None:
         for name, (digest, value) in ours[title].items():
             known = theirs.get(title, {}).get(name)
             if known and known[0] != digest:
-                told = f"{name}: {_short(value)} on {sides.these}, {_short(known[1])} on {sides.those}"
+                told = (
+                    f"{name}: {_short(value)} on {sides.these}, {_short(known[1])} on {sides.those}"
+                )
                 return replace(finding, words=f"{finding.words}. What differs in the key is {told}")
     return None
 
 
-def _key_components(reader: SessionReader, compilation: int) -> dict[str, dict[str, tuple[str, str]]]:
+def _key_components(
+    reader: SessionReader, compilation: int
+) -> dict[str, dict[str, tuple[str, str]]]:
     """Return cache → component of its key → (hash, value), as torch's record of a hit or miss lists them."""
     found: dict[str, dict[str, tuple[str, str]]] = {}
-    for artifact in reader.rows(model.Artifact, compilation=compilation, kind="listing", language="json"):
+    for artifact in reader.rows(
+        model.Artifact, compilation=compilation, kind="listing", language="json"
+    ):
         cache = artifact.title.partition("_cache_")[0] if "_cache_" in artifact.title else ""
         if not cache:
             continue
@@ -242,18 +302,30 @@ def _short(text: str) -> str:
 
 
 def _results(finding: RankFinding, sides: Sides) -> RankFinding | None:
-    ours, theirs = (Texts(reader).results.get(compilation, []) for reader, compilation in sides.of_both())
+    ours, theirs = (
+        Texts(reader).results.get(compilation, []) for reader, compilation in sides.of_both()
+    )
     differing = next((pair for pair in zip(ours, theirs, strict=False) if pair[0] != pair[1]), None)
     if differing is None:
         return None
     names = [one.partition(" ")[0] for one in differing]
-    what = f"{names[0]} and {names[1]} stand at the same place" if names[0] != names[1] else f"{names[0]} is the first"
-    return replace(finding, words=f"{finding.words}: {what} ({len(ours)} calls against {len(theirs)})")
+    what = (
+        f"{names[0]} and {names[1]} stand at the same place"
+        if names[0] != names[1]
+        else f"{names[0]} is the first"
+    )
+    return replace(
+        finding, words=f"{finding.words}: {what} ({len(ours)} calls against {len(theirs)})"
+    )
 
 
 def _function(finding: RankFinding) -> str:
     name = called_function(finding.function) if finding.function else ""
-    return f"{name} at {in_file(finding.file, finding.line)}" if name and finding.file else name or "the compiled code"
+    return (
+        f"{name} at {in_file(finding.file, finding.line)}"
+        if name and finding.file
+        else name or "the compiled code"
+    )
 
 
 _EXPLAIN: dict[Aspect, Callable[[RankFinding, Sides], RankFinding | None]] = {

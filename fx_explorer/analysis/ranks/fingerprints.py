@@ -53,7 +53,9 @@ def graph_prints(nodes: Sequence[model.Node]) -> GraphPrints:
     position = {node.name: f"%{at}" for at, node in enumerate(nodes)}
     operations, inputs, tensors, numbers = [], [], [], []
     for node in nodes:
-        arguments = _NAME.sub(lambda name: position.get(name[0], name[0]), _DEVICE.sub(r"\1", node.arguments))
+        arguments = _NAME.sub(
+            lambda name: position.get(name[0], name[0]), _DEVICE.sub(r"\1", node.arguments)
+        )
         does = f"{node.op} {'' if node.op == 'placeholder' else node.target}"
         operations.append(f"{does}({_NUMBER.sub('N', arguments)})")
         tensor = f"{node.dtype}{node.shape}{node.stride}"

@@ -31,22 +31,34 @@ def alike(summaries: Iterable[RankSummary]) -> list[RankGroup]:
     known, and of equally large ones that with the lowest rank.
     """
     groups = [RankGroup(tuple(members)) for members in _grouped(summaries, _all_that_counts)]
-    return sorted(groups, key=lambda group: (bool(group.first.unknown_end), -len(group.members), group.first.rank))
+    return sorted(
+        groups,
+        key=lambda group: (bool(group.first.unknown_end), -len(group.members), group.first.rank),
+    )
 
 
-def without_differing_records(groups: Sequence[RankGroup], differing: Sequence[int]) -> list[RankGroup]:
+def without_differing_records(
+    groups: Sequence[RankGroup], differing: Sequence[int]
+) -> list[RankGroup]:
     """Put to the first group those that do not diverge from it: their logs only lack records that the others have. What
     has an unknown end stays by itself.
     """
-    joined = [group for group in groups[1:] if not group.first.unknown_end and not set(group.ranks) & set(differing)]
-    members = sorted((one for group in (groups[0], *joined) for one in group.members), key=lambda one: one.rank)
+    joined = [
+        group
+        for group in groups[1:]
+        if not group.first.unknown_end and not set(group.ranks) & set(differing)
+    ]
+    members = sorted(
+        (one for group in (groups[0], *joined) for one in group.members), key=lambda one: one.rank
+    )
     return [RankGroup(tuple(members)), *(group for group in groups[1:] if group not in joined)]
 
 
 def agreement(summaries: Sequence[RankSummary]) -> dict[Aspect, list[tuple[int, ...]]]:
     """Return of each aspect which ranks have the same, whatever else they differ in. One group: all agree."""
     return {
-        aspect: [tuple(one.rank for one in members) for members in _grouped(summaries, read)] for aspect, read in _READS.items()
+        aspect: [tuple(one.rank for one in members) for members in _grouped(summaries, read)]
+        for aspect, read in _READS.items()
     }
 
 
@@ -60,7 +72,9 @@ def noted_parts(group: RankGroup) -> dict[Aspect, list[tuple[RankSummary, ...]]]
     }
 
 
-def _grouped(summaries: Iterable[RankSummary], key: Callable[[RankSummary], Hashable]) -> list[list[RankSummary]]:
+def _grouped(
+    summaries: Iterable[RankSummary], key: Callable[[RankSummary], Hashable]
+) -> list[list[RankSummary]]:
     found: dict[Hashable, list[RankSummary]] = {}
     for one in sorted(summaries, key=lambda one: one.rank):
         found.setdefault(key(one), []).append(one)
@@ -75,8 +89,25 @@ def _all_that_counts(rank: RankSummary) -> Hashable:
         rank.unknown_end,
         tuple(
             (
-                *(one.name, one.function, one.file, one.line, one.status, one.graph, one.inputs, one.tensors, one.guards),
-                *(one.breaks, one.reasons, one.cache, one.traced_collectives, one.scheduled_collectives, one.results),
+                *(
+                    one.name,
+                    one.function,
+                    one.file,
+                    one.line,
+                    one.status,
+                    one.graph,
+                    one.inputs,
+                    one.tensors,
+                    one.guards,
+                ),
+                *(
+                    one.breaks,
+                    one.reasons,
+                    one.cache,
+                    one.traced_collectives,
+                    one.scheduled_collectives,
+                    one.results,
+                ),
             )
             for one in rank.compilations
         ),

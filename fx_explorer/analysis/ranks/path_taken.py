@@ -17,7 +17,9 @@ from fx_explorer.analysis.ranks.fingerprints import short_target
 from fx_explorer.analysis.words import in_file
 from fx_explorer.session import SessionReader
 
-_NOTED_LINE = re.compile(r"^(?P<code>.*?)\s*# (?P<file>[^#\n]+?):(?P<line>\d+) in (?P<function>\S+)")
+_NOTED_LINE = re.compile(
+    r"^(?P<code>.*?)\s*# (?P<file>[^#\n]+?):(?P<line>\d+) in (?P<function>\S+)"
+)
 
 _DECIDES = re.compile(r"(?:if|elif|while|assert|for)\b")
 
@@ -46,7 +48,9 @@ class OtherPath:
         return in_file(self.file, self.line) if self.file else ""
 
 
-def other_path(reader: SessionReader, compilation: int, reference: SessionReader, other: int, those: str) -> OtherPath | None:
+def other_path(
+    reader: SessionReader, compilation: int, reference: SessionReader, other: int, those: str
+) -> OtherPath | None:
     """Return where the graph of ``compilation`` leaves that of ``other``, of another session; None where the operations
     are the same, or one of them has no graph.
     """
@@ -87,10 +91,15 @@ def _first_difference(
     """
     rows = [row for row in graph_diff(_operations(before), _operations(after)) if row.sign != " "]
     calls = [(row.before, row.after) for row in rows if _is_call(row.before) or _is_call(row.after)]
-    old, new = (Counter(node.target for node in nodes if _is_call(node)) for nodes in (before, after))
+    old, new = (
+        Counter(node.target for node in nodes if _is_call(node)) for nodes in (before, after)
+    )
     lacking, extra = old - new, new - old
     for one, two in calls:
-        is_extra, is_lacking = two is not None and two.target in extra, one is not None and one.target in lacking
+        is_extra, is_lacking = (
+            two is not None and two.target in extra,
+            one is not None and one.target in lacking,
+        )
         if is_extra or is_lacking:
             return one if is_lacking else None, two if is_extra else None
     return calls[0] if calls else None
@@ -115,7 +124,11 @@ def _frame(reader: SessionReader, node: model.Node) -> model.Frame:
 
 
 def _deciding_check(
-    reference: SessionReader, other: int, reader: SessionReader, compilation: int, frame: model.Frame
+    reference: SessionReader,
+    other: int,
+    reader: SessionReader,
+    compilation: int,
+    frame: model.Frame,
 ) -> tuple[str, int]:
     """Return what the reference checks at the last condition before a line of a function, and the condition's line, if the
     other rank does not check the same.
@@ -132,7 +145,9 @@ def _deciding_check(
     return max(found, default=(0, ""))[::-1]
 
 
-def _conditions(reader: SessionReader, compilation: int, frame: model.Frame) -> Iterator[tuple[model.GuardCheck, int]]:
+def _conditions(
+    reader: SessionReader, compilation: int, frame: model.Frame
+) -> Iterator[tuple[model.GuardCheck, int]]:
     """Yield the checks of values that a condition of a function asked for, up to a line, and where."""
     name = PurePath(frame.file).name
     for check in reader.rows(model.GuardCheck, compilation=compilation, kind="EQUALS_MATCH"):

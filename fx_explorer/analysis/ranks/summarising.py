@@ -29,12 +29,17 @@ _CUT_SHORT = ("killed", "timed_out", "cancelled", "incomplete")
 
 def summarise(reader: SessionReader, rank: int, path: str) -> RankSummary:
     """Return what is compared of the session of one rank."""
-    rows = [row for row in reader.rows(model.Compilation, in_use=True) if row.status not in ("restarted", "left")]
+    rows = [
+        row
+        for row in reader.rows(model.Compilation, in_use=True)
+        if row.status not in ("restarted", "left")
+    ]
     caches = _cache_events(reader)
     began_s = _clock(reader, rows)
     texts = Texts(reader)
     all_rows = sorted(
-        (_compilation(reader, row, tuple(caches.get(row.id, ())), texts, began_s) for row in rows), key=lambda one: one.start_s
+        (_compilation(reader, row, tuple(caches.get(row.id, ())), texts, began_s) for row in rows),
+        key=lambda one: one.start_s,
     )
     compilations = tuple(one for one in all_rows if one.has_ended or one.function)
     environment = reader.meta("environment") or {}
@@ -54,7 +59,11 @@ def summarise(reader: SessionReader, rank: int, path: str) -> RankSummary:
 
 
 def _compilation(
-    reader: SessionReader, row: model.Compilation, cache: tuple[str, ...], texts: Texts, began_s: float | None
+    reader: SessionReader,
+    row: model.Compilation,
+    cache: tuple[str, ...],
+    texts: Texts,
+    began_s: float | None,
 ) -> CompilationSummary:
     graph = _graph(reader, row.id)
     checks = reader.rows(model.GuardCheck, compilation=row.id)
@@ -88,7 +97,9 @@ def _compilation(
 def _place(reader: SessionReader, row: model.Compilation) -> tuple[str, int]:
     """Return where the function begins, or where it is called for one that torch put around the user's."""
     if is_torch(row.file) and row.stack:
-        users = [frame for frame in reader.get(model.Stack, row.stack).frames if not is_torch(frame.file)]
+        users = [
+            frame for frame in reader.get(model.Stack, row.stack).frames if not is_torch(frame.file)
+        ]
         if users:
             return users[-1].file, users[-1].line
     return row.file, row.line
@@ -131,20 +142,28 @@ class Texts:
         except (ValueError, RecursionError):
             return  # it is cut off or changed: the session counts it, and there is nothing to compare
         if isinstance(found, list):
-            self.collectives.setdefault(compilation, []).extend(short_target(str(one)) for one in found)
+            self.collectives.setdefault(compilation, []).extend(
+                short_target(str(one)) for one in found
+            )
         elif isinstance(found, dict):
             self.executed += _executed(found)
             self.is_order_whole = self.is_order_whole or "graph_execution_order" in found
             for operation in _dicts(found.get("ops")):
-                self.results.setdefault(compilation, []).append(f"{operation.get('name')} {operation.get('outputs')}")
+                self.results.setdefault(compilation, []).append(
+                    f"{operation.get('name')} {operation.get('outputs')}"
+                )
                 estimated = operation.get("estimated_runtime_ns")
                 if isinstance(estimated, int | float):
-                    self.estimated_ns[compilation] = self.estimated_ns.get(compilation, 0.0) + estimated
+                    self.estimated_ns[compilation] = (
+                        self.estimated_ns.get(compilation, 0.0) + estimated
+                    )
 
 
 def _is_told_of(text: str) -> bool:
     start = text[:200].lstrip('[{ \n\t"')
-    return start.startswith(("torch.ops._c10d", "torch.ops.c10d", 'ops"', 'graph_execution_order"', 'graph"'))
+    return start.startswith(
+        ("torch.ops._c10d", "torch.ops.c10d", 'ops"', 'graph_execution_order"', 'graph"')
+    )
 
 
 def _executed(found: dict[str, Any]) -> Iterator[str]:
@@ -163,7 +182,9 @@ def _cache_events(reader: SessionReader) -> dict[int, list[str]]:
     found: dict[int, list[str]] = {}
     for metric in reader.rows(model.Metric, name="cache_event"):
         event = json.loads(str(metric.value))
-        if not str(event).endswith("_hash"):  # says that there is a key, and nothing of what became of it
+        if not str(event).endswith(
+            "_hash"
+        ):  # says that there is a key, and nothing of what became of it
             found.setdefault(metric.compilation, []).append(str(event))
     return found
 

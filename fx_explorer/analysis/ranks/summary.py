@@ -94,4 +94,8 @@ def began_together(ranks: Iterable[RankSummary]) -> bool:
     """Return whether the clocks of ranks can be held against each other: there are clocks, and the ranks began at one time."""
     compiling = [one for one in ranks if one.compilations]
     starts = [one.compilations[0].start_s for one in compiling]
-    return bool(starts) and all(one.has_clock for one in compiling) and max(starts) - min(starts) <= MOST_APART_S
+    return (
+        bool(starts)
+        and all(one.has_clock for one in compiling)
+        and max(starts) - min(starts) <= MOST_APART_S
+    )

@@ -54,7 +54,10 @@ def _shown(groups: Sequence[RankGroup]) -> list[RankSummary]:
     members = [one for group in groups for one in group.members]
     if len(members) > MOST_ROWS:
         firsts = [group.first for group in groups[: MOST_ROWS - 2]]
-        by_end = sorted((one for one in groups[0].members if one.compilations), key=lambda one: one.compilations[-1].end_s)
+        by_end = sorted(
+            (one for one in groups[0].members if one.compilations),
+            key=lambda one: one.compilations[-1].end_s,
+        )
         members = list({one.rank: one for one in (*firsts, *by_end[:1], *by_end[-1:])}.values())
     return sorted(members, key=lambda one: one.rank)
 
@@ -69,7 +72,9 @@ def _latest(ranks: Sequence[RankSummary]) -> dict[str, float]:
     return found
 
 
-def _cells(rank: RankSummary, latest: dict[str, float], start_s: float, scale: float, width: int) -> str:
+def _cells(
+    rank: RankSummary, latest: dict[str, float], start_s: float, scale: float, width: int
+) -> str:
     cells = [NOTHING] * width
 
     def fill(first_s: float, last_s: float, sign: str) -> None:

@@ -65,7 +65,11 @@ def waits(summaries: Sequence[RankSummary]) -> list[Wait]:
 def _at(arrivals: Sequence[tuple[int, CompilationSummary]], has_clock: bool) -> Iterator[Wait]:
     one = arrivals[0][1]
     where = one.name, one.function, one.file, one.line
-    came = [(compilation.end_s, rank) for rank, compilation in arrivals if compilation.status in ("ok", "broke")]
+    came = [
+        (compilation.end_s, rank)
+        for rank, compilation in arrivals
+        if compilation.status in ("ok", "broke")
+    ]
     failed = tuple(rank for rank, compilation in arrivals if compilation.status == "failed")
     if failed and came:
         yield Wait(*where, (), min(came)[1], 0.0, failed, tuple(sorted(rank for _, rank in came)))

@@ -18,7 +18,10 @@ _SHAPE = re.compile(r"^\w+\[(?P<sizes>[\d, ]*)\]$")
 
 
 def sizes_then(
-    reader: SessionReader, change: GuardChange, before: model.Compilation | None, after: model.Compilation | None
+    reader: SessionReader,
+    change: GuardChange,
+    before: model.Compilation | None,
+    after: model.Compilation | None,
 ) -> CallSizes:
     """Return how the sizes of two compilations differ, and what became of the size that was
     recompiled for; empty for other changes.
@@ -28,7 +31,10 @@ def sizes_then(
     source = _source(change)
     made = {symbol.source: symbol for symbol in reader.rows(model.Symbol, compilation=after.id)}
     symbol = made.get(source if change.kind == "number" else f"{source}.size()[{change.index}]")
-    became, fixed = symbol is not None and not symbol.became, symbol is not None and symbol.became.isdecimal()
+    became, fixed = (
+        symbol is not None and not symbol.became,
+        symbol is not None and symbol.became.isdecimal(),
+    )
     if change.kind == "number":
         return CallSizes(became, fixed)
     then, now = _sizes(reader, before.id), _sizes(reader, after.id)
@@ -37,7 +43,9 @@ def sizes_then(
     return CallSizes(became, fixed, _named(varied, before), _named(alike, before))
 
 
-def sizes_that_varied(reader: SessionReader, before: model.Compilation, after: model.Compilation) -> list[Dimension]:
+def sizes_that_varied(
+    reader: SessionReader, before: model.Compilation, after: model.Compilation
+) -> list[Dimension]:
     """Return the sizes that differ between the calls of two compilations, that the first one took for constants and a mark
     makes variable, by torch's name of the tensor.
     """
@@ -45,25 +53,43 @@ def sizes_that_varied(reader: SessionReader, before: model.Compilation, after: m
 
 
 def _varied(
-    reader: SessionReader, before: model.Compilation, then: dict[Dimension, int], now: dict[Dimension, int]
+    reader: SessionReader,
+    before: model.Compilation,
+    then: dict[Dimension, int],
+    now: dict[Dimension, int],
 ) -> list[Dimension]:
-    free = {one.source for one in reader.rows(model.Symbol, compilation=before.id) if not one.became}
-    differing = [one for one in then if now.get(one, then[one]) != then[one] and f"{one[0]}.size()[{one[1]}]" not in free]
+    free = {
+        one.source for one in reader.rows(model.Symbol, compilation=before.id) if not one.became
+    }
+    differing = [
+        one
+        for one in then
+        if now.get(one, then[one]) != then[one] and f"{one[0]}.size()[{one[1]}]" not in free
+    ]
     return [one for one in differing if _can_be_marked(one[0], then[one], now[one])]
 
 
 def _named(sizes: Iterable[Dimension], of: model.Compilation) -> tuple[Dimension, ...]:
     """Return sizes with the program's names; torch's for a value that has none."""
-    return tuple((plain_name(name) if is_unfinished(name) else plain_source(name, of), index) for name, index in sizes)
+    return tuple(
+        (plain_name(name) if is_unfinished(name) else plain_source(name, of), index)
+        for name, index in sizes
+    )
 
 
-def _alike(here: Dimension, then: dict[Dimension, int], now: dict[Dimension, int]) -> list[Dimension]:
+def _alike(
+    here: Dimension, then: dict[Dimension, int], now: dict[Dimension, int]
+) -> list[Dimension]:
     """Return the sizes that were equal then and differ now. torch takes equal sizes for one (duck
     shaping); 0, 1 and sizes of parameters are constants.
     """
     if here not in then or here not in now:
         return []
-    equal = [one for one in then if one != here and then[one] == then[here] and _can_be_marked(one[0], then[one], then[one])]
+    equal = [
+        one
+        for one in then
+        if one != here and then[one] == then[here] and _can_be_marked(one[0], then[one], then[one])
+    ]
     return [one for one in equal if now.get(one, then[here]) != now[here]]
 
 
@@ -76,7 +102,9 @@ def _sizes(reader: SessionReader, compilation: int) -> dict[Dimension, int]:
     found: dict[Dimension, int] = {}
     for source, value in checked_tensors(reader, compilation):
         shape = _SHAPE.match(value or "")
-        for index, text in enumerate(shape["sizes"].split(", ") if shape and shape["sizes"] else ()):
+        for index, text in enumerate(
+            shape["sizes"].split(", ") if shape and shape["sizes"] else ()
+        ):
             found[source, index] = int(text)
     return found
 

@@ -130,7 +130,9 @@ def reached_limit(compilation: model.Compilation) -> bool:
     return _LIMIT.search(compilation.error) is not None
 
 
-def _with_cause(group: list[ExplainedRecompile], seen: set[tuple[object, ...]]) -> list[ExplainedRecompile]:
+def _with_cause(
+    group: list[ExplainedRecompile], seen: set[tuple[object, ...]]
+) -> list[ExplainedRecompile]:
     """Return the group with its cause marked. ``seen`` has the values that were compiled for, and
     gets those of this group.
     """
@@ -156,7 +158,9 @@ def limit_hits(reader: SessionReader) -> list[LimitHit]:
     return [_limit_hit(reader, session, one) for one in reversed(first.values())]
 
 
-_LIMIT = re.compile(r"exceeding the (?P<option>\w*recompile_limit) .*?set to (?P<limit>\d+)|FailOnRecompileLimitHit")
+_LIMIT = re.compile(
+    r"exceeding the (?P<option>\w*recompile_limit) .*?set to (?P<limit>\d+)|FailOnRecompileLimitHit"
+)
 """Matches the messages of ``torch/_dynamo/convert_frame.py``, _compile. The exception is raised
 with ``fullgraph=True``.
 """
@@ -172,7 +176,11 @@ class _Compilations:
 
     @cached_property
     def rows(self) -> list[model.Compilation]:
-        return [row for row in self._reader.rows(model.Compilation, variant_of="") if row.status != "restarted"]
+        return [
+            row
+            for row in self._reader.rows(model.Compilation, variant_of="")
+            if row.status != "restarted"
+        ]
 
     @cached_property
     def _by_id(self) -> dict[int, model.Compilation]:
@@ -209,21 +217,29 @@ class _Compilations:
         return next((one for one in self.siblings(compilation) if one.function), compilation)
 
 
-def _grouped(rows: list[model.Compilation], key: Callable[[model.Compilation], KeyT]) -> dict[KeyT, list[model.Compilation]]:
+def _grouped(
+    rows: list[model.Compilation], key: Callable[[model.Compilation], KeyT]
+) -> dict[KeyT, list[model.Compilation]]:
     groups: dict[KeyT, list[model.Compilation]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
     return groups
 
 
-def _explained(reader: SessionReader, session: _Compilations, row: model.Recompile) -> ExplainedRecompile:
+def _explained(
+    reader: SessionReader, session: _Compilations, row: model.Recompile
+) -> ExplainedRecompile:
     """Explain one recompile: which function it is, what changed, where, who called it, and what
     avoids it.
     """
     compilation, before = session.of_recompile(row), session.before(row)
     function = session.function(compilation) or before
     change = change_of(
-        row.guard or row.reason, row.source, row.old or _hint(reader, before, row.source), row.new, before or function
+        row.guard or row.reason,
+        row.source,
+        row.old or _hint(reader, before, row.source),
+        row.new,
+        before or function,
     )
     file, line = (row.file, row.line) if row.line else _line_of_guard(reader, before, row, change)
     is_shared = _is_shared(compilation, before)
@@ -246,7 +262,8 @@ def _explained(reader: SessionReader, session: _Compilations, row: model.Recompi
         graphs=graphs_in_words(reader, before.id, compilation.id) if before and compilation else "",
         remedy=SHARED
         if is_shared
-        else remedy(change, row.reason, sizes_then(reader, change, before, compilation)) or NO_REMEDY,
+        else remedy(change, row.reason, sizes_then(reader, change, before, compilation))
+        or NO_REMEDY,
         times=row.times,
     )
 
@@ -264,7 +281,11 @@ def _is_shared(compilation: model.Compilation | None, before: model.Compilation 
     if compilation is None or before is None:
         return False
     names = compilation.function, before.function
-    return all(names) and names[0] != names[1] and not any("torch_dynamo_resume_in_" in name for name in names)
+    return (
+        all(names)
+        and names[0] != names[1]
+        and not any("torch_dynamo_resume_in_" in name for name in names)
+    )
 
 
 def _shared_words(before: model.Compilation) -> str:
@@ -275,7 +296,10 @@ _SIZE_OF = re.compile(r"\.(?:size|stride)\(\)\[\d+\]$")
 
 
 def _line_of_guard(
-    reader: SessionReader, before: model.Compilation | None, row: model.Recompile, change: GuardChange
+    reader: SessionReader,
+    before: model.Compilation | None,
+    row: model.Recompile,
+    change: GuardChange,
 ) -> tuple[str, int]:
     """Return the line that needed a guard. torch's reports on tensors have none; the compilation's
     guards do, by their source.
@@ -283,24 +307,36 @@ def _line_of_guard(
     if before is None or not change.name:
         return "", 0
     source = _SIZE_OF.sub("", row.source.partition(", ")[0]) or local_source(change.name)
-    guards = [guard for guard in reader.rows(model.Guard, compilation=before.id, source=source) if guard.line > 0]
+    guards = [
+        guard
+        for guard in reader.rows(model.Guard, compilation=before.id, source=source)
+        if guard.line > 0
+    ]
     found = min(guards, key=lambda guard: guard.kind != "TENSOR_MATCH", default=None)
     return (found.file, found.line) if found else ("", 0)
 
 
 def _hint(reader: SessionReader, before: model.Compilation | None, source: str) -> str:
     """Return what a dynamic size was when the code was compiled; empty for anything else."""
-    found = reader.rows(model.Symbol, compilation=before.id, source=source, limit=1) if before and source else []
+    found = (
+        reader.rows(model.Symbol, compilation=before.id, source=source, limit=1)
+        if before and source
+        else []
+    )
     return found[0].hint if found else ""
 
 
 def _caller(reader: SessionReader, compilation: model.Compilation | None) -> tuple[str, int]:
-    stacks = reader.by_ids(model.Stack, [compilation.stack]) if compilation and compilation.stack else []
+    stacks = (
+        reader.by_ids(model.Stack, [compilation.stack]) if compilation and compilation.stack else []
+    )
     frame = stacks[0].frames[-1] if stacks and stacks[0].frames else None
     return (frame.file, frame.line) if frame else ("", 0)
 
 
-def _limit_hit(reader: SessionReader, session: _Compilations, refused: model.Compilation) -> LimitHit:
+def _limit_hit(
+    reader: SessionReader, session: _Compilations, refused: model.Compilation
+) -> LimitHit:
     """Describe a compilation that torch refused because its function had been compiled too
     often.
     """
@@ -316,6 +352,8 @@ def _limit_hit(reader: SessionReader, session: _Compilations, refused: model.Com
         option=(said and said["option"]) or "recompile_limit",
         limit=int((said and said["limit"]) or len(compiled)),
         compiled=len(compiled),
-        change=next((one.in_words for one in causes(reader) if one.compilation == refused.name), ""),
+        change=next(
+            (one.in_words for one in causes(reader) if one.compilation == refused.name), ""
+        ),
         is_error=refused.status == "failed",
     )

@@ -56,12 +56,16 @@ class GuardChange:
     """The other of two sizes that were taken for one: ``y, 0``."""
 
 
-def change_of(guard: str, source: str = "", old: str = "", new: str = "", of: Compilation | None = None) -> GuardChange:
+def change_of(
+    guard: str, source: str = "", old: str = "", new: str = "", of: Compilation | None = None
+) -> GuardChange:
     """Return the change that made a guard fail. ``guard`` is torch's report; the rest is as in
     model.Recompile, and empty in sessions of earlier versions. ``of`` is the compilation that it is of.
     """
     found = _change_of(guard, source, old, new)
-    name, words, other = (told_by_function(text, of) for text in (found.name, found.words, found.other))
+    name, words, other = (
+        told_by_function(text, of) for text in (found.name, found.words, found.other)
+    )
     return replace(found, name=name, words=words, other=other)
 
 
@@ -104,14 +108,22 @@ _GRAD_MODE = "grad mode was {old} and now is {new} (torch.no_grad)"
 
 # The first pattern that matches counts, so the more exact stands above the more general.
 _KINDS: tuple[tuple[ChangeKind, str, str], ...] = (
-    ("size", rf"tensor '{_SOURCE}' size mismatch at index (?P<index>\d+)\. {_CHANGE}", f"size {{index}} of {_WAS}"),
+    (
+        "size",
+        rf"tensor '{_SOURCE}' size mismatch at index (?P<index>\d+)\. {_CHANGE}",
+        f"size {{index}} of {_WAS}",
+    ),
     (
         "stride",
         rf"tensor '{_SOURCE}' stride mismatch at index (?P<index>\d+)\. {_CHANGE}",
         "the memory layout of {name} changed (stride {index} was {old} and now is {new})",
     ),
     ("dtype", rf"tensor '{_SOURCE}' dtype mismatch\. {_CHANGE}", f"the dtype of {_WAS}"),
-    ("rank", rf"tensor '{_SOURCE}' rank mismatch\. {_CHANGE}", f"the number of dimensions of {_WAS}"),
+    (
+        "rank",
+        rf"tensor '{_SOURCE}' rank mismatch\. {_CHANGE}",
+        f"the number of dimensions of {_WAS}",
+    ),
     (
         "requires_grad",
         rf"tensor '{_SOURCE}' requires_grad mismatch\. expected requires_grad=(?P<old>\d)",
@@ -139,31 +151,59 @@ _KINDS: tuple[tuple[ChangeKind, str, str], ...] = (
         rf"expected type of '{_SOURCE}' to be a tensor type, ' but found <class '(?P<new>torch\.Tensor|.*Parameter)'>",
         "{name} is a tensor of another class now: {new}",
     ),
-    ("type", rf"expected type of '{_SOURCE}' to be a tensor type", "{name} was a tensor and now is {new}"),
+    (
+        "type",
+        rf"expected type of '{_SOURCE}' to be a tensor type",
+        "{name} was a tensor and now is {new}",
+    ),
     (
         "type",
         rf"___check_type_id\({_SOURCE}, \d+\), type=<class '(?P<old>[^']+)'>",
         "{name} was of type {old} and now is {new}",
     ),
-    ("function", rf"___check_obj_id\({_SOURCE}\.__code__, \d+\)", "another function was given as {name}: {new}"),
+    (
+        "function",
+        rf"___check_obj_id\({_SOURCE}\.__code__, \d+\)",
+        "another function was given as {name}: {new}",
+    ),
     # Below the check of ``__code__``, which is one of an id, too.
-    ("object", rf"___check_obj_id\({_SOURCE}, \d+\)", "{name} stands for another object now: {new}"),
+    (
+        "object",
+        rf"___check_obj_id\({_SOURCE}, \d+\)",
+        "{name} stands for another object now: {new}",
+    ),
     (
         "gone",
         rf"Cache line invalidated because {_SOURCE} got deallocated",
         "{name} of the compiled code was freed, and its code with it",
     ),
     ("grad_mode", r"GLOBAL_STATE changed:.*\bgrad_mode\b", _GRAD_MODE),
-    ("global_state", r"GLOBAL_STATE changed: (?P<setting>.*\S)", "a global setting of torch's changed: {setting}"),
+    (
+        "global_state",
+        r"GLOBAL_STATE changed: (?P<setting>.*\S)",
+        "a global setting of torch's changed: {setting}",
+    ),
     ("backend", r"BACKEND_MATCH failure", "another backend was given to torch.compile"),
     (
         "modes",
         r"^___check_torch_function_mode_stack\(\)",
         "other __torch_function__ modes are active (torch.device as a context is one)",
     ),
-    ("global_state", r"CURRENT_DEVICE == (?P<old>\S+)", "torch.set_default_device was {old} and was changed"),
-    ("global_state", r"forward_ad\._current_level == (?P<old>-?\d+)", "the level of forward-mode differentiation changed"),
-    ("modes", r"compare_functorch_state\(", "another transform of torch.func (vmap, grad …) is around the call"),
+    (
+        "global_state",
+        r"CURRENT_DEVICE == (?P<old>\S+)",
+        "torch.set_default_device was {old} and was changed",
+    ),
+    (
+        "global_state",
+        r"forward_ad\._current_level == (?P<old>-?\d+)",
+        "the level of forward-mode differentiation changed",
+    ),
+    (
+        "modes",
+        r"compare_functorch_state\(",
+        "another transform of torch.func (vmap, grad …) is around the call",
+    ),
     (
         "hooks",
         r"top_saved_tensors_hooks ids == ",
@@ -174,25 +214,57 @@ _KINDS: tuple[tuple[ChangeKind, str, str], ...] = (
         r"_has_dynamo_dim_marking|_dynamo_(?:weak_)?(?:dynamic|unbacked|strict_unbacked|static)_indices",
         "a tensor has other marks (mark_dynamic, mark_static …) than the one compiled for",
     ),
-    ("has", rf"^not hasattr\({_SOURCE}, '(?P<key>\w+)'\)", "{name} lacked the attribute {key}, and now has it"),
-    ("has", rf"^hasattr\({_SOURCE}, '(?P<key>\w+)'\)", "{name} had the attribute {key}, and now lacks it"),
+    (
+        "has",
+        rf"^not hasattr\({_SOURCE}, '(?P<key>\w+)'\)",
+        "{name} lacked the attribute {key}, and now has it",
+    ),
+    (
+        "has",
+        rf"^hasattr\({_SOURCE}, '(?P<key>\w+)'\)",
+        "{name} had the attribute {key}, and now lacks it",
+    ),
     (
         "has",
         rf"^(?:getattr|GetAttr\w*|get_attr)\b.* failed on source {_SOURCE}",
         "an attribute of {name} that the code reads is no longer there",
     ),
-    ("has", rf"^not ___dict_contains\('(?P<key>\w+)', {_SOURCE}\.__dict__\)", "{name} has got an attribute {key} of its own"),
+    (
+        "has",
+        rf"^not ___dict_contains\('(?P<key>\w+)', {_SOURCE}\.__dict__\)",
+        "{name} has got an attribute {key} of its own",
+    ),
     (
         "contains",
         rf"^not (?:___dict_contains|set\.__contains__)\((?P<key>'[^']*'|[^\s,]+), {_SOURCE}\)",
         "{key} was not in {name}, and now is",
     ),
-    ("contains", rf"^___dict_contains\((?P<key>'[^']*'|[^\s,]+), {_SOURCE}\)", "{key} was in {name}, and now is not"),
-    ("contains", rf"^not set\.__contains__\({_SOURCE}, (?P<key>'[^']*'|[^)]+)\)", "{key} was not in {name}, and now is"),
-    ("contains", rf"^set\.__contains__\({_SOURCE}, (?P<key>'[^']*'|[^)]+)\)", "{key} was in {name}, and now is not"),
+    (
+        "contains",
+        rf"^___dict_contains\((?P<key>'[^']*'|[^\s,]+), {_SOURCE}\)",
+        "{key} was in {name}, and now is not",
+    ),
+    (
+        "contains",
+        rf"^not set\.__contains__\({_SOURCE}, (?P<key>'[^']*'|[^)]+)\)",
+        "{key} was not in {name}, and now is",
+    ),
+    (
+        "contains",
+        rf"^set\.__contains__\({_SOURCE}, (?P<key>'[^']*'|[^)]+)\)",
+        "{key} was in {name}, and now is not",
+    ),
     # nan does not equal itself, so torch's guard cannot compare by ``==``.
-    ("number", rf"^\(type\({_SOURCE}\) is float and __math_isnan", "{name} was nan and now is {new}"),
-    ("number", rf"^\(type\({_SOURCE}\) is complex and __math_isnan", "{name} was nan and now is {new}"),
+    (
+        "number",
+        rf"^\(type\({_SOURCE}\) is float and __math_isnan",
+        "{name} was nan and now is {new}",
+    ),
+    (
+        "number",
+        rf"^\(type\({_SOURCE}\) is complex and __math_isnan",
+        "{name} was nan and now is {new}",
+    ),
     (
         "iterator",
         rf"^___tuple_iterator_len\({_SOURCE}\) == (?P<old>\d+)",
@@ -210,23 +282,43 @@ _KINDS: tuple[tuple[ChangeKind, str, str], ...] = (
     ),
     ("keys", rf"^{_KEYED}", ""),
     ("contains", rf"^KeyError on {_SOURCE}", "{name} is no longer there"),
-    ("same", r"Duplicate tensors found: \[(?P<names>.*?)\]", "the same tensor was given twice: {names}"),
+    (
+        "same",
+        r"Duplicate tensors found: \[(?P<names>.*?)\]",
+        "the same tensor was given twice: {names}",
+    ),
     (
         "same",
         rf"^{_SOURCE} is (?!None|True|False){_SOURCE.replace('P<source>', 'P<other>')}\s*$",
         "{name} and {other} were one tensor and now are two",
     ),
     # Above ``value``, which would match this, too.
-    ("training", rf"^{_SOURCE}\.training == (?P<old>True|False)", f"{_WAS} (train() or eval() was called)"),
-    ("length", rf"^len\({_SOURCE}\) == (?P<old>\d+)", "the length of {name} was {old} and now is {new}"),
+    (
+        "training",
+        rf"^{_SOURCE}\.training == (?P<old>True|False)",
+        f"{_WAS} (train() or eval() was called)",
+    ),
+    (
+        "length",
+        rf"^len\({_SOURCE}\) == (?P<old>\d+)",
+        "the length of {name} was {old} and now is {new}",
+    ),
     ("value", rf"^not {_SOURCE}\s*$", "{name} was empty or false and now is {new}"),
     (
         "range",
         rf"^(?P<bound>\d+) <= {_SIZE} <= (?P<most>\d+)",
         f"size {{index}} of {_WAS}; the compiled code is for {{bound}} to {{most}}",
     ),
-    ("range", rf"^(?P<bound>\d+) <= {_SIZE}", f"size {{index}} of {_WAS}; the compiled code is for {{bound}} and more"),
-    ("range", rf"^{_SIZE} <= (?P<bound>\d+)", f"size {{index}} of {_WAS}; the compiled code is for {{bound}} and less"),
+    (
+        "range",
+        rf"^(?P<bound>\d+) <= {_SIZE}",
+        f"size {{index}} of {_WAS}; the compiled code is for {{bound}} and more",
+    ),
+    (
+        "range",
+        rf"^{_SIZE} <= (?P<bound>\d+)",
+        f"size {{index}} of {_WAS}; the compiled code is for {{bound}} and less",
+    ),
     ("size", rf"^{_SIZE} == (?P<old>\d+)", f"size {{index}} of {_WAS}"),
     (
         "relation",
@@ -268,16 +360,28 @@ _WITHOUT_VALUES = {
 """Plain words for sessions that lack the new value."""
 
 
-def _change(kind: ChangeKind, words: str, found: dict[str, str | None], source: str, old: str, new: str) -> GuardChange:
+def _change(
+    kind: ChangeKind, words: str, found: dict[str, str | None], source: str, old: str, new: str
+) -> GuardChange:
     """Describe a change in words, from what torch's guard says and from the values that were
     recorded.
     """
     reported = {key: text or "" for key, text in found.items()}
-    reported["source"] = reported.get("source") or reported.get("keyed") or reported.get("mapping") or ""
-    if kind == "keys" or (kind == "length" and source and not source.startswith("len(")):  # that of a dict
+    reported["source"] = (
+        reported.get("source") or reported.get("keyed") or reported.get("mapping") or ""
+    )
+    if kind == "keys" or (
+        kind == "length" and source and not source.startswith("len(")
+    ):  # that of a dict
         return _keys_change(reported["source"], source, old, new)
-    if kind == "has" and source and plain_name(reported["source"]).startswith(f"{plain_name(source)}."):
-        reported["source"] = source  # torch 2.11 names the attribute that is gone, but not its object
+    if (
+        kind == "has"
+        and source
+        and plain_name(reported["source"]).startswith(f"{plain_name(source)}.")
+    ):
+        reported["source"] = (
+            source  # torch 2.11 names the attribute that is gone, but not its object
+        )
     named = plain_name(reported["source"]) + (".training" if kind == "training" else "")
     was, is_now = _values(kind, reported, old, new)
     where = _where(source or reported.get("source", ""))
@@ -290,7 +394,9 @@ def _change(kind: ChangeKind, words: str, found: dict[str, str | None], source: 
         old=was or "another one",
         new=is_now or "something else",
         other=plain_name(reported.get("other", "")),
-        names=", ".join(plain_name(text.strip("\"' ")) for text in reported.get("names", "").split('", "')),
+        names=", ".join(
+            plain_name(text.strip("\"' ")) for text in reported.get("names", "").split('", "')
+        ),
         setting=reported.get("setting", ""),
         index=reported.get("index", ""),
         bound=reported.get("bound", ""),
@@ -300,8 +406,14 @@ def _change(kind: ChangeKind, words: str, found: dict[str, str | None], source: 
         relation=_relation(reported.get("relation", "")),
     )
     index = int(reported["index"]) if reported.get("index") else None
-    other = f"{plain_name(reported['other'])}, {reported['other_index']}" if reported.get("other_index") else ""
-    return GuardChange(kind, named, where, was, is_now, told, index, source or reported["source"], other)
+    other = (
+        f"{plain_name(reported['other'])}, {reported['other_index']}"
+        if reported.get("other_index")
+        else ""
+    )
+    return GuardChange(
+        kind, named, where, was, is_now, told, index, source or reported["source"], other
+    )
 
 
 KEYWORDS = "kwargs"
@@ -316,9 +428,23 @@ def _keys_change(reported: str, source: str, old: str, new: str) -> GuardChange:
     told = f"the global {name}" if where == "global" else name
     if source.startswith("len("):  # a length and no dict, or a session of an earlier version
         name = plain_name(source.removeprefix("len(").removesuffix(")"))
-        return GuardChange("length", name, where, old, new, f"the length of {name} is another now: {new or 'not known'}")
+        return GuardChange(
+            "length",
+            name,
+            where,
+            old,
+            new,
+            f"the length of {name} is another now: {new or 'not known'}",
+        )
     if old and new and sorted(old.split(", ")) == sorted(new.split(", ")):
-        return GuardChange("keys", name, where, old, new, f"the keys of {told} are in another order: {old} before, {new} now")
+        return GuardChange(
+            "keys",
+            name,
+            where,
+            old,
+            new,
+            f"the keys of {told} are in another order: {old} before, {new} now",
+        )
     if name == KEYWORDS:
         told = "the call"
     gone = f"{old} {_is_gone(old)}" if old else ""
@@ -335,7 +461,9 @@ def _is_gone(keys: str) -> str:
 def _relation(code: str) -> str:
     """Return ``(size 0 of x % 8) == 0`` for ``(L['x'].size()[0] % 8) == 0``."""
     return re.sub(
-        rf"{_SOURCE}\.size\(\)\[(?P<index>\d+)\]", lambda m: f"size {m['index']} of {plain_name(m['source'])}", code
+        rf"{_SOURCE}\.size\(\)\[(?P<index>\d+)\]",
+        lambda m: f"size {m['index']} of {plain_name(m['source'])}",
+        code,
     ).strip()
 
 
@@ -343,7 +471,9 @@ def _values(kind: ChangeKind, reported: dict[str, str], old: str, new: str) -> t
     """Return (old, new). What the guard says comes before what was evaluated, which for a tensor is
     the tensor as a whole.
     """
-    was, is_now = (_DTYPES.get(text, text) for text in (reported.get("old", ""), reported.get("new", "")))
+    was, is_now = (
+        _DTYPES.get(text, text) for text in (reported.get("old", ""), reported.get("new", ""))
+    )
     if kind == "requires_grad":
         # torch's sentence has the old value only, and there is just one other.
         return str(was != "0"), str(was == "0")

@@ -140,7 +140,11 @@ def _of_value(change: GuardChange) -> str:
     if change.where == "global":
         return f"Leave {change.name} as it is after the first call: each of its values is compiled."
     is_text = change.old.startswith("'") and change.new.startswith("'")
-    return f"{BOTH_STAY} With many values of {change.name}: decide outside the compiled function." if is_text else BOTH_STAY
+    return (
+        f"{BOTH_STAY} With many values of {change.name}: decide outside the compiled function."
+        if is_text
+        else BOTH_STAY
+    )
 
 
 def _of_dtype(change: GuardChange) -> str:
@@ -149,7 +153,9 @@ def _of_dtype(change: GuardChange) -> str:
 
 def _of_type(change: GuardChange) -> str:
     if change.where in ("attribute", "global"):
-        return f"Set {change.name} before the first call and leave it: each class is compiled apart."
+        return (
+            f"Set {change.name} before the first call and leave it: each class is compiled apart."
+        )
     kind = change.old if re.fullmatch(r"int|float|bool|str|list|tuple|dict", change.old) else ""
     example = f", for example {kind}({change.name})" if kind else ""
     return f"Pass {change.name} always as the same type{example}."
@@ -157,13 +163,17 @@ def _of_type(change: GuardChange) -> str:
 
 def _of_object(change: GuardChange) -> str:
     if change.where in ("attribute", "global"):
-        return f"Set {change.name} before the first call and leave it: each object is compiled apart."
+        return (
+            f"Set {change.name} before the first call and leave it: each object is compiled apart."
+        )
     return f"{BOTH_STAY} With many: pass the same object as {change.name} each time."
 
 
 def _of_requires_grad(change: GuardChange) -> str:
     if change.where == "attribute":
-        return f"{BOTH_STAY} Otherwise call {change.name}.requires_grad_() before the first call only."
+        return (
+            f"{BOTH_STAY} Otherwise call {change.name}.requires_grad_() before the first call only."
+        )
     return f"{BOTH_STAY} Otherwise pass {change.name}.detach(), which never requires a gradient."
 
 
@@ -179,10 +189,14 @@ def _of_keys(change: GuardChange) -> str:
 
 
 _REMEDIES: dict[str, Callable[[GuardChange], str]] = {
-    "rank": lambda change: f"Give {change.name} the same number of dimensions, with unsqueeze or reshape, before the call.",
+    "rank": lambda change: (
+        f"Give {change.name} the same number of dimensions, with unsqueeze or reshape, before the call."
+    ),
     "stride": lambda change: f"Call {change.name}.contiguous() before the call.",
     "dtype": _of_dtype,
-    "device": lambda change: f"{BOTH_STAY} Otherwise move it before the call: {change.name}.to({change.old!r}).",
+    "device": lambda change: (
+        f"{BOTH_STAY} Otherwise move it before the call: {change.name}.to({change.old!r})."
+    ),
     "requires_grad": _of_requires_grad,
     "training": lambda _: f"{BOTH_STAY} Otherwise do not switch between train() and eval().",
     "value": _of_value,
@@ -194,22 +208,38 @@ _REMEDIES: dict[str, Callable[[GuardChange], str]] = {
     "function": lambda change: (
         f"{BOTH_STAY} With many: each function with code of its own is compiled, so let one function decide what to do."
     ),
-    "gone": lambda _: "Keep what is passed alive between the calls: a function or object made anew for each is another one.",
+    "gone": lambda _: (
+        "Keep what is passed alive between the calls: a function or object made anew for each is another one."
+    ),
     "same": lambda _: "Always pass the same tensor twice, or never: a clone() is another tensor.",
     "keys": _of_keys,
-    "contains": lambda change: f"{BOTH_STAY} Otherwise let {change.name} have the same keys or members in each call.",
-    "has": lambda change: f"Give every {change.name} the same attributes before the first call: None where there is nothing.",
+    "contains": lambda change: (
+        f"{BOTH_STAY} Otherwise let {change.name} have the same keys or members in each call."
+    ),
+    "has": lambda change: (
+        f"Give every {change.name} the same attributes before the first call: None where there is nothing."
+    ),
     "iterator": lambda change: (
         f"Pass a list or tuple as {change.name}, always of the same length, or an iterator at the same place."
     ),
     "relation": lambda change: _of_relation(change),
-    "marked": lambda _: "Mark the tensor of the first call (mark_dynamic and others), not one of a later call.",
+    "marked": lambda _: (
+        "Mark the tensor of the first call (mark_dynamic and others), not one of a later call."
+    ),
     "modes": lambda _: f"{BOTH_STAY} Otherwise enter the mode before the first call, and for each.",
-    "hooks": lambda _: f"{BOTH_STAY} Otherwise install the hooks before the first call, and keep the same ones.",
-    "kind": lambda change: f"{BOTH_STAY} Otherwise make {change.name} the same kind of tensor before each call.",
-    "grad_mode": lambda _: f"{BOTH_STAY} Otherwise call it always inside torch.no_grad(), or never.",
+    "hooks": lambda _: (
+        f"{BOTH_STAY} Otherwise install the hooks before the first call, and keep the same ones."
+    ),
+    "kind": lambda change: (
+        f"{BOTH_STAY} Otherwise make {change.name} the same kind of tensor before each call."
+    ),
+    "grad_mode": lambda _: (
+        f"{BOTH_STAY} Otherwise call it always inside torch.no_grad(), or never."
+    ),
     "global_state": lambda _: "Make the setting before the first call, and leave it.",
-    "backend": lambda _: "Give torch.compile the same function as backend each time, not one made anew.",
+    "backend": lambda _: (
+        "Give torch.compile the same function as backend each time, not one made anew."
+    ),
 }
 
 

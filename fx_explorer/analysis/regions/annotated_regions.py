@@ -94,7 +94,9 @@ def regions(reader: SessionReader) -> list[Region]:
             tuple(dict.fromkeys(name for name, _ in kernels.get((key, value), ()))),
             tuple(name for name, is_backward in kernels.get((key, value), ()) if not is_backward),
             tuple(name for name, is_backward in kernels.get((key, value), ()) if is_backward),
-            tuple(one for one in lowered if key == REGIONAL_KEY and _stands_for(one.row, value, named)),
+            tuple(
+                one for one in lowered if key == REGIONAL_KEY and _stands_for(one.row, value, named)
+            ),
             tuple(_eager_of(reader, lowered, key, value)),
             first[key, value],
         )
@@ -119,7 +121,11 @@ def _counts(reader: SessionReader) -> tuple[dict[_Pair, Counter[str]], dict[_Pai
         for pair in named_annotations(annotated):
             slot = (pair, roots.get(variant, ""), f"{stage}/{direction}" if direction else stage)
             before, so_far = newest.get(slot, (variant, 0))
-            newest[slot] = (before, so_far) if before > variant else (variant, count + (so_far if before == variant else 0))
+            newest[slot] = (
+                (before, so_far)
+                if before > variant
+                else (variant, count + (so_far if before == variant else 0))
+            )
             first.setdefault(pair, node)
     counts: dict[_Pair, Counter[str]] = {}
     for (pair, _, where), (_, count) in newest.items():
@@ -129,16 +135,31 @@ def _counts(reader: SessionReader) -> tuple[dict[_Pair, Counter[str]], dict[_Pai
 
 def lowerings(reader: SessionReader) -> list[Lowering]:
     """Return every region that regional compilation met, in that order."""
-    names, origins, kernels = compilation_names(reader), origins_of_variants(reader), kernels_by_subgraph(reader)
+    names, origins, kernels = (
+        compilation_names(reader),
+        origins_of_variants(reader),
+        kernels_by_subgraph(reader),
+    )
 
     def kernels_of(row: model.RegionLowering) -> tuple[str, ...]:
         variant = row.compilation
         # What was not lowered again has its kernels at the variant that it was taken from.
-        while row.is_reused and variant in origins and (variant, row.direction, row.subgraph) not in kernels:
+        while (
+            row.is_reused
+            and variant in origins
+            and (variant, row.direction, row.subgraph) not in kernels
+        ):
             variant = origins[variant]
-        return tuple(dict.fromkeys(kernels.get((variant, row.direction, row.subgraph), ()))) if row.subgraph else ()
+        return (
+            tuple(dict.fromkeys(kernels.get((variant, row.direction, row.subgraph), ())))
+            if row.subgraph
+            else ()
+        )
 
-    return [Lowering(names.get(row.compilation, ""), row, kernels_of(row)) for row in reader.rows(model.RegionLowering)]
+    return [
+        Lowering(names.get(row.compilation, ""), row, kernels_of(row))
+        for row in reader.rows(model.RegionLowering)
+    ]
 
 
 def eager_nodes(reader: SessionReader) -> list[EagerNodes]:
@@ -148,18 +169,28 @@ def eager_nodes(reader: SessionReader) -> list[EagerNodes]:
     return _eager(reader, lowerings(reader), lambda annotated: True)
 
 
-def _eager_of(reader: SessionReader, lowered: list[Lowering], key: str, value: str) -> list[EagerNodes]:
+def _eager_of(
+    reader: SessionReader, lowered: list[Lowering], key: str, value: str
+) -> list[EagerNodes]:
     return _eager(reader, lowered, lambda annotated: (key, value) in annotated) if lowered else []
 
 
 def _eager(
-    reader: SessionReader, lowered: list[Lowering], is_wanted: Callable[[list[tuple[str, str]]], bool]
+    reader: SessionReader,
+    lowered: list[Lowering],
+    is_wanted: Callable[[list[tuple[str, str]]], bool],
 ) -> list[EagerNodes]:
     """Count the wanted operations that no compiled region has, by compilation and direction."""
     named = {one.row.name for one in lowered}
     found = []
-    for compilation, direction in dict.fromkeys((one.row.compilation, one.row.direction) for one in lowered):
-        here = [one for one in lowered if (one.row.compilation, one.row.direction) == (compilation, direction)]
+    for compilation, direction in dict.fromkeys(
+        (one.row.compilation, one.row.direction) for one in lowered
+    ):
+        here = [
+            one
+            for one in lowered
+            if (one.row.compilation, one.row.direction) == (compilation, direction)
+        ]
         compiled = [one.row for one in here if one.row.subgraph]
         ops: Counter[str] = Counter()
         for target, annotated in _calls(reader, compilation, direction):
@@ -167,15 +198,24 @@ def _eager(
             if is_wanted(pairs) and not _is_compiled(pairs, compiled, named):
                 ops[target] += 1
         if ops:
-            found.append(EagerNodes(here[0].compilation, direction, ops.total(), dict(ops.most_common())))
+            found.append(
+                EagerNodes(here[0].compilation, direction, ops.total(), dict(ops.most_common()))
+            )
     return found
 
 
-def _is_compiled(pairs: list[tuple[str, str]], compiled: list[model.RegionLowering], named: set[str]) -> bool:
-    return any(key == REGIONAL_KEY and any(_stands_for(row, value, named) for row in compiled) for key, value in pairs)
+def _is_compiled(
+    pairs: list[tuple[str, str]], compiled: list[model.RegionLowering], named: set[str]
+) -> bool:
+    return any(
+        key == REGIONAL_KEY and any(_stands_for(row, value, named) for row in compiled)
+        for key, value in pairs
+    )
 
 
-def _calls(reader: SessionReader, compilation: int, direction: model.Direction) -> list[tuple[str, str | None]]:
+def _calls(
+    reader: SessionReader, compilation: int, direction: model.Direction
+) -> list[tuple[str, str | None]]:
     """Return operation and annotations of what the forward or backward graph computes, also where
     another variant shares the graph.
     """
@@ -215,7 +255,10 @@ def region_value(value: object) -> str:
 
 def _kernels_by_region(reader: SessionReader) -> dict[_Pair, list[tuple[str, bool]]]:
     """Return (name, whether it is of the backward) of the kernels of each region, each once."""
-    kernels = {kernel.id: (kernel.name, kernel.direction == "backward") for kernel in reader.rows(model.Kernel)}
+    kernels = {
+        kernel.id: (kernel.name, kernel.direction == "backward")
+        for kernel in reader.rows(model.Kernel)
+    }
     annotated = annotations_of_computed_nodes(reader)
     found: dict[_Pair, dict[tuple[str, bool], None]] = {}
     for kernel, nodes in kernel_nodes(reader).items():

@@ -62,13 +62,19 @@ def _recorded(reader: SessionReader) -> Iterator[model.Mark]:
         before, after = (_regions_by_node(reader, graph) for graph in (done.before, done.after))
         new = {node: region for node, region in after.items() if before.get(node) != region}
         for region in dict.fromkeys(new.values()):
-            yield model.Mark(region, nodes=tuple(node for node, name in new.items() if name == region))
+            yield model.Mark(
+                region, nodes=tuple(node for node, name in new.items() if name == region)
+            )
 
 
 def _regions_by_node(reader: SessionReader, graph: int) -> dict[str, str]:
     """Return name of each marked node of a graph → its region."""
     nodes = reader.nodes(reader.get(model.Graph, graph)) if graph else []
-    return {node.name: region_value((node.annotations or {})[REGIONAL_KEY]) for node in nodes if _is_marked(node)}
+    return {
+        node.name: region_value((node.annotations or {})[REGIONAL_KEY])
+        for node in nodes
+        if _is_marked(node)
+    }
 
 
 def _is_marked(node: model.Node) -> bool:
@@ -89,12 +95,17 @@ def source_edit(reader: SessionReader, marks: Sequence[model.Mark], folder: Pure
         path, block, more = placed
         blocks.setdefault(path, []).append(block)
         remarks += more
-    diffs = [_diff_or_why(reader, path, _shown(path, folder), of_file) for path, of_file in blocks.items()]
+    diffs = [
+        _diff_or_why(reader, path, _shown(path, folder), of_file)
+        for path, of_file in blocks.items()
+    ]
     remarks += [why for _, why in diffs if why]
     return SourceEdit("".join(diff for diff, _ in diffs), tuple(blocks), tuple(remarks))
 
 
-def _placed_or_why(reader: SessionReader, mark: model.Mark) -> tuple[str, StatementBlock, list[str]] | str:
+def _placed_or_why(
+    reader: SessionReader, mark: model.Mark
+) -> tuple[str, StatementBlock, list[str]] | str:
     """Return where a mark goes, or why there is no edit for it."""
     try:
         path, block, more = _placed(reader, mark)
@@ -106,7 +117,9 @@ def _placed_or_why(reader: SessionReader, mark: model.Mark) -> tuple[str, Statem
     return path, block, more
 
 
-def _diff_or_why(reader: SessionReader, path: str, shown: str, blocks: Sequence[StatementBlock]) -> tuple[str, str]:
+def _diff_or_why(
+    reader: SessionReader, path: str, shown: str, blocks: Sequence[StatementBlock]
+) -> tuple[str, str]:
     try:
         return marking_diff(_text(reader, path), shown, *blocks), ""
     except UsageError as error:
@@ -132,7 +145,11 @@ def _text(reader: SessionReader, path: str) -> str:
 def _placed(reader: SessionReader, mark: model.Mark) -> tuple[str, StatementBlock, list[str]]:
     """Return file and lines for a mark, and remarks on it."""
     if mark.file:
-        return mark.file, StatementBlock(mark.name, mark.first_line, mark.last_line, mark.configs), []
+        return (
+            mark.file,
+            StatementBlock(mark.name, mark.first_line, mark.last_line, mark.configs),
+            [],
+        )
     nodes = _nodes(reader, mark)
     path, first, last = _common_lines(reader, nodes)
     first, last = whole_statements(_text(reader, path), path, first, last)
@@ -150,7 +167,11 @@ def _nodes(reader: SessionReader, mark: model.Mark) -> list[model.Node]:
     found: list[model.Node] = []
     for graph in reader.rows(model.Graph, stage="dynamo", parent=0):
         nodes = [node for node in reader.nodes(graph) if node.op.startswith("call_") and node.stack]
-        here = [node for node in nodes if node.name in mark.nodes or _is_within(node.module, mark.module)]
+        here = [
+            node
+            for node in nodes
+            if node.name in mark.nodes or _is_within(node.module, mark.module)
+        ]
         if here and {node.name for node in here} >= set(mark.nodes) & {node.name for node in nodes}:
             found += here
     if not found:
@@ -183,7 +204,11 @@ def _is_one(frames: Sequence[model.Frame]) -> bool:
 
 
 def _beyond(
-    reader: SessionReader, mark: model.Mark, nodes: Sequence[model.Node], path: str, lines: Iterable[int]
+    reader: SessionReader,
+    mark: model.Mark,
+    nodes: Sequence[model.Node],
+    path: str,
+    lines: Iterable[int],
 ) -> Iterator[str]:
     file = reader.rows(model.SourceFile, path=path, limit=1)[0]
     there = {node for line in lines for node in reader.nodes_at_source(file.id, line)}

@@ -48,27 +48,42 @@ def markables(reader: SessionReader, document: Document, lines: Sequence[int]) -
     graph = reader.get(model.Graph, nodes[0].graph)
     owner = reader.get(model.Compilation, graph.compilation).name
     names = tuple(node.name for node in nodes)
-    by_node = Markable(counted(len(names), "node"), ", ".join(names), model.Mark("", nodes=names), owner)
+    by_node = Markable(
+        counted(len(names), "node"), ", ".join(names), model.Mark("", nodes=names), owner
+    )
     found = [by_node]
     if document.kind == "source":
         file = reader.get(model.SourceFile, document.id)
         first, last = min(lines) + 1, max(lines) + 1
         words = f"line {first}" if first == last else f"lines {first} to {last}"
         mark = model.Mark("", file=file.path, first_line=first, last_line=last)
-        found.insert(0, Markable(f"{words} of {document.title}", f"now {counted(len(names), 'node')}", mark, owner))
+        found.insert(
+            0,
+            Markable(
+                f"{words} of {document.title}", f"now {counted(len(names), 'node')}", mark, owner
+            ),
+        )
     inner = [node for node in reader.nodes(graph) if node.op.startswith("call_")]
     for module in _modules(nodes):
         size = sum(node.module == module or node.module.startswith(f"{module}.") for node in inner)
-        found.append(Markable(f"module {module}", counted(size, "node"), model.Mark("", module=module), owner))
+        found.append(
+            Markable(
+                f"module {module}", counted(size, "node"), model.Mark("", module=module), owner
+            )
+        )
     return found
 
 
-def _dynamo_nodes(reader: SessionReader, document: Document, lines: Sequence[int]) -> list[model.Node]:
+def _dynamo_nodes(
+    reader: SessionReader, document: Document, lines: Sequence[int]
+) -> list[model.Node]:
     """Return the nodes of one Dynamo graph that these lines stand for, or come from, in the order
     of the graph.
     """
     at = [node for line in lines for node in nodes_at(reader, Place(document, line))]
-    found = reader.by_ids(model.Node, nodes_of_stage(reader, {*at, *ancestors(reader, at)}, "dynamo"))
+    found = reader.by_ids(
+        model.Node, nodes_of_stage(reader, {*at, *ancestors(reader, at)}, "dynamo")
+    )
     computed = [node for node in found if node.op.startswith("call_")]
     return [node for node in computed if node.graph == computed[0].graph]
 
@@ -77,6 +92,8 @@ def _modules(nodes: Sequence[model.Node]) -> list[str]:
     """Return the modules that all these nodes are in, innermost first."""
     paths = [node.module.split(".") for node in nodes]
     # A node outside of all modules has an empty path, which splits into one empty part.
-    alike = itertools.takewhile(lambda parts: len(set(parts)) == 1 and parts[0], zip(*paths, strict=False))
+    alike = itertools.takewhile(
+        lambda parts: len(set(parts)) == 1 and parts[0], zip(*paths, strict=False)
+    )
     common = [parts[0] for parts in alike]
     return [".".join(common[:depth]) for depth in range(len(common), 0, -1)]

@@ -49,7 +49,9 @@ def marking_diff(source: str, path: str, *blocks: StatementBlock) -> str:
     _check_line_ends(source, path)
     marked = source
     above: list[int] = []
-    for block in sorted(blocks, key=lambda block: block.last_line - block.first_line):  # an inner region before an outer one
+    for block in sorted(
+        blocks, key=lambda block: block.last_line - block.first_line
+    ):  # an inner region before an outer one
         # Each region so far has put one line above its first. One that begins on the same line is
         # inside this one, and moves its end only.
         first = block.first_line + sum(line < block.first_line for line in above)
@@ -80,7 +82,9 @@ def _check_line_ends(source: str, path: str) -> None:
     Raises UsageError.
     """
     if len(source.splitlines()) != len(re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z", source)):
-        raise UsageError(f"{path} has line ends other than \\n and \\r\\n: put annotate() there by hand.")
+        raise UsageError(
+            f"{path} has line ends other than \\n and \\r\\n: put annotate() there by hand."
+        )
 
 
 def _quoted(name: str) -> str:

@@ -43,7 +43,9 @@ def region_uses(reader: SessionReader) -> list[RegionUse]:
         if g.label and not model.is_bucket_label(g.label) and (used is None or g.id in used.graphs)
     ]
     groups = dict.fromkeys((g.compilation, g.label) for g in graphs if g.stage == "dynamo")
-    return [_use(reader, [g for g in graphs if (g.compilation, g.label) == group]) for group in groups]
+    return [
+        _use(reader, [g for g in graphs if (g.compilation, g.label) == group]) for group in groups
+    ]
 
 
 def _use(reader: SessionReader, graphs: Sequence[model.Graph]) -> RegionUse:
@@ -51,14 +53,22 @@ def _use(reader: SessionReader, graphs: Sequence[model.Graph]) -> RegionUse:
     lowered = [g for g in graphs if g.stage == "post_grad" and g.direction != "backward"]
     calls = sum(calls_of_nested_graph(reader, g) for g in traced)
     kept = sum(calls_of_nested_graph(reader, g) for g in lowered)
-    was_lowered = reader.count(model.Graph, compilation=traced[0].compilation, stage="post_grad") > 0
-    return RegionUse(traced[0].label, traced[0], calls, len(lowered), max(0, calls - kept) if was_lowered else 0)
+    was_lowered = (
+        reader.count(model.Graph, compilation=traced[0].compilation, stage="post_grad") > 0
+    )
+    return RegionUse(
+        traced[0].label, traced[0], calls, len(lowered), max(0, calls - kept) if was_lowered else 0
+    )
 
 
 def nested_region_facts(reader: SessionReader) -> Iterator[Fact]:
     for one in region_uses(reader):
         compiled = f" and compiled {_times(one.compiled)}" if one.compiled else ""
-        inlined = f"; torch put {counted(one.inlined, 'call')} into the graph around it" if one.inlined else ""
+        inlined = (
+            f"; torch put {counted(one.inlined, 'call')} into the graph around it"
+            if one.inlined
+            else ""
+        )
         text = f"The nested region {one.label} is called {_times(one.calls)}{compiled}{inlined}."
         yield Fact("graphs", "good", text, place=Place(graph_document(one.first)), view="graphs")
 

@@ -30,7 +30,10 @@ def regions_at(reader: SessionReader, place: Place) -> list[RegionKey]:
     counts: Counter[RegionKey] = Counter()
     for annotated, count in annotations_of_nodes(reader, nodes_at(reader, place)).items():
         counts.update(dict.fromkeys(named_annotations(annotated), count))
-    counts.update((segments.KEY, region) for region in segments.regions_of_nodes(reader, _nodes_of(reader, place)).values())
+    counts.update(
+        (segments.KEY, region)
+        for region in segments.regions_of_nodes(reader, _nodes_of(reader, place)).values()
+    )
     return [region for region, _ in counts.most_common()]
 
 
@@ -61,7 +64,11 @@ def has_region(reader: SessionReader, region: RegionKey) -> bool:
     """Return whether any node of the session belongs to the region."""
     if modules.is_module(region):
         return bool(modules.first_node(reader, region))
-    return bool(segments.nodes_in(reader, region[1]) if region[0] == segments.KEY else _annotations_with(reader, region))
+    return bool(
+        segments.nodes_in(reader, region[1])
+        if region[0] == segments.KEY
+        else _annotations_with(reader, region)
+    )
 
 
 def nodes_in(reader: SessionReader, region: RegionKey) -> frozenset[int]:
@@ -81,4 +88,8 @@ def _nodes_of(reader: SessionReader, place: Place) -> list[model.Node]:
 
 def _annotations_with(reader: SessionReader, region: RegionKey) -> list[str]:
     """Return every distinct set of annotations (JSON, as it is stored) that names the region."""
-    return [annotated for annotated in every_annotation(reader) if region in named_annotations(annotated)]
+    return [
+        annotated
+        for annotated in every_annotation(reader)
+        if region in named_annotations(annotated)
+    ]

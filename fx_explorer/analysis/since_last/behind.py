@@ -25,7 +25,9 @@ from fx_explorer.session import SessionReader
 Lists = Callable[[SessionReader], list[str]]
 
 
-def rows_behind(before: SessionReader, after: SessionReader, all_of_it: Differences, row: Row) -> list[DiffRow[str]]:
+def rows_behind(
+    before: SessionReader, after: SessionReader, all_of_it: Differences, row: Row
+) -> list[DiffRow[str]]:
     if row.source:
         return text_diff(row.source.before.splitlines(), row.source.after.splitlines())
     if row.pair:
@@ -79,8 +81,13 @@ def _name(use: KernelUse | None) -> str | None:
 def _times(before: SessionReader, after: SessionReader) -> list[DiffRow[str]]:
     sides = [stage_times(reader).by_stage for reader in (before, after)]
     stages = [stage for stage in STAGE_IN_WORDS if any(stage in side for side in sides)]
-    told = [[f"{STAGE_IN_WORDS[stage]}: {seconds(side.get(stage, 0.0))}" for stage in stages] for side in sides]
-    return [DiffRow("~" if one != other else " ", one, other) for one, other in zip(*told, strict=True)]
+    told = [
+        [f"{STAGE_IN_WORDS[stage]}: {seconds(side.get(stage, 0.0))}" for stage in stages]
+        for side in sides
+    ]
+    return [
+        DiffRow("~" if one != other else " ", one, other) for one, other in zip(*told, strict=True)
+    ]
 
 
 # lists of which the order does not matter
@@ -88,8 +95,15 @@ def _times(before: SessionReader, after: SessionReader) -> list[DiffRow[str]]:
 
 def _graphs(reader: SessionReader) -> list[str]:
     rows = {row.id: row for row in reader.rows(model.Compilation)}
-    graphs = [graph for graph in reader.rows(model.Graph, stage="dynamo", parent=0) if graph.compilation in rows]
-    return [f"{plain_function(rows[graph.compilation].function)}: {counted(graph.call_count, 'operation')}" for graph in graphs]
+    graphs = [
+        graph
+        for graph in reader.rows(model.Graph, stage="dynamo", parent=0)
+        if graph.compilation in rows
+    ]
+    return [
+        f"{plain_function(rows[graph.compilation].function)}: {counted(graph.call_count, 'operation')}"
+        for graph in graphs
+    ]
 
 
 def _recompiles(reader: SessionReader) -> list[str]:
@@ -109,16 +123,30 @@ def _saved(reader: SessionReader) -> list[str]:
 _LISTS: dict[Aspect, Lists] = {"graphs": _graphs, "recompiles": _recompiles, "memory": _saved}
 
 
-def _by_text(before: Iterable[str], after: Iterable[str], key: Callable[[str], str]) -> list[DiffRow[str]]:
+def _by_text(
+    before: Iterable[str], after: Iterable[str], key: Callable[[str], str]
+) -> list[DiffRow[str]]:
     """Return what only one side has, then what both have, however often and wherever it stands. ``key`` returns that of a
     text by which it is the same.
     """
     old, new = _by_key(before, key), _by_key(after, key)
     both = {one: min(len(old[one]), len(new[one])) for one in old if one in new}
-    shared = [pair for one, count in both.items() for pair in zip(old[one][:count], new[one][:count], strict=True)]
+    shared = [
+        pair
+        for one, count in both.items()
+        for pair in zip(old[one][:count], new[one][:count], strict=True)
+    ]
     return [
-        *(DiffRow("-", text, None) for one, texts in old.items() for text in texts[both.get(one, 0) :]),
-        *(DiffRow("+", None, text) for one, texts in new.items() for text in texts[both.get(one, 0) :]),
+        *(
+            DiffRow("-", text, None)
+            for one, texts in old.items()
+            for text in texts[both.get(one, 0) :]
+        ),
+        *(
+            DiffRow("+", None, text)
+            for one, texts in new.items()
+            for text in texts[both.get(one, 0) :]
+        ),
         *(DiffRow(" ", *pair) for pair in shared),
     ]
 

@@ -12,7 +12,12 @@ from typing import Literal
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.analysis.comparing.figure import MINUS, Figure, Verdict
 from fx_explorer.analysis.comparing.kernel_pairs import kernel_pairs, pair_counts
-from fx_explorer.analysis.comparing.two_sessions import COMPILE_TIME, KEPT, breaks_of_one, figures_of_both
+from fx_explorer.analysis.comparing.two_sessions import (
+    COMPILE_TIME,
+    KEPT,
+    breaks_of_one,
+    figures_of_both,
+)
 from fx_explorer.analysis.diff import difference_in_words, text_diff
 from fx_explorer.analysis.facts import Fact, Severity
 from fx_explorer.analysis.recompiles.causes import causes
@@ -35,10 +40,18 @@ HAVE_A_LINE = ("graphs", "graph breaks", "recompiles", "kernels", KEPT, COMPILE_
 """Figures that the card has a line for. The others are named in one line."""
 
 STILL_AHEAD = "Kernels, memory and time are compared once everything is compiled."
-NOT_COMPILED_THEN = "Kernels, memory and time are not compared: the last capture was left before it was compiled."
+NOT_COMPILED_THEN = (
+    "Kernels, memory and time are not compared: the last capture was left before it was compiled."
+)
 
 
-def since(before: SessionReader, after: SessionReader, *, was_through: bool = False, is_through: bool = False) -> list[Fact]:
+def since(
+    before: SessionReader,
+    after: SessionReader,
+    *,
+    was_through: bool = False,
+    is_through: bool = False,
+) -> list[Fact]:
     """Return the card. ``was_through`` and ``is_through`` say of the session before and of this one
     that Dynamo has seen the whole program, which a session without an outcome does not tell.
     """
@@ -55,7 +68,9 @@ def since(before: SessionReader, after: SessionReader, *, was_through: bool = Fa
     if found and extent == "all":
         found.append(_time(figures[COMPILE_TIME]))
     if extent == "all" and _ended(before) != _ended(after):
-        found = [replace(one, severity="changed") for one in found]  # one of them ended early: neither is better
+        found = [
+            replace(one, severity="changed") for one in found
+        ]  # one of them ended early: neither is better
     heading = _heading(before, after, sources, extent, is_same=not found)
     return [replace(heading, detail=not_compared), *found]
 
@@ -102,22 +117,35 @@ _NO_END = {
 
 
 def _heading(
-    before: SessionReader, after: SessionReader, sources: Sequence[ChangedSource], extent: Extent, *, is_same: bool
+    before: SessionReader,
+    after: SessionReader,
+    sources: Sequence[ChangedSource],
+    extent: Extent,
+    *,
+    is_same: bool,
 ) -> Fact:
     """Return what was changed by the user, and whether anything came of it."""
     options = changed_options(before, after)
     names = told_apart(one.path for one in sources)
     edited = [f"{names[one.path]} ({_lines(one)})" for one in sources]
     done = [*edited, *(f"the option {name}" for name in options)]
-    same = "the same graph breaks, recompiles and graphs" + (", kernels and memory" if extent == "all" else "")
+    same = "the same graph breaks, recompiles and graphs" + (
+        ", kernels and memory" if extent == "all" else ""
+    )
     if not done and is_same:
-        return Fact("since", "good", f"Nothing changed since the last capture: the same source, {same}.")
+        return Fact(
+            "since", "good", f"Nothing changed since the last capture: the same source, {same}."
+        )
     if not done:
         text = "Since the last capture you changed no file and no option that is recorded, and still this differs:"
         return Fact("since", "changed", text, difference="others")
     changed = f"Since the last capture you changed {listed(done)}"
-    text = f"{changed}, and nothing came of it: {same}." if is_same else f"{changed}. What came of it:"
-    return Fact("since", "good" if is_same else "changed", text, difference="source" if edited else "others")
+    text = (
+        f"{changed}, and nothing came of it: {same}." if is_same else f"{changed}. What came of it:"
+    )
+    return Fact(
+        "since", "good" if is_same else "changed", text, difference="source" if edited else "others"
+    )
 
 
 def _lines(one: ChangedSource) -> str:
@@ -126,7 +154,12 @@ def _lines(one: ChangedSource) -> str:
 
 # the lines below it
 
-_SEVERITIES: dict[Verdict, Severity] = {"better": "good", "worse": "problem", "other": "changed", "": "changed"}
+_SEVERITIES: dict[Verdict, Severity] = {
+    "better": "good",
+    "worse": "problem",
+    "other": "changed",
+    "": "changed",
+}
 
 
 def _figures(before: SessionReader, after: SessionReader) -> dict[str, Figure]:
@@ -134,7 +167,9 @@ def _figures(before: SessionReader, after: SessionReader) -> dict[str, Figure]:
     return {one.what.partition(",")[0]: one for one in figures_of_both(before, after)}
 
 
-def _dynamo_lines(before: SessionReader, after: SessionReader, figures: Mapping[str, Figure], extent: Extent) -> Iterator[Fact]:
+def _dynamo_lines(
+    before: SessionReader, after: SessionReader, figures: Mapping[str, Figure], extent: Extent
+) -> Iterator[Fact]:
     breaks, recompiles = figures["graph breaks"], figures["recompiles"]
     gone, new = breaks_of_one(before, after), breaks_of_one(after, before)
     if breaks.differs or gone or new:
@@ -145,21 +180,32 @@ def _dynamo_lines(before: SessionReader, after: SessionReader, figures: Mapping[
         yield _line("Recompiles", recompiles, "recompiles", told)
     if figures["graphs"].differs:
         yield _line("Graphs", figures["graphs"], "graphs")
-    others = [one for name, one in figures.items() if one.differs and name not in HAVE_A_LINE and not name.startswith(" ")]
+    others = [
+        one
+        for name, one in figures.items()
+        if one.differs and name not in HAVE_A_LINE and not name.startswith(" ")
+    ]
     others = [one for one in others if extent == "all" or one.what in OF_DYNAMO]
     if others:
         words = listed((f"{one.what} {_arrow(one)}" for one in others), len(others))
         yield Fact("since", "changed", f"Also: {words}.", difference="others")
 
 
-def _later_lines(before: SessionReader, after: SessionReader, figures: Mapping[str, Figure]) -> Iterator[Fact]:
+def _later_lines(
+    before: SessionReader, after: SessionReader, figures: Mapping[str, Figure]
+) -> Iterator[Fact]:
     counts = pair_counts(kernel_pairs(before, after))
     new, gone, changed = counts["only right"], counts["only left"], counts["code"] + counts["sizes"]
     if figures["kernels"].differs or new or gone or changed:
         count = " ".join([f"+{new:,}"] * bool(new) + [f"{MINUS}{gone:,}"] * bool(gone))
         parts = ", ".join(filter(None, (count, f"{changed:,} with other code" if changed else "")))
         of_these = f" ({parts})" if parts else ""
-        yield Fact("since", "changed", f"Kernels: {_arrow(figures['kernels'])}{of_these}.", difference="kernels")
+        yield Fact(
+            "since",
+            "changed",
+            f"Kernels: {_arrow(figures['kernels'])}{of_these}.",
+            difference="kernels",
+        )
     kept = figures.get(KEPT)
     if kept and kept.differs:
         fact = _line("Kept for the backward", kept, "memory")
@@ -172,7 +218,9 @@ def _time(figure: Figure) -> Fact:
 
 
 def _line(what: str, figure: Figure, aspect: Aspect, told: str = "") -> Fact:
-    return Fact("since", _SEVERITIES[figure.verdict], f"{what}: {_arrow(figure)}.", told, difference=aspect)
+    return Fact(
+        "since", _SEVERITIES[figure.verdict], f"{what}: {_arrow(figure)}.", told, difference=aspect
+    )
 
 
 def _arrow(figure: Figure) -> str:
@@ -186,7 +234,11 @@ def _told(gone: Iterable[str], new: Iterable[str]) -> str:
 
 
 def _break(one: DistinctBreak) -> str:
-    return f"{in_file(one.file, one.line)} {one.code}".strip() if one.file else first_line(one.in_words)
+    return (
+        f"{in_file(one.file, one.line)} {one.code}".strip()
+        if one.file
+        else first_line(one.in_words)
+    )
 
 
 def _only(causes: Mapping[str, str], others: Mapping[str, str]) -> list[str]:
@@ -195,4 +247,6 @@ def _only(causes: Mapping[str, str], others: Mapping[str, str]) -> list[str]:
 
 def _causes(reader: SessionReader) -> dict[str, str]:
     """Return what tells the causes of recompiles apart → the cause."""
-    return {cause_alone(words): words for words in (first_line(one.in_words) for one in causes(reader))}
+    return {
+        cause_alone(words): words for words in (first_line(one.in_words) for one in causes(reader))
+    }

@@ -23,7 +23,11 @@ class ChangedSource:
 def changed_sources(before: SessionReader, after: SessionReader) -> list[ChangedSource]:
     """Return the files with other text. A file that only one of the sessions read is none of them."""
     old, new = (_texts(reader) for reader in (before, after))
-    return [ChangedSource(path, old[path], new[path]) for path in sorted({*old} & {*new}) if old[path] != new[path]]
+    return [
+        ChangedSource(path, old[path], new[path])
+        for path in sorted({*old} & {*new})
+        if old[path] != new[path]
+    ]
 
 
 def _texts(reader: SessionReader) -> dict[str, str]:

@@ -9,7 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fx_explorer.analysis.comparing.figure import Figure, text_figure
-from fx_explorer.analysis.comparing.kernel_pairs import IN_WORDS, Difference, KernelPair, kernel_pairs
+from fx_explorer.analysis.comparing.kernel_pairs import (
+    IN_WORDS,
+    Difference,
+    KernelPair,
+    kernel_pairs,
+)
 from fx_explorer.analysis.comparing.two_sessions import COMPILE_TIME, KEPT, figures_of_both
 from fx_explorer.analysis.diff import difference_in_words, text_diff
 from fx_explorer.analysis.since_last.card import OF_DYNAMO, Aspect, Extent
@@ -30,7 +35,11 @@ ASPECTS: dict[str, Aspect] = {
 ALIKE: tuple[Difference, ...] = ("same", "device")
 """Pairs of kernels that are no row of their own."""
 
-_OF_CAPTURES: dict[Difference, str] = {**IN_WORDS, "only left": "only before", "only right": "only now"}
+_OF_CAPTURES: dict[Difference, str] = {
+    **IN_WORDS,
+    "only left": "only before",
+    "only right": "only now",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +91,16 @@ def source_row(one: ChangedSource) -> Row:
     """Return the row of a file that has another text."""
     before, after = one.before.splitlines(), one.after.splitlines()
     changed = difference_in_words(text_diff(before, after), "line")
-    return Row("source", Figure(f"→ {file_name(one.path)}", counted(len(before), "line"), changed, "", "other"), one)
+    return Row(
+        "source",
+        Figure(f"→ {file_name(one.path)}", counted(len(before), "line"), changed, "", "other"),
+        one,
+    )
 
 
 def _kernel_row(pair: KernelPair) -> Row:
     left, right = (side.kernel.name if side else "none" for side in (pair.left, pair.right))
     what = f"→ [{pair.compilation}] {pair.direction}".rstrip()
-    return Row("kernels", Figure(what, left, right, _OF_CAPTURES[pair.difference], "other"), pair=pair)
+    return Row(
+        "kernels", Figure(what, left, right, _OF_CAPTURES[pair.difference], "other"), pair=pair
+    )

@@ -40,15 +40,21 @@ class GraphPair:
     @cached_property
     def same(self) -> dict[int, Origin]:
         """Return operation after → the one operation before that it still is."""
-        alone = [links[0] for links in self.parents.values() if len(links) == 1 and links[0].is_copy]
+        alone = [
+            links[0] for links in self.parents.values() if len(links) == 1 and links[0].is_copy
+        ]
         copies: dict[int, list[Origin]] = {}
         for link in alone:
             copies.setdefault(link.parent, []).append(link)
         return {links[0].child: links[0] for links in copies.values() if len(links) == 1}
 
 
-def graph_pair(reader: SessionReader, before: Sequence[Document], after: Sequence[Document]) -> GraphPair:
+def graph_pair(
+    reader: SessionReader, before: Sequence[Document], after: Sequence[Document]
+) -> GraphPair:
     """Read the operations of both, and how they are linked."""
     ids_before, ids_after = ([document.id for document in side] for side in (before, after))
     links = origins(reader, ids_before, ids_after)
-    return GraphPair(plain_operations(reader, ids_before), plain_operations(reader, ids_after), links)
+    return GraphPair(
+        plain_operations(reader, ids_before), plain_operations(reader, ids_after), links
+    )

@@ -23,7 +23,11 @@ def dynamo_work(reader: SessionReader, point: StagePoint) -> StageWork:
     graphs = [document.id for document in point.after]
     operations, lines = len(plain_operations(reader, graphs)), source_lines(reader, graphs)
     first = first_variant(reader, reader.get(model.Compilation, point.compilation))
-    of = f"{counted(lines, 'line')} of source, from {plain_function(first.function)} on, became " if lines else ""
+    of = (
+        f"{counted(lines, 'line')} of source, from {plain_function(first.function)} on, became "
+        if lines
+        else ""
+    )
     breaks = reader.count(model.GraphBreak, compilation=first.id)
     cut = f", up to {counted(breaks, 'graph break')}" if breaks else ""
     sentence = f"{point.title}: {of}{counted(operations, 'operation')}{cut}."
@@ -67,7 +71,11 @@ def passes_work(reader: SessionReader, point: StagePoint) -> StageWork:
         ]
     )
     is_as_before = made["kept"] == before == after
-    told = f" changed nothing: {counted(before, 'operation')}" if is_as_before else f": {_became(before, after)}: {words}"
+    told = (
+        f" changed nothing: {counted(before, 'operation')}"
+        if is_as_before
+        else f": {_became(before, after)}: {words}"
+    )
     return StageWork(point, before, after, was, made, f"{point.title}{told}.", fates)
 
 
@@ -92,7 +100,9 @@ def _fates_after_passes(pair: GraphPair) -> dict[int, Fate]:
     """Id of a new operation → those that are gone and that it comes from."""
     for node in pair.after:
         if node.id not in fates:
-            places[node.id] = [link.parent for link in pair.parents.get(node.id, ()) if link.parent in gone]
+            places[node.id] = [
+                link.parent for link in pair.parents.get(node.id, ()) if link.parent in gone
+            ]
     takers: dict[int, list[int]] = {}
     for child, parents in places.items():
         for parent in parents:
@@ -104,7 +114,9 @@ def _fates_after_passes(pair: GraphPair) -> dict[int, Fate]:
     return fates
 
 
-def _fate_of_new(parents: Sequence[int], places: Mapping[int, list[int]], takers: Mapping[int, list[int]]) -> Fate:
+def _fate_of_new(
+    parents: Sequence[int], places: Mapping[int, list[int]], takers: Mapping[int, list[int]]
+) -> Fate:
     """Return how an operation came to be that is not one of those before: several became one, one
     became several, or anything else stands in the place of anything else.
     """
@@ -113,7 +125,11 @@ def _fate_of_new(parents: Sequence[int], places: Mapping[int, list[int]], takers
     if len(parents) > 1:
         return "fused" if all(len(takers[parent]) == 1 for parent in parents) else "replaced"
     others = takers[parents[0]]
-    return "decomposed" if len(others) > 1 and all(len(places[one]) == 1 for one in others) else "replaced"
+    return (
+        "decomposed"
+        if len(others) > 1 and all(len(places[one]) == 1 for one in others)
+        else "replaced"
+    )
 
 
 # AOTAutograd
@@ -136,13 +152,22 @@ def tracing_work(reader: SessionReader, point: StagePoint) -> StageWork:
         ]
     )
     left = f"; nothing is known to come of {unknown:,} of the {before:,}" if unknown else ""
-    told = f": {words}{left}" if unknown < before or made["made"] < after else "; which came of which is not known"
-    return StageWork(point, before, after, was, made, f"{point.title}: {_became(before, after)}{told}.", fates)
+    told = (
+        f": {words}{left}"
+        if unknown < before or made["made"] < after
+        else "; which came of which is not known"
+    )
+    return StageWork(
+        point, before, after, was, made, f"{point.title}: {_became(before, after)}{told}.", fates
+    )
 
 
 def _fates_after_tracing(pair: GraphPair) -> dict[int, Fate]:
     backward = {one.id for one in pair.after if one.is_backward}
-    forward = {parent: [one for one in made if one not in backward] for parent, made in pair.children.items()}
+    forward = {
+        parent: [one for one in made if one not in backward]
+        for parent, made in pair.children.items()
+    }
     fates: dict[int, Fate] = dict.fromkeys(backward, "backward")
     for node in pair.after:
         parents = [link.parent for link in pair.parents.get(node.id, ())]
@@ -156,7 +181,15 @@ def _fates_after_tracing(pair: GraphPair) -> dict[int, Fate]:
             fates[node.id] = "view" if node.is_view else "decomposed"
     for node in pair.before:
         made = len(forward.get(node.id, ()))
-        fates[node.id] = "decomposed" if made > 1 else "kept" if made else "backward" if node.id in forward else "removed"
+        fates[node.id] = (
+            "decomposed"
+            if made > 1
+            else "kept"
+            if made
+            else "backward"
+            if node.id in forward
+            else "removed"
+        )
     return fates
 
 
@@ -165,13 +198,22 @@ def _fates_after_tracing(pair: GraphPair) -> dict[int, Fate]:
 
 def partition_work(reader: SessionReader, point: StagePoint) -> StageWork:
     """Tell into which of the two directions each operation of the joint graph went."""
-    sides = [[one for one in point.after if (one.stage == "backward") is is_backward] for is_backward in (False, True)]
+    sides = [
+        [one for one in point.after if (one.stage == "backward") is is_backward]
+        for is_backward in (False, True)
+    ]
     forward, backward = (graph_pair(reader, point.before, side) for side in sides)
     fates: dict[int, Fate] = {}
     for node in forward.before:
         in_forward, in_backward = node.id in forward.children, node.id in backward.children
         fates[node.id] = (
-            "both" if in_forward and in_backward else "forward" if in_forward else "backward" if in_backward else "removed"
+            "both"
+            if in_forward and in_backward
+            else "forward"
+            if in_forward
+            else "backward"
+            if in_backward
+            else "removed"
         )
     for pair in (forward, backward):
         for node in pair.after:

@@ -50,7 +50,9 @@ def ir_steps(reader: SessionReader, documents: Sequence[Document]) -> list[IrSte
             indent, name, rest = match.groups()
             members = () if JOINED.search(rest) else (name,)
             if not indent:
-                found.append(IrStep(document.id, number, rest.partition(" → ")[0].partition(",")[0], members))
+                found.append(
+                    IrStep(document.id, number, rest.partition(" → ")[0].partition(",")[0], members)
+                )
             elif members and found:
                 found[-1] = found[-1]._replace(members=(*found[-1].members, *members))
     return found
@@ -67,20 +69,36 @@ def lowering_work(reader: SessionReader, point: StagePoint) -> StageWork:
                 into.setdefault(node, set()).add(heads[document.id, line])
     kinds = Counter(kind_in_words(step.kind) for step in steps)
     what = listed([counted(number, kind) for kind, number in kinds.most_common()], 5)
-    return _gathered(reader, point, into, len(steps), f"{counted(len(steps), 'step')} ({what})" if steps else "no step")
+    return _gathered(
+        reader,
+        point,
+        into,
+        len(steps),
+        f"{counted(len(steps), 'step')} ({what})" if steps else "no step",
+    )
 
 
 def kind_in_words(kind: str) -> str:
     """Return what a scheduler node is: ``pointwise loop``, ``library call``, ``other step``."""
     if "." in kind:
         return "library call"
-    return f"{kind} loop" if kind.endswith(LOOPS) else OF_A_CALL if kind == "multi output" else "other step"
+    return (
+        f"{kind} loop"
+        if kind.endswith(LOOPS)
+        else OF_A_CALL
+        if kind == "multi output"
+        else "other step"
+    )
 
 
 def kernels_work(reader: SessionReader, point: StagePoint) -> StageWork:
     """Tell which kernel computes which operations."""
     variant = reader.get(model.Compilation, point.compilation)
-    kernels = [one for one in kernels_of_variant(reader, variant) if one.direction == point.direction and not one.runs]
+    kernels = [
+        one
+        for one in kernels_of_variant(reader, variant)
+        if one.direction == point.direction and not one.runs
+    ]
     computed: dict[int, list[int]] = {}
     for owner in {kernel.compilation for kernel in kernels}:
         computed |= kernel_nodes(reader, owner)
@@ -94,17 +112,31 @@ def kernels_work(reader: SessionReader, point: StagePoint) -> StageWork:
     return _gathered(reader, point, into, len(kernels), what)
 
 
-def _gathered(reader: SessionReader, point: StagePoint, into: Mapping[int, set[int]], after: int, what: str) -> StageWork:
+def _gathered(
+    reader: SessionReader, point: StagePoint, into: Mapping[int, set[int]], after: int, what: str
+) -> StageWork:
     """Tell what operations of a graph went into; ``into`` has the places of those that went into any."""
     nodes = plain_operations(reader, (one.id for one in point.before))
     fates = _gathered_fates(nodes, into)
     counts = Counter(fates.values())
     parts = [
         (counts["fused"], f"{counts['fused']:,} {_verb(counts['fused'], 'share')} one with others"),
-        (counts["kept"], f"{counts['kept']:,} {'has one to itself' if counts['kept'] == 1 else 'have one to themselves'}"),
-        (counts["several"], f"{counts['several']:,} {'is' if counts['several'] == 1 else 'are'} computed in several"),
-        (counts["view"], f"{counted(counts['view'], 'view or selection')} {_verb(counts['view'], 'take')} no work"),
-        (counts["removed"], f"{counts['removed']:,} {'is' if counts['removed'] == 1 else 'are'} in none that is known"),
+        (
+            counts["kept"],
+            f"{counts['kept']:,} {'has one to itself' if counts['kept'] == 1 else 'have one to themselves'}",
+        ),
+        (
+            counts["several"],
+            f"{counts['several']:,} {'is' if counts['several'] == 1 else 'are'} computed in several",
+        ),
+        (
+            counts["view"],
+            f"{counted(counts['view'], 'view or selection')} {_verb(counts['view'], 'take')} no work",
+        ),
+        (
+            counts["removed"],
+            f"{counts['removed']:,} {'is' if counts['removed'] == 1 else 'are'} in none that is known",
+        ),
     ]
     told = listed([words for number, words in parts if number], len(parts))
     sentence = f"{point.title}: {counted(len(nodes), 'operation')} became {what}{f': {told}' if told else ''}."

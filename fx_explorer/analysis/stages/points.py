@@ -21,12 +21,17 @@ def stage_points(reader: SessionReader, variant: model.Compilation) -> list[Stag
     first, in a log) is left out: it would seem to have made everything.
     """
     documents = _Documents(reader, variant)
-    found = [StagePoint(key, variant.id, variant.name, "", before, after) for key, before, after in _before_lowering(documents)]
+    found = [
+        StagePoint(key, variant.id, variant.name, "", before, after)
+        for key, before, after in _before_lowering(documents)
+    ]
     for direction in model.DIRECTIONS:
         given = _given_to_backend(documents, direction)
         for name, published in documents.published(direction):
             title = f"{name} of {variant.backend}" if variant.backend else name
-            found.append(StagePoint("backend", variant.id, variant.name, direction, given, published, title))
+            found.append(
+                StagePoint("backend", variant.id, variant.name, direction, given, published, title)
+            )
         for key, before, after in _lowering(documents, direction):
             found.append(StagePoint(key, variant.id, variant.name, direction, before, after))
     return found
@@ -47,7 +52,10 @@ class _Documents:
         self._shared_parts = _shared_parts(reader, graphs)
         self._texts = [one for one in every if one.kind == "artifact"]
         stages = reader.rows(model.PublishedStage, compilation=variant.id)
-        self._published = {("graph", one.graph) if one.graph else ("artifact", one.artifact): one.name for one in stages}
+        self._published = {
+            ("graph", one.graph) if one.graph else ("artifact", one.artifact): one.name
+            for one in stages
+        }
         self._of_backend = [one for one in every if one.stage == "backend"]
 
     def made(self, stage: model.Stage, direction: model.Direction | None = None) -> Docs:
@@ -59,7 +67,9 @@ class _Documents:
         return _of(self._given, stage, direction)
 
     def texts(self, stage: model.Stage, direction: model.Direction, title: str = "") -> Docs:
-        return tuple(one for one in _of(self._texts, stage, direction) if one.title.startswith(title))
+        return tuple(
+            one for one in _of(self._texts, stage, direction) if one.title.startswith(title)
+        )
 
     def published(self, direction: model.Direction) -> list[tuple[str, Docs]]:
         """Return each stage that the backend published, by name, with its document and the graphs nested
@@ -95,8 +105,12 @@ def _shared_parts(reader: SessionReader, graphs: Sequence[Document]) -> set[int]
     return {one.id for one in nested if f"{model.AFTER_PASSES}.{one.name}" not in names}
 
 
-def _of(documents: Sequence[Document], stage: model.Stage, direction: model.Direction | None) -> Docs:
-    return tuple(one for one in documents if one.stage == stage and direction in (None, one.direction))
+def _of(
+    documents: Sequence[Document], stage: model.Stage, direction: model.Direction | None
+) -> Docs:
+    return tuple(
+        one for one in documents if one.stage == stage and direction in (None, one.direction)
+    )
 
 
 def _before_lowering(documents: _Documents) -> Iterator[Stage]:
@@ -147,7 +161,9 @@ def _lowering(documents: _Documents, direction: model.Direction) -> Iterator[Sta
         yield "output_code", lowered, code
 
 
-def points_at(points: Sequence[StagePoint], gate: model.Gate, direction: model.Direction) -> list[StagePoint]:
+def points_at(
+    points: Sequence[StagePoint], gate: model.Gate, direction: model.Direction
+) -> list[StagePoint]:
     """Return the stages that have just been finished at a pause. The partition makes both directions;
     an inference graph is AOTAutograd's whole work, and so is the backward's part of a partition.
     """

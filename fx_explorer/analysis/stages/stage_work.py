@@ -63,7 +63,9 @@ def _of_the_backward(partition: StageWork) -> StageWork:
     again, own = partition.became.get("both", 0), partition.became.get("backward", 0)
     parts = [f"{counted(own, 'operation')} of its own"] if own else []
     parts += [f"{counted(again, 'operation')} of the forward, computed again"] if again else []
-    return replace(partition, sentence=f"Now the backward: {listed(parts)}.") if parts else partition
+    return (
+        replace(partition, sentence=f"Now the backward: {listed(parts)}.") if parts else partition
+    )
 
 
 MOST_COMPILATIONS = 200
@@ -72,7 +74,11 @@ MOST_COMPILATIONS = 200
 
 def points_in_use(reader: SessionReader) -> list[StagePoint]:
     """Return the stages of every compilation, of the variant that the program runs."""
-    return [point for variant in variants_in_use(reader)[:MOST_COMPILATIONS] for point in stage_points(reader, variant)]
+    return [
+        point
+        for variant in variants_in_use(reader)[:MOST_COMPILATIONS]
+        for point in stage_points(reader, variant)
+    ]
 
 
 def work_in_use(path: Path, position: int) -> StageWork:

@@ -116,4 +116,6 @@ class StageWork:
         """Return whether the stage changed nothing."""
         if self.point.key == "post_fusion":  # what is fused is less than before
             return self.before == self.after
-        return bool(self.became) and all(fate == "kept" for fate, number in self.became.items() if number)
+        return bool(self.became) and all(
+            fate == "kept" for fate, number in self.became.items() if number
+        )

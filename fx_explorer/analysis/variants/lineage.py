@@ -43,7 +43,9 @@ def is_through(gate: model.Gate, stage: model.Stage | None) -> bool:
 def is_after_passes(document: Document) -> bool:
     """Return whether this is a joint graph after Inductor's passes, which come after its gate."""
     return (
-        document.kind == "graph" and document.stage == "joint" and document.title.partition(" · ")[2].startswith(AFTER_PASSES)
+        document.kind == "graph"
+        and document.stage == "joint"
+        and document.title.partition(" · ")[2].startswith(AFTER_PASSES)
     )
 
 
@@ -91,13 +93,20 @@ def documents_of_variant(reader: SessionReader, variant: model.Compilation) -> l
 
 
 def _documents_after(
-    reader: SessionReader, origin: model.Compilation, before: list[Document], variant: model.Compilation
+    reader: SessionReader,
+    origin: model.Compilation,
+    before: list[Document],
+    variant: model.Compilation,
 ) -> list[Document]:
     """Return the documents of ``variant``, which set out from ``origin``; ``before`` are those of
     ``origin``.
     """
     own = documents_of(reader, variant)
-    gate, slots, directions = variant.variant_from, {_slot(d) for d in own}, _own_directions(variant, own)
+    gate, slots, directions = (
+        variant.variant_from,
+        {_slot(d) for d in own},
+        _own_directions(variant, own),
+    )
     of_regions = _of_regions(reader, origin, before, reused_regions(reader, variant))
 
     def is_shared(document: Document) -> bool:
@@ -129,7 +138,9 @@ def _own_directions(variant: model.Compilation, own: list[Document]) -> set[mode
     """
     if variant.variant_from is None or variant.status in ("failed", "left", "running"):
         return set()
-    return {d.direction for d in own if d.direction and not is_through(variant.variant_from, d.stage)}
+    return {
+        d.direction for d in own if d.direction and not is_through(variant.variant_from, d.stage)
+    }
 
 
 def _is_other_direction(direction: model.Direction, lowered: Collection[model.Direction]) -> bool:
@@ -147,18 +158,28 @@ def reused_regions(reader: SessionReader, variant: model.Compilation) -> set[Reg
     """Return the regions that were not lowered again for this variant, but taken from the one
     before.
     """
-    return {(one.direction, one.subgraph) for one in reader.rows(model.RegionLowering, compilation=variant.id, is_reused=True)}
+    return {
+        (one.direction, one.subgraph)
+        for one in reader.rows(model.RegionLowering, compilation=variant.id, is_reused=True)
+    }
 
 
 def _of_regions(
-    reader: SessionReader, variant: model.Compilation, documents: list[Document], regions: Collection[Region]
+    reader: SessionReader,
+    variant: model.Compilation,
+    documents: list[Document],
+    regions: Collection[Region],
 ) -> set[Document]:
     """Return the documents of a variant that belong to these regions: their graphs, IR, code, and
     their kernels' code.
     """
     if not regions:
         return set()
-    codes = {kernel.artifact for kernel in kernels_of_variant(reader, variant) if _region_of(kernel) in regions}
+    codes = {
+        kernel.artifact
+        for kernel in kernels_of_variant(reader, variant)
+        if _region_of(kernel) in regions
+    }
     return {
         document
         for document in documents
@@ -182,17 +203,27 @@ def kernels_of_variant(reader: SessionReader, variant: model.Compilation) -> lis
     return found
 
 
-def kernels_after(reader: SessionReader, before: list[model.Kernel], variant: model.Compilation) -> list[model.Kernel]:
+def kernels_after(
+    reader: SessionReader, before: list[model.Kernel], variant: model.Compilation
+) -> list[model.Kernel]:
     """Return the kernels that run when ``variant`` runs. ``before`` are those of the variant it set
     out from.
     """
     own = reader.rows(model.Kernel, compilation=variant.id)
-    directions, reused = _own_directions(variant, documents_of(reader, variant)), reused_regions(reader, variant)
+    directions, reused = (
+        _own_directions(variant, documents_of(reader, variant)),
+        reused_regions(reader, variant),
+    )
     taken = {(kernel.direction, kernel.subgraph) for kernel in own}
 
     def is_kept(kernel: model.Kernel) -> bool:
-        is_as_before = variant.variant_from == "output_code" or _is_other_direction(kernel.direction, directions)
-        return (is_as_before or _region_of(kernel) in reused) and (kernel.direction, kernel.subgraph) not in taken
+        is_as_before = variant.variant_from == "output_code" or _is_other_direction(
+            kernel.direction, directions
+        )
+        return (is_as_before or _region_of(kernel) in reused) and (
+            kernel.direction,
+            kernel.subgraph,
+        ) not in taken
 
     return _in_order([*own, *filter(is_kept, before)])
 
@@ -230,7 +261,9 @@ def in_use(reader: SessionReader) -> RowsInUse | None:
             (graphs if document.kind == "graph" else artifacts).add(document.id)
         kernels.update(kernel.id for kernel in kernels_of_variant(reader, variant))
         saving.add(saving_variant(reader, variant).id)
-    graphs -= {before for before, after in edited if after in graphs}  # the edit may be another variant's
+    graphs -= {
+        before for before, after in edited if after in graphs
+    }  # the edit may be another variant's
     return RowsInUse(frozenset(graphs), frozenset(artifacts), frozenset(kernels), frozenset(saving))
 
 
@@ -244,8 +277,14 @@ def variants_in_use(reader: SessionReader) -> list[model.Compilation]:
     """Return one variant per compilation; for a compilation that was given up, the first."""
     every = reader.rows(model.Compilation)
     roots = {variant.name: variant for variant in every if not variant.variant_of}
-    used = {root_name(variant.name): variant for variant in every if variant.in_use and variant.variant_of}
-    return [variant if variant.in_use else used.get(name, variant) for name, variant in roots.items()]
+    used = {
+        root_name(variant.name): variant
+        for variant in every
+        if variant.in_use and variant.variant_of
+    }
+    return [
+        variant if variant.in_use else used.get(name, variant) for name, variant in roots.items()
+    ]
 
 
 def root_name(name: str) -> str:

@@ -29,11 +29,20 @@ def measurable_variants(reader: SessionReader) -> list[Measurable]:
     """
     found: list[Measurable] = []
     for compilation in first_variants(reader):
-        variants = [variant for variant in variants_of(reader, compilation) if variant.status in ("ok", "broke")]
+        variants = [
+            variant
+            for variant in variants_of(reader, compilation)
+            if variant.status in ("ok", "broke")
+        ]
         if len(variants) > 1:
             names = tuple(variant.name for variant in variants)
-            found.append(Measurable(f"all variants of [{compilation.name}]", "one after the other", names))
-        found += [Measurable(f"[{variant.name}]", _detail(reader, variant), (variant.name,)) for variant in variants]
+            found.append(
+                Measurable(f"all variants of [{compilation.name}]", "one after the other", names)
+            )
+        found += [
+            Measurable(f"[{variant.name}]", _detail(reader, variant), (variant.name,))
+            for variant in variants
+        ]
     return found
 
 
@@ -47,6 +56,11 @@ def measurable_breaks(reader: SessionReader) -> list[Measurable]:
 
 
 def _detail(reader: SessionReader, variant: model.Compilation) -> str:
-    what = ", ".join(variant_in_words(reader, variant)) or ("as before" if variant.variant_of else "the first variant")
-    last = [f"{row.what.replace('+', ' and ')} {run_time(row.median_s)}" for row in measured(reader, variant).values()]
+    what = ", ".join(variant_in_words(reader, variant)) or (
+        "as before" if variant.variant_of else "the first variant"
+    )
+    last = [
+        f"{row.what.replace('+', ' and ')} {run_time(row.median_s)}"
+        for row in measured(reader, variant).values()
+    ]
     return " · ".join((what, *(f"measured: {one}" for one in [", ".join(last)] if one)))

@@ -45,20 +45,28 @@ def other_variants(reader: SessionReader) -> list[OtherVariant]:
             # From the one before, since to walk the whole lineage of each is quadratic for variants
             # in a row.
             before = running.get(variant.variant_of) if variant.variant_from else None
-            kernels = kernels_of_variant(reader, variant) if before is None else kernels_after(reader, before, variant)
+            kernels = (
+                kernels_of_variant(reader, variant)
+                if before is None
+                else kernels_after(reader, before, variant)
+            )
             found.append(_other_variant(reader, variant, kernels))
             running.setdefault(variant.name, kernels)
     return found
 
 
-def _other_variant(reader: SessionReader, variant: model.Compilation, kernels: list[model.Kernel]) -> OtherVariant:
+def _other_variant(
+    reader: SessionReader, variant: model.Compilation, kernels: list[model.Kernel]
+) -> OtherVariant:
     return OtherVariant(
         variant=variant,
         first=root_name(variant.name),
         changes=tuple(variant_in_words(reader, variant)),
         seconds=compile_seconds(reader, variant.id),
         kernels=tuple(kernel.name for kernel in kernels),
-        graphs=tuple(document.title for document in documents_of(reader, variant) if document.kind == "graph"),
+        graphs=tuple(
+            document.title for document in documents_of(reader, variant) if document.kind == "graph"
+        ),
     )
 
 
@@ -66,9 +74,18 @@ def variant_in_words(reader: SessionReader, variant: model.Compilation) -> list[
     """Say what makes a variant differ from the one it set out from: its changes, and the region
     that alone was lowered anew.
     """
-    lowered = [one for one in reader.rows(model.RegionLowering, compilation=variant.id) if one.subgraph]
-    alone = dict.fromkeys(one.name for one in lowered if not one.is_reused) if any(one.is_reused for one in lowered) else {}
-    return [*(f'only region "{name}"' for name in alone), *changes_in_words(model.Changes.from_json(variant.changes or {}))]
+    lowered = [
+        one for one in reader.rows(model.RegionLowering, compilation=variant.id) if one.subgraph
+    ]
+    alone = (
+        dict.fromkeys(one.name for one in lowered if not one.is_reused)
+        if any(one.is_reused for one in lowered)
+        else {}
+    )
+    return [
+        *(f'only region "{name}"' for name in alone),
+        *changes_in_words(model.Changes.from_json(variant.changes or {})),
+    ]
 
 
 def changes_in_words(changes: model.Changes) -> list[str]:
@@ -79,11 +96,15 @@ def changes_in_words(changes: model.Changes) -> list[str]:
     words += [f'region "{mark.name}"' for mark in changes.marks]
     for one in changes.passes:
         direction = f" ({one.direction})" if one.direction else ""
-        words.append(f"pass_ of {PurePath(one.path).name} after {model.GATE_WORDS[one.gate]}{direction}")
+        words.append(
+            f"pass_ of {PurePath(one.path).name} after {model.GATE_WORDS[one.gate]}{direction}"
+        )
     return words
 
 
 def variants_of(reader: SessionReader, compilation: model.Compilation) -> list[model.Compilation]:
     """Return all variants of the compilation that this is a variant of, the first one first."""
     first = root_name(compilation.name)
-    return [variant for variant in reader.rows(model.Compilation) if root_name(variant.name) == first]
+    return [
+        variant for variant in reader.rows(model.Compilation) if root_name(variant.name) == first
+    ]

@@ -38,7 +38,10 @@ class Without:
     @property
     def title(self) -> str:
         """Return what is left out: ``max_fusion_size = 8``."""
-        return ", ".join(f"{name.partition('.')[2] or name} = {python_text(value)}" for name, value in self.had.items())
+        return ", ".join(
+            f"{name.partition('.')[2] or name} = {python_text(value)}"
+            for name, value in self.had.items()
+        )
 
     @property
     def words(self) -> str:
@@ -55,7 +58,11 @@ def without_what_was_set(reader: SessionReader, done: Iterable[SetByHand]) -> It
     """
     before = {setting.full_name: json.loads(setting.value) for setting in read_settings(reader)}
     originals = {row.name for row in reader.rows(model.Compilation) if not row.variant_of}
-    starts = [start for start in variant_starts(reader) if start.compilation in originals and not start.region]
+    starts = [
+        start
+        for start in variant_starts(reader)
+        if start.compilation in originals and not start.region
+    ]
     for one in reversed(list(done)):
         settings = {name: before[name] for name in one.settings if name in before}
         if not settings:

@@ -62,7 +62,10 @@ def variant_starts(reader: SessionReader, at: str = "") -> list[VariantStart]:
         for variant in reader.rows(model.Compilation)
         for gate in GRAPH_GATES
         if (not at or root_name(variant.name) == root_name(at)) and _passed(reader, variant, gate)
-        for start in (VariantStart(variant.name, gate), *(_regions(reader, variant) if gate == "partition" else ()))
+        for start in (
+            VariantStart(variant.name, gate),
+            *(_regions(reader, variant) if gate == "partition" else ()),
+        )
     ]
 
 
@@ -70,7 +73,9 @@ def _regions(reader: SessionReader, variant: model.Compilation) -> list[VariantS
     """Return a start per region that was compiled, when there are several."""
     rows = reader.rows(model.RegionLowering, compilation=variant.id)
     names = dict.fromkeys(row.name for row in rows if row.subgraph and row.name)
-    return [VariantStart(variant.name, "partition", name) for name in names] if len(names) > 1 else []
+    return (
+        [VariantStart(variant.name, "partition", name) for name in names] if len(names) > 1 else []
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +102,18 @@ def changes_offered(start: VariantStart) -> list[OfferedChanges]:
 SAME = OfferedChanges("with the same options", "", {})
 
 _BACKENDS = (
-    OfferedChanges("with regional Inductor", "only marked regions are compiled", {"compile.backend": "regional_inductor"}),
+    OfferedChanges(
+        "with regional Inductor",
+        "only marked regions are compiled",
+        {"compile.backend": "regional_inductor"},
+    ),
     OfferedChanges("with Inductor", "everything is compiled", {"compile.backend": "inductor"}),
     OfferedChanges("eagerly", "nothing is compiled", {"compile.backend": "eager"}),
 )
 
 
 def _passed(reader: SessionReader, compilation: model.Compilation, gate: Gate) -> bool:
-    return any(reader.count(model.Graph, compilation=compilation.id, stage=stage) for stage in _LEFT_BEHIND[gate])
+    return any(
+        reader.count(model.Graph, compilation=compilation.id, stage=stage)
+        for stage in _LEFT_BEHIND[gate]
+    )

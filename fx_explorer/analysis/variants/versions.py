@@ -66,7 +66,9 @@ def functions_of_versions(reader: SessionReader) -> dict[str, str]:
     """Return the name of each compilation whose function has several versions, and what the user calls
     the function.
     """
-    return {one.name: plain_function(one.function) for one in versions(reader).values() if one.count > 1}
+    return {
+        one.name: plain_function(one.function) for one in versions(reader).values() if one.count > 1
+    }
 
 
 def over_versions(reader: SessionReader, compilations: Iterable[int]) -> str:

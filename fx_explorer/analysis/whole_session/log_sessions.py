@@ -5,9 +5,7 @@ from __future__ import annotations
 from fx_explorer import model
 from fx_explorer.session import SessionReader
 
-NOTHING_SAVED = (
-    "A log does not say what the forward keeps for the backward, nor in which storages it lies. Capture the program to see it."
-)
+NOTHING_SAVED = "A log does not say what the forward keeps for the backward, nor in which storages it lies. Capture the program to see it."
 
 NOT_BELOW = "A log has the source of a kernel, and nothing of what it became. Capture the program with --build to see that."
 
@@ -48,7 +46,13 @@ def compiled_without_dynamo(reader: SessionReader) -> list[str]:
     """Return what of a log was compiled or exported without a frame of Dynamo's: ``AOTInductor``, ``torch.export``."""
     if not is_log(reader) or (reader.meta("log") or {}).get("format") in WITHOUT_DYNAMO:
         return []
-    return list(dict.fromkeys(row.name.partition("#")[0] for row in reader.rows(model.Compilation) if "/" not in row.name))
+    return list(
+        dict.fromkeys(
+            row.name.partition("#")[0]
+            for row in reader.rows(model.Compilation)
+            if "/" not in row.name
+        )
+    )
 
 
 def not_decoded(reader: SessionReader) -> str:
@@ -58,7 +62,11 @@ def not_decoded(reader: SessionReader) -> str:
     outcome = reader.meta("outcome")
     if not is_log(reader) or (outcome is not None and outcome["kind"] == "finished"):
         return ""
-    return "None so far: the log is still being read." if outcome is None else "The log was not read to its end."
+    return (
+        "None so far: the log is still being read."
+        if outcome is None
+        else "The log was not read to its end."
+    )
 
 
 def damage(reader: SessionReader) -> list[str]:
@@ -70,7 +78,10 @@ def damage(reader: SessionReader) -> list[str]:
     told = reader.meta("log") or {}
     counts = (
         (reader.meta("skipped_records", 0), "lines and records that could not be read"),
-        (told.get("wrong_hashes", 0), "texts that are not what torch wrote: changed, or mixed with others"),
+        (
+            told.get("wrong_hashes", 0),
+            "texts that are not what torch wrote: changed, or mixed with others",
+        ),
         (told.get("unread_graph_lines", 0), "lines of printed graphs that could not be read"),
     )
     found = [f"{what}: {count:,}" for count, what in counts if count]

@@ -10,7 +10,11 @@ from fx_explorer import model
 from fx_explorer.analysis.variants.lineage import in_use
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.breaks import break_count
-from fx_explorer.session.queries.compilations import compilation_count, compile_seconds, recompile_count
+from fx_explorer.session.queries.compilations import (
+    compilation_count,
+    compile_seconds,
+    recompile_count,
+)
 from fx_explorer.session.queries.graph.graphs import captured_graph_count
 from fx_explorer.session.queries.kernel.kernels import kernel_count
 

@@ -27,9 +27,23 @@ Parts = tuple[torch.fx.GraphModule, torch.fx.GraphModule]
 @contextlib.contextmanager
 def nested_region_hooks(recording: Recording) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
-        stack.enter_context(patched(graph_compile, "run_joint_graph_passes_on_hops", functools.partial(_in_regions, recording)))
-        if hasattr(graph_compile, "_get_partition_fn"):  # since torch 2.13 a region may have a partitioner of its own
-            stack.enter_context(patched(graph_compile, "_get_partition_fn", functools.partial(_own_partitioner, recording)))
+        stack.enter_context(
+            patched(
+                graph_compile,
+                "run_joint_graph_passes_on_hops",
+                functools.partial(_in_regions, recording),
+            )
+        )
+        if hasattr(
+            graph_compile, "_get_partition_fn"
+        ):  # since torch 2.13 a region may have a partitioner of its own
+            stack.enter_context(
+                patched(
+                    graph_compile,
+                    "_get_partition_fn",
+                    functools.partial(_own_partitioner, recording),
+                )
+            )
         yield
 
 
@@ -58,12 +72,16 @@ def _own_partitioner(recording: Recording, original: Callable[..., Any]) -> Call
     return _get_partition_fn
 
 
-def partition_region(recording: Recording, joint: torch.fx.GraphModule, partition: Callable[[], Parts]) -> Parts:
+def partition_region(
+    recording: Recording, joint: torch.fx.GraphModule, partition: Callable[[], Parts]
+) -> Parts:
     """Return the forward and backward of one region, and keep its joint graph for the graph around
     it.
     """
     segment, recorded = recording.segment(), None
-    if segment.joint is None and not segment.aot:  # else known from the variant that this one set out from
+    if (
+        segment.joint is None and not segment.aot
+    ):  # else known from the variant that this one set out from
         with recording.noting("the joint graph of a region", "joint"):
             recorded = recording.add_graph(joint, "joint")
             recording.writer.add_all(traced_links(recorded, segment))

@@ -25,7 +25,9 @@ def traced_node_hook(recording: Recording) -> contextlib.AbstractContextManager[
     """Tell the clock, inside the block, which node AOTAutograd traces."""
     from torch.fx.experimental.symbolic_shapes import PropagateUnbackedSymInts
 
-    return patched(PropagateUnbackedSymInts, "run_node", functools.partial(_told, recording, "joint"))
+    return patched(
+        PropagateUnbackedSymInts, "run_node", functools.partial(_told, recording, "joint")
+    )
 
 
 def lowered_node_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:

@@ -36,7 +36,11 @@ from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import Direction
 
-_COMPILERS: dict[str, Direction] = {"fw_compiler": "forward", "bw_compiler": "backward", "inference_compiler": "inference"}
+_COMPILERS: dict[str, Direction] = {
+    "fw_compiler": "forward",
+    "bw_compiler": "backward",
+    "inference_compiler": "inference",
+}
 
 
 def aot_hooks(recording: Recording) -> contextlib.AbstractContextManager[None]:
@@ -50,7 +54,9 @@ def aot_hooks(recording: Recording) -> contextlib.AbstractContextManager[None]:
             segment = recording.segment()
             for argument, direction in _COMPILERS.items():
                 if kwargs.get(argument) is not None:
-                    kwargs[argument] = _recording_compiler(recording, segment, kwargs[argument], direction)
+                    kwargs[argument] = _recording_compiler(
+                        recording, segment, kwargs[argument], direction
+                    )
             if kwargs.get("inference_compiler") is None and "fw_compiler" in kwargs:
                 # AOTAutograd would use the forward compiler, and the graph would pass for a
                 # forward.
@@ -58,7 +64,9 @@ def aot_hooks(recording: Recording) -> contextlib.AbstractContextManager[None]:
                     recording, segment, _unwrapped(kwargs["fw_compiler"]), "inference"
                 )
             # A backend that names no partition function gets torch's, which cuts a joint graph as well.
-            partition = kwargs.get("partition_fn", signature(original).parameters["partition_fn"].default)
+            partition = kwargs.get(
+                "partition_fn", signature(original).parameters["partition_fn"].default
+            )
             if callable(partition) and not segment.subgraph:
                 kwargs["partition_fn"] = _recording_partition(recording, segment, partition)
             with recording.here.in_aot():
@@ -69,7 +77,9 @@ def aot_hooks(recording: Recording) -> contextlib.AbstractContextManager[None]:
     return patched(common, "aot_module_simplified", make)
 
 
-def _recording_compiler(recording: Recording, segment: Segment, compiler: Any, direction: Direction) -> Any:
+def _recording_compiler(
+    recording: Recording, segment: Segment, compiler: Any, direction: Direction
+) -> Any:
     """Return ``compiler``, recording the graph it is given. A serializable compiler stays one:
     torch's caches ask for the type. From the second graph on, torch sets ``compiler_fn`` of a plain
     function, too, to that function (``AotAutograd.__call__``).
@@ -86,13 +96,25 @@ def _recording_compiler(recording: Recording, segment: Segment, compiler: Any, d
         # The backward of a bucket is compiled when it first runs, and torch is in no bucket then.
         own = recording.here.inside(segment) if segment.bucket else contextlib.nullcontext()
         with own, recording.here.compiling(direction):
-            with recording.noting(f"the {direction} graph", "backward" if direction == "backward" else "forward"):
+            with recording.noting(
+                f"the {direction} graph", "backward" if direction == "backward" else "forward"
+            ):
                 _add_aot_graph(recording, segment, module, direction)
             try:
-                with given_to_backend(recording, segment.answerer, segment.aot.get(direction), module, direction):
-                    made = _lowered(recording, direction, module, lambda: compile_graph(module, *args, **kwargs))
-                backend = recording.of(recording.compilation_name()).backend or recording.request.backend
-                return made if recording.here.is_nested else counted_entry(recording, made, module, backend, direction)
+                with given_to_backend(
+                    recording, segment.answerer, segment.aot.get(direction), module, direction
+                ):
+                    made = _lowered(
+                        recording, direction, module, lambda: compile_graph(module, *args, **kwargs)
+                    )
+                backend = (
+                    recording.of(recording.compilation_name()).backend or recording.request.backend
+                )
+                return (
+                    made
+                    if recording.here.is_nested
+                    else counted_entry(recording, made, module, backend, direction)
+                )
             except Exception as error:
                 if not _is_ahead_of_its_time(recording, direction, error):
                     raise
@@ -113,29 +135,48 @@ def _is_ahead_of_its_time(recording: Recording, direction: Direction, error: Exc
     """Return whether a backward failed that torch would compile only when it runs. While inspecting
     it is lowered with the forward, which the program needs all the same, and never runs.
     """
-    is_inspected = direction == "backward" and not recording.request.build and not recording.boundary.is_outside
+    is_inspected = (
+        direction == "backward"
+        and not recording.request.build
+        and not recording.boundary.is_outside
+    )
     return is_inspected and not isinstance(error, RestartAnalysis)
 
 
-def _lowered(recording: Recording, direction: Direction, module: torch.fx.GraphModule, lower: Callable[[], Any]) -> Any:
+def _lowered(
+    recording: Recording,
+    direction: Direction,
+    module: torch.fx.GraphModule,
+    lower: Callable[[], Any],
+) -> Any:
     """Return the compiled function. That of a region of its own is a part of the one around it."""
-    return lower() if recording.here.is_nested else recording.boundary.lowered(direction, module, lower)
+    return (
+        lower()
+        if recording.here.is_nested
+        else recording.boundary.lowered(direction, module, lower)
+    )
 
 
 def _unwrapped(compiler: Any) -> Any:
     return getattr(compiler, "fx_explorer_inner", compiler)
 
 
-def _add_aot_graph(recording: Recording, segment: Segment, module: torch.fx.GraphModule, direction: Direction) -> None:
+def _add_aot_graph(
+    recording: Recording, segment: Segment, module: torch.fx.GraphModule, direction: Direction
+) -> None:
     if direction in segment.aot:  # recorded when it was partitioned
         return
     if direction == "backward":
         recorded = recording.add_graph(module, "backward", direction)
     else:
-        recorded = recording.add_graph(module, "forward", direction, results=() if segment.bucket else results_of(module))
+        recorded = recording.add_graph(
+            module, "forward", direction, results=() if segment.bucket else results_of(module)
+        )
     segment.aot[direction] = recorded
     earlier = segment.joint_after_passes or segment.joint
-    recording.writer.add_all(copied_links(recorded, earlier) if earlier else traced_links(recorded, segment))
+    recording.writer.add_all(
+        copied_links(recorded, earlier) if earlier else traced_links(recorded, segment)
+    )
 
 
 def _add_region(recording: Recording, segment: Segment, module: torch.fx.GraphModule) -> None:
@@ -147,7 +188,9 @@ def _add_region(recording: Recording, segment: Segment, module: torch.fx.GraphMo
         segment.aot[recording.here.direction] = traced
 
 
-def _recording_partition(recording: Recording, segment: Segment, partition: Callable[..., Any]) -> Callable[..., Any]:
+def _recording_partition(
+    recording: Recording, segment: Segment, partition: Callable[..., Any]
+) -> Callable[..., Any]:
     """Return ``partition``, recording the joint graph, the two that it is cut into, and what is
     saved between them.
     """
@@ -161,7 +204,9 @@ def _recording_partition(recording: Recording, segment: Segment, partition: Call
                 segment.joint = recording.add_graph(joint, "joint")
                 recording.writer.add_all(traced_links(segment.joint, segment))
         segment.cuts.clear()  # those of regions inside
-        forward, backward = _partitioned(recording, joint, lambda: partition(joint, *args, **kwargs))
+        forward, backward = _partitioned(
+            recording, joint, lambda: partition(joint, *args, **kwargs)
+        )
         if segment.aot:  # shared with the variant that this one set out from
             return forward, backward
         with recording.noting("the forward and backward graphs", "forward"):
@@ -178,7 +223,9 @@ def _recording_partition(recording: Recording, segment: Segment, partition: Call
 Parts = tuple[torch.fx.GraphModule, torch.fx.GraphModule]
 
 
-def _partitioned(recording: Recording, joint: torch.fx.GraphModule, partition: Callable[[], Parts]) -> Parts:
+def _partitioned(
+    recording: Recording, joint: torch.fx.GraphModule, partition: Callable[[], Parts]
+) -> Parts:
     """Return the forward and backward graphs, and stop at the gate before the joint graph is
     cut.
     """
@@ -189,4 +236,6 @@ def _partitioned(recording: Recording, joint: torch.fx.GraphModule, partition: C
         recording.boundary.gate("joint", "", joint)
         return partition()
 
-    return recording.boundary.pass_through(("partition", ""), cut, lambda parts: (snapshot(parts[0]), snapshot(parts[1])))
+    return recording.boundary.pass_through(
+        ("partition", ""), cut, lambda parts: (snapshot(parts[0]), snapshot(parts[1]))
+    )

@@ -79,11 +79,15 @@ def _watched(graphs: list[Any]) -> Iterator[None]:
 
 def _cut(joint: torch.fx.Graph, graph: Any, saved: list[torch.fx.Node]) -> MinCut:
     # The distance is an attribute that the partitioner puts on nodes, and that copies of them lack.
-    distances = {node.name: int(node.dist_from_bw) for node in joint.nodes if hasattr(node, "dist_from_bw")}
+    distances = {
+        node.name: int(node.dist_from_bw) for node in joint.nodes if hasattr(node, "dist_from_bw")
+    }
     return MinCut(graph.adj, frozenset(node.name for node in saved), distances)
 
 
-def add_partition_choices(recording: Recording, segment: Segment, partition: Callable[..., Any]) -> None:
+def add_partition_choices(
+    recording: Recording, segment: Segment, partition: Callable[..., Any]
+) -> None:
     """Add a row for each value that is saved, and for each operation of the forward that the backward
     does again. ``partition`` is the function that split the joint graph.
     """
@@ -93,12 +97,15 @@ def add_partition_choices(recording: Recording, segment: Segment, partition: Cal
     cut = _decisive(segment.cuts, saved)
     chosen = [(node, _choice(node, saved, again)) for node in forward.ids]
     without = "" if cut else _who_decided(recording, partition)
-    rows = [_row(recording, forward, node, choice, cut or without) for node, choice in chosen if choice]
+    rows = [
+        _row(recording, forward, node, choice, cut or without) for node, choice in chosen if choice
+    ]
     recording.writer.add_all(rows)
     segment.cuts.clear()
     if cut is not None and not _tells_reasons(cut):
         recording.unavailable(
-            "why torch rules out that a value is computed again", f"torch {torch.__version__} does not note it in its cut"
+            "why torch rules out that a value is computed again",
+            f"torch {torch.__version__} does not note it in its cut",
         )
 
 
@@ -107,7 +114,10 @@ def _who_decided(recording: Recording, partition: Callable[..., Any]) -> str:
     its partition function, as ``mine: default_partition``. Empty where torch's own function,
     which searches, found nothing to search.
     """
-    if torch._functorch.config.activation_memory_budget == 0 and partition is not partitioners.default_partition:
+    if (
+        torch._functorch.config.activation_memory_budget == 0
+        and partition is not partitioners.default_partition
+    ):
         return BUDGET
     while isinstance(partition, functools.partial):
         partition = partition.func
@@ -133,14 +143,24 @@ def _decisive(cuts: list[MinCut], saved: set[str]) -> MinCut | None:
     """Return the cut that was used: with a memory budget below 1 torch makes several, and takes the
     first that is small enough.
     """
-    return max(reversed(cuts), key=lambda cut: len(cut.saved & saved) - len(cut.saved ^ saved), default=None)
+    return max(
+        reversed(cuts),
+        key=lambda cut: len(cut.saved & saved) - len(cut.saved ^ saved),
+        default=None,
+    )
 
 
 def _row(
-    recording: Recording, forward: RecordedGraph, node: torch.fx.Node, choice: Choice, decided_by: MinCut | str
+    recording: Recording,
+    forward: RecordedGraph,
+    node: torch.fx.Node,
+    choice: Choice,
+    decided_by: MinCut | str,
 ) -> PartitionChoice:
     value = node_value(node)
-    size_bytes = known_bytes(value.numel() * value.element_size()) if isinstance(value, torch.Tensor) else -1
+    size_bytes = (
+        known_bytes(value.numel() * value.element_size()) if isinstance(value, torch.Tensor) else -1
+    )
     cut: MinCut | None = None
     ground: Ground = "no_cut"
     if isinstance(decided_by, MinCut):
@@ -148,7 +168,11 @@ def _row(
         ground, reason = _ground(_computing(node).name, cut)
     else:
         reason = decided_by
-    weight = _edge(cut, f"{node.name}_in", f"{node.name}_out").get("capacity", math.inf) if cut else math.inf
+    weight = (
+        _edge(cut, f"{node.name}_in", f"{node.name}_out").get("capacity", math.inf)
+        if cut
+        else math.inf
+    )
     return PartitionChoice(
         id=0,
         compilation=recording.variant_id(),

@@ -39,7 +39,13 @@ def regional_backend(recording: Recording) -> Iterator[None]:
     Inductor compiles.
     """
     with contextlib.ExitStack() as stack:
-        stack.enter_context(patched(torch._inductor, "standalone_compile", functools.partial(_recording_region, recording)))
+        stack.enter_context(
+            patched(
+                torch._inductor,
+                "standalone_compile",
+                functools.partial(_recording_region, recording),
+            )
+        )
         if REGIONAL not in registry.list_backends(exclude_tags=()):
             registry.register_backend(_backend_for(recording), name=REGIONAL)
             stack.callback(registry._COMPILER_FNS.pop, REGIONAL, None)
@@ -55,13 +61,17 @@ def _backend_for(recording: Recording) -> Callable[..., Any]:
     (stepping/deferring.py).
     """
 
-    def regional_inductor(module: torch.fx.GraphModule, inputs: Any, **arguments: Any) -> Callable[..., Any]:
+    def regional_inductor(
+        module: torch.fx.GraphModule, inputs: Any, **arguments: Any
+    ) -> Callable[..., Any]:
         return _backend(recording, module, inputs, **arguments)
 
     return regional_inductor
 
 
-def _backend(recording: Recording, module: torch.fx.GraphModule, inputs: Any, **arguments: Any) -> Callable[..., Any]:
+def _backend(
+    recording: Recording, module: torch.fx.GraphModule, inputs: Any, **arguments: Any
+) -> Callable[..., Any]:
     """Compile the Dynamo graph. While inspecting, the graph itself runs in place of the compiled
     function, as with the inductor backend.
     """
@@ -85,16 +95,27 @@ def _configs(arguments: dict[str, Any]) -> dict[str, Any]:
     own configs go before them.
     """
     mode = arguments.get("mode")
-    return {**(torch._inductor.list_mode_options(mode) if mode else {}), **(arguments.get("options") or {})}
+    return {
+        **(torch._inductor.list_mode_options(mode) if mode else {}),
+        **(arguments.get("options") or {}),
+    }
 
 
 def _names(module: torch.fx.GraphModule) -> list[str]:
     """Return the names of the regions in ``module``, in order."""
-    return list(dict.fromkeys(name for node in module.graph.nodes if (name := region_name(node)) is not None))
+    return list(
+        dict.fromkeys(
+            name for node in module.graph.nodes if (name := region_name(node)) is not None
+        )
+    )
 
 
 def _compile_regions(
-    recording: Recording, names: list[str], configs: dict[str, Any], module: torch.fx.GraphModule, *inputs: Any
+    recording: Recording,
+    names: list[str],
+    configs: dict[str, Any],
+    module: torch.fx.GraphModule,
+    *inputs: Any,
 ) -> torch.fx.GraphModule:
     from torch.fx.passes.regional_inductor import regional_inductor
 
@@ -102,7 +123,9 @@ def _compile_regions(
     with torch._inductor.config.patch(configs), kept_apart(module):
         compiled: torch.fx.GraphModule = regional_inductor(module, *inputs)
     with recording.noting("regions that were not compiled", "output_code"):
-        recording.writer.add_all(_absent(recording, [name for name in names if name not in present]))
+        recording.writer.add_all(
+            _absent(recording, [name for name in names if name not in present])
+        )
     return compiled
 
 
@@ -119,11 +142,17 @@ def _absent(recording: Recording, names: Iterable[str]) -> Iterator[RegionLoweri
 def _recording_region(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def standalone_compile(module: Any, *args: Any, **kwargs: Any) -> Any:
-        eager = None if recording.request.build or not isinstance(module, torch.fx.GraphModule) else runnable_copy(module)
+        eager = (
+            None
+            if recording.request.build or not isinstance(module, torch.fx.GraphModule)
+            else runnable_copy(module)
+        )
         subgraph = _subgraph_name(module)
         if not subgraph:
             return _run_eagerly(original(module, *args, **kwargs), eager)
-        made = _made_or_reused(recording, module, subgraph, lambda: original(module, *args, **kwargs))
+        made = _made_or_reused(
+            recording, module, subgraph, lambda: original(module, *args, **kwargs)
+        )
         return _run_eagerly(made, eager)
 
     return standalone_compile
@@ -145,7 +174,9 @@ def _as_a_list(eager: Callable[..., Any], *inputs: Any) -> list[Any]:
     return list(found) if isinstance(found, (tuple, list)) else [found]
 
 
-def _made_or_reused(recording: Recording, module: torch.fx.GraphModule, subgraph: str, make: Callable[[], Any]) -> Any:
+def _made_or_reused(
+    recording: Recording, module: torch.fx.GraphModule, subgraph: str, make: Callable[[], Any]
+) -> Any:
     """Return what Inductor makes of the region, or has made of it before."""
     row = _row(recording, module, subgraph)
 
@@ -153,10 +184,14 @@ def _made_or_reused(recording: Recording, module: torch.fx.GraphModule, subgraph
         with recording.noting(f"region {subgraph}", "output_code"):
             recording.writer.add(replace(row, is_reused=True))
 
-    return recording.boundary.region(row, module, lambda: _made(recording, module, row, make), again)
+    return recording.boundary.region(
+        row, module, lambda: _made(recording, module, row, make), again
+    )
 
 
-def _made(recording: Recording, module: torch.fx.GraphModule, row: RegionLowering, make: Callable[[], Any]) -> Any:
+def _made(
+    recording: Recording, module: torch.fx.GraphModule, row: RegionLowering, make: Callable[[], Any]
+) -> Any:
     with contextlib.ExitStack() as stack:
         with recording.noting(f"region {row.subgraph}"):
             stack.enter_context(recording.here.inside(_segment(recording, module, row.subgraph)))
@@ -190,7 +225,11 @@ def _segment(recording: Recording, module: torch.fx.GraphModule, subgraph: str) 
     outer = recording.segment().aot.get(direction)
     by_name = outer.by_name if outer else {}
     ids = {node: by_name[node.name] for node in module.graph.nodes if node.name in by_name}
-    cut_out = RecordedGraph(outer.graph, module, ids, {node.name: row for node, row in ids.items()}) if outer else None
+    cut_out = (
+        RecordedGraph(outer.graph, module, ids, {node.name: row for node, row in ids.items()})
+        if outer
+        else None
+    )
     return Segment(dynamo=cut_out, subgraph=subgraph)
 
 
@@ -208,7 +247,9 @@ def traced_region(segment: Segment, module: torch.fx.GraphModule) -> RecordedGra
         if nodes[link.child] not in parents:
             parents[nodes[link.child]] = link.parent
             segment.traced_how[link.parent] = link.how
-    return RecordedGraph(cut_out.graph, module, parents, {node.name: row for node, row in parents.items()})
+    return RecordedGraph(
+        cut_out.graph, module, parents, {node.name: row for node, row in parents.items()}
+    )
 
 
 def as_traced(segment: Segment, links: Iterable[Link]) -> Iterator[Link]:
@@ -222,7 +263,9 @@ def as_traced(segment: Segment, links: Iterable[Link]) -> Iterator[Link]:
 def _row(recording: Recording, module: torch.fx.GraphModule, subgraph: str) -> RegionLowering:
     nodes = [node for node in module.graph.nodes if region_name(node) is not None]
     name, configs = region_name(nodes[0]) or "", configs_in_force(module)
-    return RegionLowering(0, recording.variant_id(), recording.here.direction, name, subgraph, len(nodes), configs)
+    return RegionLowering(
+        0, recording.variant_id(), recording.here.direction, name, subgraph, len(nodes), configs
+    )
 
 
 @contextlib.contextmanager
@@ -232,7 +275,9 @@ def _recorded(recording: Recording, row: RegionLowering) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        row = replace(row, subgraph="", reason=one_line(f"Inductor failed: {type(error).__name__}: {error}"))
+        row = replace(
+            row, subgraph="", reason=one_line(f"Inductor failed: {type(error).__name__}: {error}")
+        )
         raise
     finally:
         with recording.noting(f"region {subgraph}", "output_code"):

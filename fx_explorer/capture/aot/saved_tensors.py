@@ -15,7 +15,13 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.aot.stored_outputs import StoredOutput
-from fx_explorer.capture.recording.rows.graphs import describe_value, is_region_call, node_value, short_dtype, sizes
+from fx_explorer.capture.recording.rows.graphs import (
+    describe_value,
+    is_region_call,
+    node_value,
+    short_dtype,
+    sizes,
+)
 from fx_explorer.capture.recording.segments import RecordedGraph, Segment
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import SavedTensor
@@ -41,7 +47,11 @@ def add_saved_tensors(recording: Recording, segment: Segment) -> None:
     returned: Sequence[Any] = output.args[0]
     # A value that the program gets and the backward needs is returned twice; what is saved comes
     # last.
-    from_the_end = {node.name: at - len(returned) for at, node in enumerate(returned) if isinstance(node, torch.fx.Node)}
+    from_the_end = {
+        node.name: at - len(returned)
+        for at, node in enumerate(returned)
+        if isinstance(node, torch.fx.Node)
+    }
     live = {node.name: node for node in output.all_input_nodes}
     storages = dict(_storages(forward))
     for node, consumer in backward.ids.items():
@@ -52,7 +62,9 @@ def add_saved_tensors(recording: Recording, segment: Segment) -> None:
             segment.saved[at] = replace(row, id=recording.writer.add(row))
 
 
-def settle_saved_tensors(recording: Recording, segment: Segment, outputs: Sequence[StoredOutput]) -> None:
+def settle_saved_tensors(
+    recording: Recording, segment: Segment, outputs: Sequence[StoredOutput]
+) -> None:
     """Correct the rows now that the forward was lowered; ``outputs`` are what it returns."""
     forward = segment.aot["forward"]
     inputs = {node.name: node for node in forward.ids if node.op == "placeholder"}
@@ -65,7 +77,9 @@ def settle_saved_tensors(recording: Recording, segment: Segment, outputs: Sequen
             settled = _placed(segment, row, storages[inputs[stored.storage]])
         else:
             kind: SavedKind = "copy" if row.kind in ("parameter", "buffer", "input") else row.kind
-            settled = replace(row, kind=kind, storage=stored.storage, storage_bytes=stored.size_bytes)
+            settled = replace(
+                row, kind=kind, storage=stored.storage, storage_bytes=stored.size_bytes
+            )
         if row.compilation == recording.variant_id():
             recording.writer.update(settled)
         else:  # that of the variant that this one set out from
@@ -74,12 +88,19 @@ def settle_saved_tensors(recording: Recording, segment: Segment, outputs: Sequen
         segment.saved[at] = settled
 
 
-def _row(recording: Recording, segment: Segment, node: torch.fx.Node, storages: dict[torch.fx.Node, _Storage]) -> SavedTensor:
+def _row(
+    recording: Recording,
+    segment: Segment,
+    node: torch.fx.Node,
+    storages: dict[torch.fx.Node, _Storage],
+) -> SavedTensor:
     """Make the row of a saved value: a number, or a tensor with its shape, size and storage."""
     value = node_value(node)
     variant = recording.variant_id()
     if not isinstance(value, torch.Tensor):
-        return SavedTensor(0, variant, node.name, "number", (), describe_value(value), 0, 0, 0, storage_bytes=0)
+        return SavedTensor(
+            0, variant, node.name, "number", (), describe_value(value), 0, 0, 0, storage_bytes=0
+        )
     row = SavedTensor(
         id=0,
         compilation=variant,
@@ -129,7 +150,9 @@ def _storages_of(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, 
         yield node, found[node]
 
 
-def _result_of_region(module: torch.fx.GraphModule, node: torch.fx.Node) -> torch.fx.Node | tuple[object, ...] | None:
+def _result_of_region(
+    module: torch.fx.GraphModule, node: torch.fx.Node
+) -> torch.fx.Node | tuple[object, ...] | None:
     """Trace a value that a nested compile region returns: to the operand that it is, else to what
     tells its storage apart from those of other calls. None for other values.
 

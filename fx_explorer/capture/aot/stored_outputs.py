@@ -32,7 +32,9 @@ def stored_outputs(lowering: Any) -> tuple[StoredOutput, ...]:
 
 
 def _stored(node: Any, lowering: Any) -> StoredOutput:
-    if type(node).__name__ in ("NoneAsConstantBuffer", "ShapeAsConstantBuffer") or not hasattr(node, "get_name"):
+    if type(node).__name__ in ("NoneAsConstantBuffer", "ShapeAsConstantBuffer") or not hasattr(
+        node, "get_name"
+    ):
         return StoredOutput("")
     name = node.get_name()
     if name in lowering.graph_inputs:
@@ -43,7 +45,9 @@ def _stored(node: Any, lowering: Any) -> StoredOutput:
 
 def _of_buffer(buffer: Any, lowering: Any) -> StoredOutput:
     layout = buffer.layout
-    owner = {"NonOwningLayout": "view", "MutationLayoutSHOULDREMOVE": "target"}.get(type(layout).__name__)
+    owner = {"NonOwningLayout": "view", "MutationLayoutSHOULDREMOVE": "target"}.get(
+        type(layout).__name__
+    )
     if owner:  # a part of a concatenation, or an operation in place
         return _stored(getattr(layout, owner), lowering)
     maker = buffer.inputs[0] if type(buffer).__name__ == "MultiOutput" else None

@@ -27,10 +27,16 @@ from fx_explorer.capture.torch_compat.patching import patched
 def tracing_hooks(recording: Recording) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(
-            patched(aot_autograd, "run_functionalized_fw_and_collect_metadata", functools.partial(_metadata, recording))
+            patched(
+                aot_autograd,
+                "run_functionalized_fw_and_collect_metadata",
+                functools.partial(_metadata, recording),
+            )
         )
         for name in ("aot_dispatch_autograd_graph", "aot_dispatch_base_graph"):
-            stack.enter_context(patched(graph_compile, name, functools.partial(_traced_graph, recording)))
+            stack.enter_context(
+                patched(graph_compile, name, functools.partial(_traced_graph, recording))
+            )
         yield
 
 
@@ -43,7 +49,9 @@ def _metadata(recording: Recording, original: Callable[..., Any]) -> Callable[..
         def collect_or_recall(*inputs: Any) -> Any:
             if recording.here.direction:
                 return collect(*inputs)
-            return recording.boundary.pass_through(("metadata", ""), lambda: collect(*inputs), _own_copy)
+            return recording.boundary.pass_through(
+                ("metadata", ""), lambda: collect(*inputs), _own_copy
+            )
 
         return collect_or_recall
 

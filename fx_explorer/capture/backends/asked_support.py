@@ -39,7 +39,9 @@ class AskedSupport:
         """Give up from now on after ``PARTITION_LIMIT_S``: the partitioner asks again for every node."""
         self._deadline = time.monotonic() + PARTITION_LIMIT_S
 
-    def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: torch.fx.Node) -> bool:
+    def is_node_supported(
+        self, submodules: Mapping[str, torch.nn.Module], node: torch.fx.Node
+    ) -> bool:
         if time.monotonic() > self._deadline:
             raise PartitionTakesTooLong
         # Inputs and outputs are nobody's to compute, whatever an OperatorSupport says of them.
@@ -58,7 +60,9 @@ class AskedSupport:
         except (Exception, SystemExit) as error:  # noqa: BLE001  (the backend's own code)
             return self._no_answer(node, f"raised {one_line(f'{type(error).__name__}: {error}')}")
         if not isinstance(answer, bool):
-            return self._no_answer(node, f"answered {one_line(repr(answer))[:80]}, which is neither True nor False")
+            return self._no_answer(
+                node, f"answered {one_line(repr(answer))[:80]}, which is neither True nor False"
+            )
         if not answer:
             self._note_reason(submodules, node)
         return "supported" if answer else "falls_back"
@@ -78,9 +82,16 @@ class AskedSupport:
 
     def oddities(self) -> list[str]:
         """Return sentences on what was asked and not answered."""
-        told = [f"Asked of {_operators(count)}, {what}." for what, count in self._odd.most_common(MOST_ODDITIES)]
+        told = [
+            f"Asked of {_operators(count)}, {what}."
+            for what, count in self._odd.most_common(MOST_ODDITIES)
+        ]
         more = len(self._odd) - MOST_ODDITIES
-        return [*self._declared.oddities, *told, *([f"{more} other errors are told at the operators."] if more > 0 else [])]
+        return [
+            *self._declared.oddities,
+            *told,
+            *([f"{more} other errors are told at the operators."] if more > 0 else []),
+        ]
 
 
 MOST_ODDITIES = 4

@@ -18,7 +18,13 @@ from fx_explorer.capture.backends.asked_support import AskedSupport
 from fx_explorer.capture.backends.backend_time import timed
 from fx_explorer.capture.backends.declared import Declared, declared_by
 from fx_explorer.capture.backends.node_work import Work, work_of
-from fx_explorer.capture.backends.partitions import WHAT, Proposal, Segments, partitioned, proposal_of
+from fx_explorer.capture.backends.partitions import (
+    WHAT,
+    Proposal,
+    Segments,
+    partitioned,
+    proposal_of,
+)
 from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.recording.rows.graphs import CALLS, target_name
 from fx_explorer.capture.recording.segments import RecordedGraph
@@ -165,9 +171,15 @@ def _add_proposal(asking: Asking, proposal: Proposal) -> None:
         source=f"{type(proposal.support).__qualname__} of {type(proposal.support).__module__}",
         allows_single=proposal.allows_single,
         merges_independent=proposal.merges_independent,
-        notes=() if proposal.segments is not None else ("torch's partitioner proposed nothing: it was asked, and raised.",),
+        notes=()
+        if proposal.segments is not None
+        else ("torch's partitioner proposed nothing: it was asked, and raised.",),
     )
-    _add(asking, proposal.graph, _Answers(report, proposal.nodes, support, proposal.segments, proposal.reasons))
+    _add(
+        asking,
+        proposal.graph,
+        _Answers(report, proposal.nodes, support, proposal.segments, proposal.reasons),
+    )
 
 
 def _add_declared(asking: Asking, declared: Declared) -> None:

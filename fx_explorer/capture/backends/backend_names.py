@@ -32,7 +32,9 @@ def backend_name(compiler: Any) -> str:
         return backend_name(inner)
     asked_for = getattr(compiler, "compiler_name", None)
     given = getattr(compiler, "compiler_fn", None)
-    if asked_for and not (given is not None and asked_for in (getattr(given, "__name__", None), _repr_by_torch(given))):
+    if asked_for and not (
+        given is not None and asked_for in (getattr(given, "__name__", None), _repr_by_torch(given))
+    ):
         return printable(_IN_FILE.sub("", str(asked_for)))
     name = _name_of_object(compiler if given is None else given)
     return "inductor" if name == "compile_fx" else printable(_IN_FILE.sub("", name))
@@ -48,12 +50,21 @@ def _name_of_object(backend: Any) -> str:
         return _variable_of(backend, backend.func) or _name_of_object(backend.func)
     if type(backend).__name__ == "AotAutograd":
         inner = backend.kwargs.get("fw_compiler")
-        return _registered(backend) or _variable_of(backend, inner) or _name_of_compiler(inner) or "aot_autograd"
+        return (
+            _registered(backend)
+            or _variable_of(backend, inner)
+            or _name_of_compiler(inner)
+            or "aot_autograd"
+        )
     name = str(getattr(backend, "__name__", ""))
     if name in _NAMELESS:
         return _variable_of(backend, backend) or name or type(backend).__name__
     owner = getattr(backend, "__self__", None)  # a method says little without its class
-    return f"{type(owner).__name__}.{name}" if owner is not None and not isinstance(owner, type(sys)) else name
+    return (
+        f"{type(owner).__name__}.{name}"
+        if owner is not None and not isinstance(owner, type(sys))
+        else name
+    )
 
 
 def _name_of_compiler(compiler: Any) -> str:
@@ -73,7 +84,15 @@ def _variable_of(backend: Any, inner: Any) -> str:
     """Return the name of the variable that holds the backend in the file of a function that it is
     made of, or in the script; empty when there is none.
     """
-    return next((name for scope in _scopes(inner) for name, value in list(scope.items()) if value is backend), "")
+    return next(
+        (
+            name
+            for scope in _scopes(inner)
+            for name, value in list(scope.items())
+            if value is backend
+        ),
+        "",
+    )
 
 
 def _scopes(function: Any) -> Iterator[dict[str, Any]]:

@@ -22,4 +22,8 @@ def timed(recording: Recording, backend: str) -> Iterator[None]:
     finally:
         duration_s = recording.elapsed() - recording.waited_s - start_s
         with recording.noting("the time that a backend took", "backend"):
-            recording.writer.add(Span(0, recording.variant_id(), f"backend {backend}", "backend", start_s, duration_s))
+            recording.writer.add(
+                Span(
+                    0, recording.variant_id(), f"backend {backend}", "backend", start_s, duration_s
+                )
+            )

@@ -103,7 +103,9 @@ def _declared(found: Any, where: str) -> Declared:
         try:
             found = found()
         except Exception as error:  # noqa: BLE001  (the backend's own code)
-            return _cannot_be_asked(where, f"{where} cannot be made: {one_line(f'{type(error).__name__}: {error}')}.")
+            return _cannot_be_asked(
+                where, f"{where} cannot be made: {one_line(f'{type(error).__name__}: {error}')}."
+            )
     reason = getattr(found, "reason", None)
     reason = reason if callable(reason) else None
     if callable(getattr(found, "is_node_supported", None)):
@@ -131,8 +133,14 @@ def _of_a_node(function: Callable[..., object]) -> Ask:
     alone.
     """
     try:
-        taken = [one for one in inspect.signature(function).parameters.values() if one.default is one.empty]
+        taken = [
+            one
+            for one in inspect.signature(function).parameters.values()
+            if one.default is one.empty
+        ]
     except (TypeError, ValueError):  # of C
         return lambda submodules, node: function(node)
-    positional = [one for one in taken if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    positional = [
+        one for one in taken if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+    ]
     return function if len(positional) > 1 else lambda submodules, node: function(node)

@@ -34,7 +34,9 @@ def entry_hook(recording: Recording) -> Iterator[None]:
             recording.published.entries.clear()
 
 
-def counted_entry(recording: Recording, made: Any, module: Any, backend: str, direction: Direction) -> Any:
+def counted_entry(
+    recording: Recording, made: Any, module: Any, backend: str, direction: Direction
+) -> Any:
     """Return what a backend made for a graph, counting its calls as long as it is recorded."""
     result = made
     with recording.noting("a compiled entry", "backend"):
@@ -47,7 +49,9 @@ def counted_entry(recording: Recording, made: Any, module: Any, backend: str, di
 def _is_counted(recording: Recording, direction: Direction) -> bool:
     """Return whether the entry is a wrapper of AOTAutograd's around others, which are counted."""
     compilation = recording.variant_id()
-    return not direction and any(entry.row.compilation == compilation for entry in recording.published.entries)
+    return not direction and any(
+        entry.row.compilation == compilation for entry in recording.published.entries
+    )
 
 
 def _recompiled(made: Any) -> Any:
@@ -65,7 +69,9 @@ def _recompiled(made: Any) -> Any:
     return made
 
 
-def _counting(recording: Recording, made: Callable[..., Any], module: Any, backend: str, direction: Direction) -> Any:
+def _counting(
+    recording: Recording, made: Callable[..., Any], module: Any, backend: str, direction: Direction
+) -> Any:
     name = recording.compilation_name()
     row = BackendEntry(0, recording.variant_id(), direction, backend)
     entry = _Entry(recording, replace(row, id=recording.writer.add(row)), _output_count(module))
@@ -80,7 +86,9 @@ def _counting(recording: Recording, made: Callable[..., Any], module: Any, backe
     for attribute in functools.WRAPPER_ASSIGNMENTS:
         with contextlib.suppress(AttributeError):
             setattr(called, attribute, getattr(made, attribute))
-    called.__dict__.update(getattr(made, "__dict__", {}) if not isinstance(made, torch.nn.Module) else {})
+    called.__dict__.update(
+        getattr(made, "__dict__", {}) if not isinstance(made, torch.nn.Module) else {}
+    )
     if getattr(made, "_boxed_call", False):  # it takes its inputs as one list, which it empties
         called._boxed_call = True  # type: ignore[attr-defined]
     return called
@@ -101,7 +109,9 @@ class _Entry:
         self._calls += 1
         count = len(returned) if isinstance(returned, (tuple, list)) else -1
         is_other, self._returned = count != self._returned, count
-        if self not in self._recording.published.entries:  # the recording has ended, or this is a child of the process
+        if (
+            self not in self._recording.published.entries
+        ):  # the recording has ended, or this is a child of the process
             return
         if is_other and count != self._outputs:
             self._tell(returned, count)
@@ -118,7 +128,11 @@ class _Entry:
         with recording.noting("what a compiled entry returned", "backend"):
             if self._outputs < 0:
                 return
-            what = f"{count} outputs" if count >= 0 else f"a {type(returned).__name__}, and no tuple of outputs"
+            what = (
+                f"{count} outputs"
+                if count >= 0
+                else f"a {type(returned).__name__}, and no tuple of outputs"
+            )
             direction = f"{self.row.direction} " if self.row.direction else ""
             message = (
                 f"the {direction}function that backend {self.row.backend} made returned {what}; "

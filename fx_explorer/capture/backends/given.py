@@ -102,7 +102,9 @@ def content_of(content: object, problems: Problems) -> Graph | str | None:
         return content.owning_module or SimpleNamespace(graph=content)
     if isinstance(content, str):
         return str(content)
-    problems.add(f"it is of type {type(content).__name__}, neither an FX graph nor a text: its str() is shown")
+    problems.add(
+        f"it is of type {type(content).__name__}, neither an FX graph nor a text: its str() is shown"
+    )
     text = problems.tried("its str()", lambda: str(content), "")
     return text or None
 
@@ -122,7 +124,9 @@ def bounded_text(text: str, problems: Problems) -> BoundedText:
     if len(text) <= most:
         return BoundedText(text, text.count("\n") + 1)
     kept = shortened(text, most)
-    problems.add(f"it has {len(text):,} characters: {most:,} are kept, those of the beginning and the end")
+    problems.add(
+        f"it has {len(text):,} characters: {most:,} are kept, those of the beginning and the end"
+    )
     return BoundedText(kept, text.count("\n", 0, most - most // 3) + 1)
 
 
@@ -135,14 +139,20 @@ def lines_of(links: object, problems: Problems) -> list[tuple[int, list[object]]
     if links is None:
         return []
     if not isinstance(links, Mapping):
-        problems.add(f"its links are of type {type(links).__name__}, not a mapping of lines to nodes")
+        problems.add(
+            f"its links are of type {type(links).__name__}, not a mapping of lines to nodes"
+        )
         return []
     none: list[tuple[object, object]] = []
-    items = problems.tried("its links", lambda: list(itertools.islice(links.items(), MOST_LINES_LINKED)), none)
+    items = problems.tried(
+        "its links", lambda: list(itertools.islice(links.items(), MOST_LINES_LINKED)), none
+    )
     found = []
     for line, nodes in items:
         if isinstance(line, bool) or not isinstance(line, int):
-            problems.add(f"a key of its links is of type {type(line).__name__}: lines are numbers, from 1")
+            problems.add(
+                f"a key of its links is of type {type(line).__name__}: lines are numbers, from 1"
+            )
             continue
         found.append((line, _nodes(nodes, problems)))
     return found
@@ -152,6 +162,10 @@ def _nodes(given: object, problems: Problems) -> list[object]:
     if isinstance(given, (str, torch.fx.Node)):
         return [given]
     if not isinstance(given, Iterable):
-        problems.add(f"a line is linked to a {type(given).__name__}: nodes, or their names, are expected")
+        problems.add(
+            f"a line is linked to a {type(given).__name__}: nodes, or their names, are expected"
+        )
         return []
-    return problems.tried("the nodes of a line", lambda: list(itertools.islice(given, MOST_NODES_OF_A_LINE)), [])
+    return problems.tried(
+        "the nodes of a line", lambda: list(itertools.islice(given, MOST_NODES_OF_A_LINE)), []
+    )

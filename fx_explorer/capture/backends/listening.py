@@ -69,7 +69,10 @@ class _Listener:
         recording = self._recording
         of = Problems("a published stage")
         shown, where = "", recording.here.direction or recording.here.running_direction
-        with recording.noting("a published stage", "backend"), recording.here.publishing() as is_outermost:
+        with (
+            recording.noting("a published stage", "backend"),
+            recording.here.publishing() as is_outermost,
+        ):
             shown = name_of(name, of, "stage")
             of.of = f"stage {shown!r}"
             where = _direction(direction, of) or where
@@ -94,14 +97,23 @@ class _Listener:
         in it, else the last one that torch is at, or was.
         """
         recording = self._recording
-        return recording.compilation_name() or recording.here.running or recording.latest() or recording.published.latest
+        return (
+            recording.compilation_name()
+            or recording.here.running
+            or recording.latest()
+            or recording.published.latest
+        )
 
-    def _add(self, name: str, content: Any, language: Any, links: Any, direction: Direction, of: Problems) -> None:
+    def _add(
+        self, name: str, content: Any, language: Any, links: Any, direction: Direction, of: Problems
+    ) -> None:
         recording = self._recording
         stages = recording.published.stages.setdefault(recording.variant_id(), [])
         if len(stages) >= MOST_STAGES:
             of.of = "publishing"
-            of.add(f"the first {MOST_STAGES:,} stages of a compilation are kept, and later ones are left out")
+            of.add(
+                f"the first {MOST_STAGES:,} stages of a compilation are kept, and later ones are left out"
+            )
             return
         shown = content_of(content, of)
         if shown is None:
@@ -115,24 +127,44 @@ class _Listener:
                 of.add("links belong to a text: those of a graph are found by its nodes")
         if not graph and not artifact:
             return
-        row = PublishedStage(0, recording.variant_id(), len(stages), name, direction, graph, artifact, recording.elapsed())
+        row = PublishedStage(
+            0,
+            recording.variant_id(),
+            len(stages),
+            name,
+            direction,
+            graph,
+            artifact,
+            recording.elapsed(),
+        )
         stages.append(row)
         recording.published.latest = recording.compilation_name()
         recording.writer.add(row)
-        recording.notify(Notice("artifact", stage="backend", compilation=recording.compilation_name()))
+        recording.notify(
+            Notice("artifact", stage="backend", compilation=recording.compilation_name())
+        )
 
-    def _add_text(self, name: str, text: str, language: Any, links: Any, direction: Direction, of: Problems) -> int:
+    def _add_text(
+        self, name: str, text: str, language: Any, links: Any, direction: Direction, of: Problems
+    ) -> int:
         recording = self._recording
         coloured = language if isinstance(language, str) and language in LANGUAGES else "text"
         if coloured != language:
             unknown = name_of(language, of, "", "language")
-            recording.tell_of_backend(f"the language {unknown!r} has no colours here: it is shown plain", 0, "remark")
+            recording.tell_of_backend(
+                f"the language {unknown!r} has no colours here: it is shown plain", 0, "remark"
+            )
         body = bounded_text(text, of)
         lines = lines_of(links, of)  # before the transaction: it may run the backend's own code
         with recording.writer.transaction():
             title = f"{name} · {direction}" if direction else name
             artifact = recording.add_artifact(
-                "published", "backend", body.text, title=title, language=coloured, direction=direction
+                "published",
+                "backend",
+                body.text,
+                title=title,
+                language=coloured,
+                direction=direction,
             )
             known = KnownNodes(recording.segment(), direction)
             recording.writer.add_all(line_nodes(artifact, lines, body.whole_lines, known, of))
@@ -144,7 +176,9 @@ class _Listener:
             self._recording.tell_of_backend(f"{of.of}: {sentence}", self._recording.variant_id())
 
 
-def _add_graph(recording: Recording, name: str, module: Any, direction: Direction, of: Problems) -> int:
+def _add_graph(
+    recording: Recording, name: str, module: Any, direction: Direction, of: Problems
+) -> int:
     """Store a graph with its links; 0 where it is too damaged for that, which is noted."""
     segment = recording.segment()
     try:

@@ -95,9 +95,16 @@ def _may_be_run(node: torch.fx.Node) -> bool:
     """Return whether the call is one of torch's that takes or makes tensors: nothing of the program's is
     run, and nothing that switches something on or off.
     """
-    is_torchs = node.op == "call_method" or str(getattr(node.target, "__module__", "")).partition(".")[0] in _TORCHS
-    is_call = node.op in ("call_function", "call_method") and not isinstance(node.target, torch._ops.HigherOrderOperator)
-    has_tensors = any(isinstance(node_value(one), torch.Tensor) for one in (node, *node.all_input_nodes))
+    is_torchs = (
+        node.op == "call_method"
+        or str(getattr(node.target, "__module__", "")).partition(".")[0] in _TORCHS
+    )
+    is_call = node.op in ("call_function", "call_method") and not isinstance(
+        node.target, torch._ops.HigherOrderOperator
+    )
+    has_tensors = any(
+        isinstance(node_value(one), torch.Tensor) for one in (node, *node.all_input_nodes)
+    )
     return is_call and has_tensors and (is_torchs or isinstance(node.target, torch._ops.OpOverload))
 
 
@@ -125,11 +132,15 @@ class _Operators(TorchDispatchMode):
         super().__init__()
         self.computes = False
 
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         result = function(*args, **(kwargs or {}))
         is_view = getattr(function, "is_view", False) or function in _ALIASES
         # Questions about a tensor (``prim.device``) come here, too.
-        has_tensors = any(isinstance(one, torch.Tensor) for one in torch.utils._pytree.tree_leaves(result))
+        has_tensors = any(
+            isinstance(one, torch.Tensor) for one in torch.utils._pytree.tree_leaves(result)
+        )
         self.computes = self.computes or (has_tensors and not is_view)
         return result
 
@@ -145,7 +156,10 @@ def _fake_of(node: torch.fx.Node) -> Any:
 
 def _fake(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
-        shape, strides = [_number(size) for size in value.shape], [_number(one) for one in value.stride()]
+        shape, strides = (
+            [_number(size) for size in value.shape],
+            [_number(one) for one in value.stride()],
+        )
         return torch.empty_strided(shape, strides, dtype=value.dtype, device=value.device)
     return _number(value) if isinstance(value, torch.SymInt) else value
 
@@ -164,10 +178,17 @@ def _number(size: Any) -> int:
 
 def _bytes_of(nodes: list[torch.fx.Node]) -> int:
     values = [node_value(node) for node in nodes]
-    if any(value is None and node.op != "get_attr" for node, value in zip(nodes, values, strict=True)):
+    if any(
+        value is None and node.op != "get_attr" for node, value in zip(nodes, values, strict=True)
+    ):
         return UNKNOWN
-    tensors = [one for one in torch.utils._pytree.tree_leaves(values) if isinstance(one, torch.Tensor)]
+    tensors = [
+        one for one in torch.utils._pytree.tree_leaves(values) if isinstance(one, torch.Tensor)
+    ]
     try:
-        return min(sum(math.prod(map(_number, one.shape)) * one.element_size() for one in tensors), _LARGEST)
+        return min(
+            sum(math.prod(map(_number, one.shape)) * one.element_size() for one in tensors),
+            _LARGEST,
+        )
     except _NoNumber:
         return UNKNOWN

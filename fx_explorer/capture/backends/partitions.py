@@ -13,7 +13,11 @@ from typing import Any
 import torch
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 
-from fx_explorer.capture.backends.asked_support import PARTITION_LIMIT_S, AskedSupport, PartitionTakesTooLong
+from fx_explorer.capture.backends.asked_support import (
+    PARTITION_LIMIT_S,
+    AskedSupport,
+    PartitionTakesTooLong,
+)
 from fx_explorer.capture.backends.node_work import Work, work_of
 from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.rows.graphs import CALLS
@@ -96,11 +100,15 @@ def partitioner_hook(recording: Recording) -> contextlib.AbstractContextManager[
 
         return is_node_supported
 
-    return _all_patched({"propose_partitions": propose, "fuse_partitions": fuse, "_is_node_supported": ask})
+    return _all_patched(
+        {"propose_partitions": propose, "fuse_partitions": fuse, "_is_node_supported": ask}
+    )
 
 
 @contextlib.contextmanager
-def _all_patched(makers: Mapping[str, Callable[[Callable[..., Any]], Callable[..., Any]]]) -> Iterator[None]:
+def _all_patched(
+    makers: Mapping[str, Callable[[Callable[..., Any]], Callable[..., Any]]],
+) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for name, make in makers.items():
             stack.enter_context(patched(CapabilityBasedPartitioner, name, make))
@@ -137,7 +145,11 @@ def reasons_of(support: Any, answers: Mapping[torch.fx.Node, object]) -> dict[to
     reason = getattr(support, "reason", None)
     if not callable(reason):
         return {}
-    return {node: one_line(str(reason({}, node) or "")) for node, answer in answers.items() if not answer and node.op in CALLS}
+    return {
+        node: one_line(str(reason({}, node) or ""))
+        for node, answer in answers.items()
+        if not answer and node.op in CALLS
+    }
 
 
 def partitioned(module: torch.fx.GraphModule, support: AskedSupport) -> tuple[Segments | None, str]:
@@ -154,5 +166,8 @@ def partitioned(module: torch.fx.GraphModule, support: AskedSupport) -> tuple[Se
         partitions = CapabilityBasedPartitioner(module, support).propose_partitions()
     except PartitionTakesTooLong:
         limit = f"{PARTITION_LIMIT_S:.0f} s"
-        return None, f"torch's partitioner was stopped after {limit}, so it is not known which segments there would be."
+        return (
+            None,
+            f"torch's partitioner was stopped after {limit}, so it is not known which segments there would be.",
+        )
     return numbered(partitions, module.graph.nodes), ""

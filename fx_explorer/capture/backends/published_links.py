@@ -28,9 +28,17 @@ class KnownNodes:
 
     def __init__(self, segment: Segment, direction: Direction) -> None:
         self.given = given_graph(segment, direction)
-        others = [*reversed(segment.published), *segment.aot.values(), segment.joint, segment.pre_grad, segment.dynamo]
+        others = [
+            *reversed(segment.published),
+            *segment.aot.values(),
+            segment.joint,
+            segment.pre_grad,
+            segment.dynamo,
+        ]
         first = [self.given] if self.given else []
-        self._graphs = [one for graph in (*first, *others) if graph is not None for one in graph.whole()]
+        self._graphs = [
+            one for graph in (*first, *others) if graph is not None for one in graph.whole()
+        ]
 
     def of_node(self, node: torch.fx.Node) -> int:
         """Return the row of this very node; 0 where it is in no recorded graph."""
@@ -44,7 +52,11 @@ class KnownNodes:
 
 
 def line_nodes(
-    artifact: int, lines: Iterable[tuple[int, list[object]]], whole_lines: int, known: KnownNodes, problems: Problems
+    artifact: int,
+    lines: Iterable[tuple[int, list[object]]],
+    whole_lines: int,
+    known: KnownNodes,
+    problems: Problems,
 ) -> Iterator[LineNode]:
     """Yield the links of a text's lines. What leads nowhere is noted."""
     for line, nodes in lines:
@@ -80,11 +92,16 @@ def graph_links(later: RecordedGraph, segment: Segment, direction: Direction) ->
     A node that calls a nested graph is linked to all that is computed in there.
     """
     given = given_graph(segment, direction)
-    earlier = [EarlierGraph(graph) for graph in (given, *reversed(segment.published)) if graph is not None]
+    earlier = [
+        EarlierGraph(graph) for graph in (given, *reversed(segment.published)) if graph is not None
+    ]
     parents: dict[torch.fx.Node, Found] = {}
     for graph in reversed(list(later.whole())):  # the inner ones first
         for node in graph.ids:
-            found = next((one for one in (_came_from(node, known) for known in earlier) if one[0]), ((), "name"))
+            found = next(
+                (one for one in (_came_from(node, known) for known in earlier) if one[0]),
+                ((), "name"),
+            )
             parents[node] = found if found[0] else _within(node, graph, parents)
     for graph in later.whole():
         for node, row in graph.ids.items():
@@ -100,7 +117,11 @@ def _came_from(node: torch.fx.Node, earlier: EarlierGraph) -> Found:
     same = earlier.copied_as(node) if _is_there(node, earlier) else ()
     if same:
         return same, "name"
-    return (earlier.made_from(node) or earlier.traced_from(node), "from_node") if node.op in CALLS else ((), "name")
+    return (
+        (earlier.made_from(node) or earlier.traced_from(node), "from_node")
+        if node.op in CALLS
+        else ((), "name")
+    )
 
 
 def _is_there(node: torch.fx.Node, earlier: EarlierGraph) -> bool:
@@ -108,7 +129,9 @@ def _is_there(node: torch.fx.Node, earlier: EarlierGraph) -> bool:
     return row is not None and earlier.nodes[row].op == node.op
 
 
-def _within(node: torch.fx.Node, graph: RecordedGraph, parents: dict[torch.fx.Node, Found]) -> Found:
+def _within(
+    node: torch.fx.Node, graph: RecordedGraph, parents: dict[torch.fx.Node, Found]
+) -> Found:
     """Return what the graph that a node calls was made of."""
     inner = graph.nested.get(str(node.target)) if node.op == "call_module" else None
     if inner is None:

@@ -37,7 +37,9 @@ class Registry:
         return self._known[key]
 
     def _has(self, op: str, target: Any) -> bool:
-        objects = {target, getattr(target, "overloadpacket", target)} if _is_hashable(target) else set()
+        objects = (
+            {target, getattr(target, "overloadpacket", target)} if _is_hashable(target) else set()
+        )
         return bool(objects & self._hashed) or bool(_names_of(op, target) & self._names)
 
     def oddities(self) -> list[str]:
@@ -79,14 +81,22 @@ def _names_of(op: str, target: Any) -> set[str]:
     if isinstance(target, torch._ops.OpOverload):
         space, _, name = target._schema.name.partition("::")
         overload = target._overloadname
-        long = [f"{space}.{name}.{overload}", f"{space}.{name}", f"{space}::{name}", f"{space}::{name}.{overload}"]
+        long = [
+            f"{space}.{name}.{overload}",
+            f"{space}.{name}",
+            f"{space}::{name}",
+            f"{space}::{name}.{overload}",
+        ]
         return {name, *long, *(f"torch.ops.{one}" for one in long[:2])}
     if isinstance(target, type):
         return {target.__name__, f"{target.__module__}.{target.__qualname__}"}
     name = str(getattr(target, "__name__", target))
     try:
         qualified = _get_qualified_name(target)
-    except (RuntimeError, AttributeError):  # callables without a module raise, e.g. functools.partial
+    except (
+        RuntimeError,
+        AttributeError,
+    ):  # callables without a module raise, e.g. functools.partial
         qualified = name
     return {name, qualified, qualified.replace("_operator.", "operator.")}
 

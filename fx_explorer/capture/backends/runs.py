@@ -38,15 +38,25 @@ def add_run(recording: Recording, entry: str, instructions: Any, call: Any, of: 
         of.add(f"its first {MOST_RUNS} runs are kept, and later ones are left out")
         return
     none: list[Any] = []
-    read = of.tried("its instructions", lambda: list(itertools.islice(iter(instructions), MOST_INSTRUCTIONS + 1)), none)
+    read = of.tried(
+        "its instructions",
+        lambda: list(itertools.islice(iter(instructions), MOST_INSTRUCTIONS + 1)),
+        none,
+    )
     if len(read) > MOST_INSTRUCTIONS:
         of.add(f"it has more than {MOST_INSTRUCTIONS:,} instructions: the first are kept")
     known = KnownNodes(recording.segment(), direction)
     # Read before the transaction: what is in it may be of the backend's own classes.
     made = list(_instructions(read[:MOST_INSTRUCTIONS], known, of))
     with recording.writer.transaction():
-        run = recording.writer.add(BackendRun(0, compilation, entry, direction, number, program, start_s=recording.elapsed()))
-        recording.writer.add_all(BackendInstruction(0, run, i, *fields) for i, fields in enumerate(made))
+        run = recording.writer.add(
+            BackendRun(
+                0, compilation, entry, direction, number, program, start_s=recording.elapsed()
+            )
+        )
+        recording.writer.add_all(
+            BackendInstruction(0, run, i, *fields) for i, fields in enumerate(made)
+        )
     recording.saw("backend")
 
 
@@ -66,7 +76,9 @@ def _program(recording: Recording, entry: str) -> tuple[int, Direction]:
     running = recording.here.running_direction
     stages = recording.published.stages.get(recording.variant_id(), [])
     programs = [stage for stage in stages if stage.name == _PROGRAM and stage.artifact]
-    wanted = [stage for stage in programs if stage.direction and stage.direction in (running or entry)]
+    wanted = [
+        stage for stage in programs if stage.direction and stage.direction in (running or entry)
+    ]
     last: PublishedStage | None = next(reversed(wanted or programs), None)
     return (last.artifact, running or last.direction) if last else (0, running)
 
@@ -101,7 +113,11 @@ def _shapes(given: Any) -> str:
     if isinstance(given, (tuple, list)):
         parts = itertools.islice(given, 100)
         nested = [isinstance(part, (tuple, list, torch.Size)) for part in given[:100]]
-        given = ", ".join("x".join(map(str, part)) or "scalar" for part in parts) if any(nested) else "x".join(map(str, parts))
+        given = (
+            ", ".join("x".join(map(str, part)) or "scalar" for part in parts)
+            if any(nested)
+            else "x".join(map(str, parts))
+        )
     return shortened(" ".join(str(given).split()), MAX_SHAPES)
 
 
@@ -128,5 +144,7 @@ def _node(given: Any, known: KnownNodes, of: Problems) -> int:
     row = known.of_node(given) if isinstance(given, torch.fx.Node) else 0
     row = row or known.of_name(given.name if isinstance(given, torch.fx.Node) else str(given))
     if not row:
-        of.add(f"an instruction names {str(given)[:200]!r}, which is no node of the graph that the backend was given")
+        of.add(
+            f"an instruction names {str(given)[:200]!r}, which is no node of the graph that the backend was given"
+        )
     return row

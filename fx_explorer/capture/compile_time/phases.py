@@ -72,4 +72,6 @@ def _name_of_thread() -> str:
     own = threading.get_ident()
     if own == threading.main_thread().ident:
         return ""
-    return next((thread.name for thread in threading.enumerate() if thread.ident == own), f"thread {own}")
+    return next(
+        (thread.name for thread in threading.enumerate() if thread.ident == own), f"thread {own}"
+    )

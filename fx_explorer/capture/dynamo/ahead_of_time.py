@@ -26,7 +26,10 @@ from fx_explorer.capture.recording.function_names import qualified_name
 from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.recording.unrecorded import recordings
-from fx_explorer.capture.torch_compat.compile_caches import caches_as_before, nothing_found_in_caches
+from fx_explorer.capture.torch_compat.compile_caches import (
+    caches_as_before,
+    nothing_found_in_caches,
+)
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import Failure
 
@@ -62,7 +65,11 @@ def file_hook(recording: Recording) -> Iterator[None]:
     from torch._dynamo import aot_compile
 
     with (
-        patched(aot_compile, "aot_compile_fullgraph", functools.partial(_compiling_for_a_file, recording)),
+        patched(
+            aot_compile,
+            "aot_compile_fullgraph",
+            functools.partial(_compiling_for_a_file, recording),
+        ),
         patched(aot_compile.AOTCompiledFunction, "deserialize", _loading_a_file),
     ):
         yield
@@ -71,7 +78,14 @@ def file_hook(recording: Recording) -> Iterator[None]:
 def _compiling_for_a_file(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def compile_to_save(*args: Any, **kwargs: Any) -> Any:
-        backend = next((backend_name(one) for one in (*args, *kwargs.values()) if hasattr(one, "compiler_name")), "")
+        backend = next(
+            (
+                backend_name(one)
+                for one in (*args, *kwargs.values())
+                if hasattr(one, "compiler_name")
+            ),
+            "",
+        )
         with recording.here.compiling_ahead(), _for_a_file(), _whole(recording, backend):
             return original(*args, **kwargs)
 
@@ -113,7 +127,9 @@ def _whole(recording: Recording, backend: str) -> Iterator[None]:
         recording.of(name).backend = backend
         missing = stages.missing(recording, name, "ok")
         spent_s = time.perf_counter() - began_s
-        recording.change_compilation(name, backend=backend, duration_s=spent_s, missing_stages=missing)
+        recording.change_compilation(
+            name, backend=backend, duration_s=spent_s, missing_stages=missing
+        )
 
 
 @contextlib.contextmanager
@@ -153,11 +169,18 @@ def _announce(recording: Recording, code: Any) -> None:
 
 def _begin(recording: Recording, backend: str, lowering: LoweringRequest | None) -> None:
     name = recording.compilation_name()
-    if backend and _LOWERED & recording.of(name).seen_stages:  # the graph is compiled again, by another compiler
+    if (
+        backend and _LOWERED & recording.of(name).seen_stages
+    ):  # the graph is compiled again, by another compiler
         before, segment = recording.row(name), recording.of(name).segment
         recording.begin_again(name)
         recording.change_compilation(
-            name, function=before.function, file=before.file, line=before.line, stack=before.stack, duration_s=0.0
+            name,
+            function=before.function,
+            file=before.file,
+            line=before.line,
+            stack=before.stack,
+            duration_s=0.0,
         )
         if segment is not None and segment.dynamo is not None:
             recording.segment().dynamo = recording.add_graph(segment.dynamo.module, "dynamo")
@@ -183,13 +206,25 @@ def _part(recording: Recording, backend: str) -> Iterator[None]:
         if not _LOWERED & recording.of(name).seen_stages:
             missing = dict.fromkeys(missing or {}, _NOT_LOWERED) or None
         used = recording.of(name).backend if backend else ""
-        recording.change_compilation(name, status="ok", error="", backend=used, duration_s=spent_s, missing_stages=missing)
+        recording.change_compilation(
+            name, status="ok", error="", backend=used, duration_s=spent_s, missing_stages=missing
+        )
 
 
 def _failed(recording: Recording, name: str, error: Exception, backend: str) -> None:
     message = one_line(f"{type(error).__name__}: {error}")
     text = recording.writer.text("".join(traceback.format_exception(error)))
-    row = Failure(0, recording.compilation_id(name), "compiler", recording.stage, type(error).__name__, message, text)
+    row = Failure(
+        0,
+        recording.compilation_id(name),
+        "compiler",
+        recording.stage,
+        type(error).__name__,
+        message,
+        text,
+    )
     recording.writer.add(row)
     missing = stages.missing(recording, name, "failed")
-    recording.change_compilation(name, status="failed", backend=backend, error=message, missing_stages=missing)
+    recording.change_compilation(
+        name, status="failed", backend=backend, error=message, missing_stages=missing
+    )

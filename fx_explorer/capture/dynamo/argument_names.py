@@ -38,7 +38,9 @@ def argument_hook(recording: Recording) -> contextlib.AbstractContextManager[Non
             if root.f_code.co_flags & inspect.CO_VARARGS:
                 with recording.noting("the names of arguments", "dynamo"):
                     # ``functools.wraps`` gives what a decorator makes the same name.
-                    if self.fn.__qualname__ == _users_function(root) and "__wrapped__" not in vars(self.fn):
+                    if self.fn.__qualname__ == _users_function(root) and "__wrapped__" not in vars(
+                        self.fn
+                    ):
                         _keep(recording, _handed_on(root.f_code), bound)
             return bound
 
@@ -73,7 +75,11 @@ def _keep(recording: Recording, handed_on: tuple[str, ...], bound: dict[str, Any
     name = recording.compilation_name()
     recording.compilation_id(name)
     known = recording.row(name).argument_names or {}
-    named = {source: parameter for parameter, source in _parameters(bound) if source.startswith(handed_on)}
+    named = {
+        source: parameter
+        for parameter, source in _parameters(bound)
+        if source.startswith(handed_on)
+    }
     # The outermost function that names an argument is the one that the program calls.
     if not named.keys() <= known.keys():
         recording.change_compilation(name, argument_names={**named, **known})
@@ -85,7 +91,9 @@ def _parameters(bound: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield parameter, _source(value)
         # isinstance() would have Dynamo look at a value before its time, and the graph have another order of inputs.
         if type(value) is TupleVariable:
-            yield from ((f"{parameter}[{at}]", _source(item)) for at, item in enumerate(value.items))
+            yield from (
+                (f"{parameter}[{at}]", _source(item)) for at, item in enumerate(value.items)
+            )
 
 
 def _source(value: Any) -> str:

@@ -43,7 +43,9 @@ def compile_call_hook(recording: Recording) -> Iterator[None]:
                 return original(*args, **kwargs)
             given = dict(signature.bind(*args, **kwargs).arguments)
             model = given.pop("model", None)
-            if model is None:  # a decorator with arguments: it calls torch.compile again, with what it decorates
+            if (
+                model is None
+            ):  # a decorator with arguments: it calls torch.compile again, with what it decorates
                 return original(*args, **kwargs)
             with recording.noting("the arguments of torch.compile"):
                 calls.note(model, given)
@@ -73,7 +75,9 @@ def with_those_wanted(given: Mapping[str, Any], wanted: Mapping[str, Any]) -> di
 class _Calls:
     """Rows for the calls of one capture: each value once for each place it was given at."""
 
-    def __init__(self, recording: Recording, wanted: Mapping[str, Any], defaults: Mapping[str, object]) -> None:
+    def __init__(
+        self, recording: Recording, wanted: Mapping[str, Any], defaults: Mapping[str, object]
+    ) -> None:
         self._recording = recording
         self._wanted = wanted
         self._defaults = defaults
@@ -85,7 +89,12 @@ class _Calls:
         for name in _RECORDED:
             if name in self._defaults:
                 value = passed.get(name)
-                self._note(name, self._defaults[name] if value is None else value, function_name(model), place)
+                self._note(
+                    name,
+                    self._defaults[name] if value is None else value,
+                    function_name(model),
+                    place,
+                )
 
     def _note(self, name: str, value: object, function: str, place: CallSite) -> None:
         is_ours = name in self._wanted or not place.file
@@ -101,7 +110,11 @@ class _Calls:
 def in_words(value: object) -> str:
     """Return a value as JSON. Functions and other objects in a dict are named one by one."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{as_json(str(key))}: {as_json(one)}" for key, one in value.items()) + "}"
+        return (
+            "{"
+            + ", ".join(f"{as_json(str(key))}: {as_json(one)}" for key, one in value.items())
+            + "}"
+        )
     return as_json(value)
 
 

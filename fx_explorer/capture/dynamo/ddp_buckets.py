@@ -52,7 +52,9 @@ def bucket_hook(recording: Recording) -> Iterator[None]:
 def _submodules_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
-        def compile_submod(self: Any, bucket: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        def compile_submod(
+            self: Any, bucket: torch.fx.GraphModule, *args: Any, **kwargs: Any
+        ) -> Any:
             segment = None
             with recording.noting("a bucket of DistributedDataParallel", "dynamo"):
                 segment = _segment(recording.segment(), self.module, bucket)
@@ -67,12 +69,20 @@ def _submodules_hook(recording: Recording) -> contextlib.AbstractContextManager[
     return patched(distributed.SubmodCompiler, "compile_submod", make)
 
 
-def _segment(whole: Segment, split: torch.fx.GraphModule, bucket: torch.fx.GraphModule) -> Segment | None:
+def _segment(
+    whole: Segment, split: torch.fx.GraphModule, bucket: torch.fx.GraphModule
+) -> Segment | None:
     """Return the segment of a bucket of the graph that was ``split``; None where Dynamo's was not recorded."""
     if whole.dynamo is None:
         return None
-    buckets = [split.get_submodule(str(node.target)) for node in split.graph.nodes if node.op == "call_module"]
-    label = bucket_label(1 + next(at for at, one in enumerate(buckets) if one is bucket), len(buckets))
+    buckets = [
+        split.get_submodule(str(node.target))
+        for node in split.graph.nodes
+        if node.op == "call_module"
+    ]
+    label = bucket_label(
+        1 + next(at for at, one in enumerate(buckets) if one is bucket), len(buckets)
+    )
     return Segment(dynamo=_part(whole.dynamo, bucket), answerer=whole.answerer, bucket=label)
 
 
@@ -80,7 +90,11 @@ def _part(whole: RecordedGraph, bucket: torch.fx.GraphModule) -> RecordedGraph:
     """Return the bucket with the rows of the nodes that it was copied from. torch's splitting keeps
     their names, and an input that another bucket computes is called as the node that does.
     """
-    ids = {node: whole.by_name[node.name] for node in bucket.graph.nodes if node.op != "output" and node.name in whole.by_name}
+    ids = {
+        node: whole.by_name[node.name]
+        for node in bucket.graph.nodes
+        if node.op != "output" and node.name in whole.by_name
+    }
     by_name = {node.name: row for node, row in ids.items()}
     inner = {name: graph for name, graph in whole.nested.items() if hasattr(bucket, name)}
     return RecordedGraph(whole.graph, bucket, ids, by_name, inner)

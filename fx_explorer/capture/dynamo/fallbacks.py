@@ -45,10 +45,17 @@ _LIMIT = "GB0039"
 def given_up_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
-        def format_error_msg(error: Exception, code: types.CodeType, *args: Any, **kwargs: Any) -> Any:
+        def format_error_msg(
+            error: Exception, code: types.CodeType, *args: Any, **kwargs: Any
+        ) -> Any:
             with recording.noting("a function left to Python", "dynamo"):
                 if not getattr(error, "logged", False) and not _is_called_by_autograd():
-                    _add(recording, code, *_given_up(error), compilation=_compilation(recording, error))
+                    _add(
+                        recording,
+                        code,
+                        *_given_up(error),
+                        compilation=_compilation(recording, error),
+                    )
             return original(error, code, *args, **kwargs)
 
         return format_error_msg
@@ -83,7 +90,11 @@ def skip_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
         def _handle_skip(self: Any, result: Any, frame: Any) -> Any:
             with recording.noting("a function that was skipped", "dynamo"):
                 reason, code = result.skip_reason, frame.f_code
-                is_told = not reason or result.guarded_code is not None or reason.startswith(_TOLD_ELSEWHERE)
+                is_told = (
+                    not reason
+                    or result.guarded_code is not None
+                    or reason.startswith(_TOLD_ELSEWHERE)
+                )
                 if not is_told and recording.sources.is_users(code.co_filename):
                     _add(recording, code, "skipped", "", reason, "", ())
             return original(self, result, frame)
@@ -118,7 +129,9 @@ def _add(
     stack = recording.sources.stack(callers(recording.sources))
     recording.sources.file(code.co_filename)
     where = (function, code.co_filename, code.co_firstlineno)
-    recording.writer.add(Fallback(0, compilation, kind, *where, registry_id, reason, explanation, hints, stack))
+    recording.writer.add(
+        Fallback(0, compilation, kind, *where, registry_id, reason, explanation, hints, stack)
+    )
 
 
 def callers(sources: Sources) -> tuple[Frame, ...]:

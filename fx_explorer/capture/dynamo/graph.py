@@ -33,7 +33,9 @@ def graph_hook(recording: Recording) -> Iterator[None]:
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
-        def call_user_compiler(self: Any, module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        def call_user_compiler(
+            self: Any, module: torch.fx.GraphModule, *args: Any, **kwargs: Any
+        ) -> Any:
             name = recording.compilation_name()
             state = recording.of(name)
             with recording.noting("a Dynamo graph", "dynamo"):
@@ -54,7 +56,9 @@ def graph_hook(recording: Recording) -> Iterator[None]:
                 # A package is saved with what the backend returned; and while a graph waits, it runs eagerly.
                 is_saved = getattr(self, "package", None) is not None
                 is_other = is_saved or recording.boundary.is_deferred(name)
-                return made if is_other else counted_entry(recording, made, module, state.backend, "")
+                return (
+                    made if is_other else counted_entry(recording, made, module, state.backend, "")
+                )
             except RestartAnalysis as error:
                 # At once: what Dynamo finds from here on belongs to the next attempt.
                 if recording.of(name).segment is not None:
@@ -67,7 +71,10 @@ def graph_hook(recording: Recording) -> Iterator[None]:
         return call_user_compiler
 
     attempt = functools.partial(_noting_its_backend, recording)
-    with patched(OutputGraph, "__init__", attempt), patched(OutputGraph, "call_user_compiler", make):
+    with (
+        patched(OutputGraph, "__init__", attempt),
+        patched(OutputGraph, "call_user_compiler", make),
+    ):
         yield
 
 
@@ -83,7 +90,9 @@ def _noting_its_backend(recording: Recording, original: Callable[..., Any]) -> C
             name = recording.compilation_name()
             row = recording.of(name).row
             if row is not None and name not in recording.captured_ahead:
-                backend = recording.of(name).backend = backend_name(self.compiler_fn) or recording.request.backend
+                backend = recording.of(name).backend = (
+                    backend_name(self.compiler_fn) or recording.request.backend
+                )
                 if backend != row.backend:
                     recording.change_compilation(name, backend=backend)
 
@@ -91,7 +100,11 @@ def _noting_its_backend(recording: Recording, original: Callable[..., Any]) -> C
 
 
 def _with_inputs(
-    recording: Recording, call: Callable[..., Any], output_graph: Any, inputs: Any, module: torch.fx.GraphModule
+    recording: Recording,
+    call: Callable[..., Any],
+    output_graph: Any,
+    inputs: Any,
+    module: torch.fx.GraphModule,
 ) -> Any:
     segment = recording.segment()
     with given_to_backend(recording, segment.answerer, segment.dynamo, module):

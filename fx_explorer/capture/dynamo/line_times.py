@@ -37,14 +37,21 @@ def dynamo_line_hook(recording: Recording) -> Iterator[None]:
     lines = _Lines(recording)
     with contextlib.ExitStack() as stack:
         stack.enter_context(patched(InstructionTranslatorBase, "starts_line", lines.at_starts_line))
-        for translator, tell in ((InliningInstructionTranslator, lines.returned), (InstructionTranslator, lines.ended)):
+        for translator, tell in (
+            (InliningInstructionTranslator, lines.returned),
+            (InstructionTranslator, lines.ended),
+        ):
             for opcode in RETURNS:
-                stack.enter_context(_told_first(translator.dispatch_table, dis.opmap.get(opcode), tell))
+                stack.enter_context(
+                    _told_first(translator.dispatch_table, dis.opmap.get(opcode), tell)
+                )
         yield
 
 
 @contextlib.contextmanager
-def _told_first(table: list[Any], opcode: int | None, tell: Callable[[Any], None]) -> Iterator[None]:
+def _told_first(
+    table: list[Any], opcode: int | None, tell: Callable[[Any], None]
+) -> Iterator[None]:
     """Call ``tell`` inside the block before Dynamo handles an opcode. It handles them by a list of functions."""
     original = table[opcode] if opcode is not None else None
     if opcode is None or original is None:
@@ -120,7 +127,11 @@ class _Lines(threading.local):
         inlined: Any = translator
         while inlined is not None and self._recording.sources.is_torch(inlined.f_code.co_filename):
             inlined = getattr(inlined, "parent", None)
-        return UserLine(inlined.f_code.co_filename, inlined.lineno, module) if inlined is not None else None
+        return (
+            UserLine(inlined.f_code.co_filename, inlined.lineno, module)
+            if inlined is not None
+            else None
+        )
 
     def returned(self, translator: Any) -> None:
         """Note that an inlined function returns to the line that called it."""

@@ -17,7 +17,13 @@ from torch._dynamo import decorators, eval_frame
 from torch._dynamo.callback import callback_handler
 
 from fx_explorer.capture.options.catalogue import as_json
-from fx_explorer.capture.options.config_entries import MODULES, default_of, value_of, value_set_by_user, variable_of
+from fx_explorer.capture.options.config_entries import (
+    MODULES,
+    default_of,
+    value_of,
+    value_set_by_user,
+    variable_of,
+)
 from fx_explorer.capture.recording.rows.callers import caller
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
@@ -42,7 +48,10 @@ def stance_hook(recording: Recording) -> Iterator[None]:
 
         return _set_stance
 
-    with patched(decorators, "_set_stance", make), _before_compiles(recording, "the stance", stances.note):
+    with (
+        patched(decorators, "_set_stance", make),
+        _before_compiles(recording, "the stance", stances.note),
+    ):
         yield
         # Nothing was compiled: then what is in force at the end is told.
         if not stances.is_noted:
@@ -93,7 +102,11 @@ def config_hook(recording: Recording) -> Iterator[None]:
 class _Configs:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        self._names = [(group, name) for group, module in MODULES.items() for name in options_there(module, *_named(group))]
+        self._names = [
+            (group, name)
+            for group, module in MODULES.items()
+            for name in options_there(module, *_named(group))
+        ]
         self._values: dict[str, str] = {}
 
     @property
@@ -107,7 +120,9 @@ class _Configs:
             if self._values.get(full_name) != value:
                 self._values[full_name] = value
                 set_by, variable = self._origin(group, name, value)
-                self._recording.add_option(OptionInForce(0, full_name, value, set_by, variable=variable))
+                self._recording.add_option(
+                    OptionInForce(0, full_name, value, set_by, variable=variable)
+                )
 
     def _origin(self, group: SettingGroup, name: str, value: str) -> tuple[SetBy, str]:
         """Return who set a value, and the environment variable if there is one. torch reads the

@@ -28,7 +28,12 @@ RECORDS = (
 
 
 def add_record(
-    recording: Recording, kind: str, name: str, attempt: int, content: dict[str, Any], user: tuple[Frame, ...]
+    recording: Recording,
+    kind: str,
+    name: str,
+    attempt: int,
+    content: dict[str, Any],
+    user: tuple[Frame, ...],
 ) -> None:
     """Add what one record of torch's says about a symbol; ``user`` is the user's stack in it."""
     if kind in ("create_symbol", "create_unbacked_symbol"):
@@ -39,7 +44,9 @@ def add_record(
     frame = recording.sources.user_frame(user)
     if frame:
         event = replace(event, file=frame.file, line=frame.line)
-    event = replace(event, compilation=recording.compilation_id(name), symbols=names, attempt=attempt)
+    event = replace(
+        event, compilation=recording.compilation_id(name), symbols=names, attempt=attempt
+    )
     told = recording.of(name).symbol_events
     if event not in told:  # the same is asked again and again, at the same line
         told.add(event)
@@ -47,7 +54,10 @@ def add_record(
 
 
 def _event(kind: str, content: dict[str, Any]) -> SymbolEvent:
-    kinds: dict[str, SymbolEventKind] = {"symbolic_shape_specialization": "specialized", "guard_added_fast": "constrained"}
+    kinds: dict[str, SymbolEventKind] = {
+        "symbolic_shape_specialization": "specialized",
+        "guard_added_fast": "constrained",
+    }
     if kind == "symbolic_shape_specialization":
         expression, reason = str(content.get("value")), str(content.get("reason") or "")
     else:
@@ -55,7 +65,9 @@ def _event(kind: str, content: dict[str, Any]) -> SymbolEvent:
     return SymbolEvent(0, 0, kinds.get(kind, "assumed"), (), expression, reason)
 
 
-def _add_symbol(recording: Recording, name: str, attempt: int, content: dict[str, Any], user: tuple[Frame, ...]) -> None:
+def _add_symbol(
+    recording: Recording, name: str, attempt: int, content: dict[str, Any], user: tuple[Frame, ...]
+) -> None:
     value, source = content.get("val"), content.get("source") or ""
     row = Symbol(
         0,
@@ -97,7 +109,9 @@ def finish_symbols(recording: Recording, shapes: Any) -> None:
         symbol = by_name.get(row.name)
         if symbol is None:
             continue
-        sources = tuple(dict.fromkeys((*row.sources, *map(name_of, shapes.var_to_sources.get(symbol, ())))))
+        sources = tuple(
+            dict.fromkeys((*row.sources, *map(name_of, shapes.var_to_sources.get(symbol, ()))))
+        )
         reach = shapes.var_to_range[symbol]
         became = shapes.replacements.get(symbol)
         row = replace(
@@ -109,6 +123,14 @@ def finish_symbols(recording: Recording, shapes: Any) -> None:
         known[row.name] = row
         recording.writer.update(row)
         recording.writer.add_all(
-            SymbolEvent(0, row.compilation, "same_as", (row.name,), source, stack=row.stack, attempt=row.attempt)
+            SymbolEvent(
+                0,
+                row.compilation,
+                "same_as",
+                (row.name,),
+                source,
+                stack=row.stack,
+                attempt=row.attempt,
+            )
             for source in sources[1:]
         )

@@ -92,7 +92,11 @@ class CudaGraphRuns:
 def _graph(manager: Any) -> str:
     compilation, mode = getattr(manager, "compile_id", None), getattr(manager, "mode", None)
     direction = _DIRECTIONS.get(getattr(mode, "name", ""), "")
-    return f"[{compilation}] {direction}".strip() if compilation is not None else direction or "a graph"
+    return (
+        f"[{compilation}] {direction}".strip()
+        if compilation is not None
+        else direction or "a graph"
+    )
 
 
 def in_short(reason: str) -> str:
@@ -112,7 +116,9 @@ def runs_in_words(build: CudaGraphRuns, call: CudaGraphRuns, outside: set[str]) 
     told = []
     if call.replayed:
         graphs = ", ".join(call.replayed)
-        told.append(f"Replayed as CUDA graphs: {graphs}; of each only the whole is known, and what the GPU computes")
+        told.append(
+            f"Replayed as CUDA graphs: {graphs}; of each only the whole is known, and what the GPU computes"
+        )
     if call.recorded:
         told.append(
             f"Recorded as CUDA graphs in every call, which takes far longer than to replay them: {', '.join(call.recorded)}"

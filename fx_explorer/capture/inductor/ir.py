@@ -38,7 +38,9 @@ def describe(scheduler_nodes: Iterable[Any]) -> tuple[str, LineNodes]:
         lines += printer.operation(scheduler_node)
         lines.append(("", ()))
     text = "\n".join(line for line, _ in lines)
-    return text.rstrip("\n"), [(number, node) for number, (_, nodes) in enumerate(lines, 1) for node in nodes]
+    return text.rstrip("\n"), [
+        (number, node) for number, (_, nodes) in enumerate(lines, 1) for node in nodes
+    ]
 
 
 class _Printer:
@@ -60,7 +62,10 @@ class _Printer:
         members = getattr(scheduler_node, "snodes", None)
         if members:
             kind = _words(type(scheduler_node).__name__.removesuffix("SchedulerNode"))
-            yield f"{scheduler_node.get_name()}: {kind}, {len(members)} operations in one kernel", _origins(scheduler_node)
+            yield (
+                f"{scheduler_node.get_name()}: {kind}, {len(members)} operations in one kernel",
+                _origins(scheduler_node),
+            )
             for member in members:
                 for text, nodes in self.operation(member):
                     yield f"    {text}", nodes
@@ -71,7 +76,10 @@ class _Printer:
         origins = _origins(scheduler_node)
         comment = f"  # {', '.join(origins)}" if origins else ""
         outputs = ", ".join(self._buffer(output.node) for output in scheduler_node.get_outputs())
-        yield f"{scheduler_node.get_name()}: {_kind(scheduler_node.node)} → {outputs or 'nothing'}{comment}", origins
+        yield (
+            f"{scheduler_node.get_name()}: {_kind(scheduler_node.node)} → {outputs or 'nothing'}{comment}",
+            origins,
+        )
         body = getattr(scheduler_node, "_body", None)
         if hasattr(body, "root_block"):
             yield from self._loop(body, node_of_buffer(scheduler_node.node))
@@ -205,5 +213,7 @@ def _words(class_name: str) -> str:
 def _origins(scheduler_node: Any) -> tuple[str, ...]:
     """Return the names of the FX nodes, in graph order as far as the nodes tell."""
     members: Sequence[Any] = scheduler_node.get_nodes()
-    origins = {origin for member in members if member.node is not None for origin in member.node.origins}
+    origins = {
+        origin for member in members if member.node is not None for origin in member.node.origins
+    }
     return tuple(node.name for node in sorted(origins))

@@ -70,7 +70,9 @@ def _signature(module: torch.fx.GraphModule) -> Signature:
     return {node: (node.target, node.args, node.kwargs) for node in module.graph.nodes}
 
 
-def _add_if_changed(recording: Recording, segment: Segment, module: torch.fx.GraphModule, before: Signature) -> None:
+def _add_if_changed(
+    recording: Recording, segment: Segment, module: torch.fx.GraphModule, before: Signature
+) -> None:
     if _signature(module) == before:
         return
     segment.joint_after_passes = recording.add_graph(module, "joint", name=AFTER_PASSES)

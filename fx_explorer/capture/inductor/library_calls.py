@@ -43,12 +43,16 @@ def prepared(call: LibraryCall) -> Callable[[], object]:
 
 _LIBRARIES = ("torch.ops.aten.", "aten.", "extern_kernels.")
 
-_IMPORTED = frozenset(["torch", "aten", "extern_kernels", "reinterpret_tensor", "device", "inf", "nan"])
+_IMPORTED = frozenset(
+    ["torch", "aten", "extern_kernels", "reinterpret_tensor", "device", "inf", "nan"]
+)
 """Names that output code imports (torch/_inductor/codegen/wrapper.py, ``write_header``)."""
 
 
 def _imported() -> dict[str, Any]:
-    from torch._inductor.select_algorithm import extern_kernels  # a large part of Inductor, which is there when it compiles
+    from torch._inductor.select_algorithm import (
+        extern_kernels,
+    )  # a large part of Inductor, which is there when it compiles
 
     return {
         "torch": torch,
@@ -95,7 +99,9 @@ def _symbols(lowering: Any) -> Iterator[Any]:
             yield from getattr(size, "free_symbols", ())
 
 
-def _layout(shape: Iterable[int], stride: Iterable[int], dtype: torch.dtype, device: torch.device) -> Layout:
+def _layout(
+    shape: Iterable[int], stride: Iterable[int], dtype: torch.dtype, device: torch.device
+) -> Layout:
     return Layout(tuple(shape), tuple(stride), str(dtype).removeprefix("torch."), str(device))
 
 
@@ -115,4 +121,6 @@ def _number(value: Any, lowering: Any) -> int | None:
 
 def _zeros(layout: Layout) -> torch.Tensor:
     dtype = getattr(torch, layout.dtype)
-    return torch.empty_strided(layout.shape, layout.stride, dtype=dtype, device=layout.device).zero_()
+    return torch.empty_strided(
+        layout.shape, layout.stride, dtype=dtype, device=layout.device
+    ).zero_()

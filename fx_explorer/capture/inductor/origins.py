@@ -18,13 +18,20 @@ def origins(scheduler_nodes: Iterable[Any]) -> set[torch.fx.Node]:
     for outer in scheduler_nodes:
         for one in outer.get_nodes() if hasattr(outer, "get_nodes") else ():
             if one.node is not None:
-                found.update(one.node.get_origins() if hasattr(one.node, "get_origins") else one.node.origins)
+                found.update(
+                    one.node.get_origins() if hasattr(one.node, "get_origins") else one.node.origins
+                )
     return found
 
 
 def buffers(scheduler_nodes: Iterable[Any]) -> set[str]:
     """Return the names of the buffers that a kernel generated for ``scheduler_nodes`` writes."""
-    return {name for node in scheduler_nodes if hasattr(node, "get_buffer_names") for name in node.get_buffer_names()}
+    return {
+        name
+        for node in scheduler_nodes
+        if hasattr(node, "get_buffer_names")
+        for name in node.get_buffer_names()
+    }
 
 
 def extern_origins(ir_node: Any) -> set[torch.fx.Node]:
@@ -39,10 +46,16 @@ def runs_of(ir_node: Any) -> tuple[str, ...]:
     """Return the names of the graphs that a conditional, a loop or a nested compile region runs;
     empty for a library call.
     """
-    return tuple(value.name for value in vars(ir_node).values() if type(value).__name__ == "Subgraph")
+    return tuple(
+        value.name for value in vars(ir_node).values() if type(value).__name__ == "Subgraph"
+    )
 
 
-_CONTROL = {"Conditional": "torch.cond", "WhileLoop": "torch.while_loop", "InvokeSubgraph": "nested_compile_region"}
+_CONTROL = {
+    "Conditional": "torch.cond",
+    "WhileLoop": "torch.while_loop",
+    "InvokeSubgraph": "nested_compile_region",
+}
 """IR nodes (torch/_inductor/ir.py) that run other graphs, by what the user calls them."""
 
 
@@ -53,5 +66,7 @@ def extern_name(ir_node: Any) -> str:
     if name:
         return str(name)
     origin = ir_node.get_origin_node()
-    overload = getattr(ir_node, "op_overload", None) or (origin.target if origin is not None else None)
+    overload = getattr(ir_node, "op_overload", None) or (
+        origin.target if origin is not None else None
+    )
     return str(overload) if overload is not None else type(ir_node).__name__

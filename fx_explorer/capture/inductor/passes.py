@@ -31,15 +31,21 @@ from fx_explorer.model import ArtifactKind, Gate, LineNode
 @contextlib.contextmanager
 def pass_hooks(recording: Recording) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_pass_hook(recording, "pre_grad", functools.partial(_after_pre_grad, recording)))
-        stack.enter_context(_pass_hook(recording, "post_grad", functools.partial(_after_post_grad, recording)))
+        stack.enter_context(
+            _pass_hook(recording, "pre_grad", functools.partial(_after_pre_grad, recording))
+        )
+        stack.enter_context(
+            _pass_hook(recording, "post_grad", functools.partial(_after_post_grad, recording))
+        )
         yield
 
 
 @contextlib.contextmanager
 def kernel_hooks(recording: Recording) -> Iterator[None]:
     asks = recording.request.workspaces
-    with kernel_recording(functools.partial(_on_kernels, recording), notes_library_calls=asks) as kernels:
+    with kernel_recording(
+        functools.partial(_on_kernels, recording), notes_library_calls=asks
+    ) as kernels:
         for view, reason in kernels.unavailable.items():
             recording.unavailable(view, reason)
         yield
@@ -68,9 +74,17 @@ def _pass_hook(
                     after(made)
                 return made
 
-            is_region = recording.here.is_nested or (gate == "pre_grad" and bool(recording.here.direction))
-            made = run() if depth or is_region else recording.boundary.passes(gate, recording.here.direction, module, run)
-            return made if gate == "pre_grad" else None  # post-grad passes change the graph they are given
+            is_region = recording.here.is_nested or (
+                gate == "pre_grad" and bool(recording.here.direction)
+            )
+            made = (
+                run()
+                if depth or is_region
+                else recording.boundary.passes(gate, recording.here.direction, module, run)
+            )
+            return (
+                made if gate == "pre_grad" else None
+            )  # post-grad passes change the graph they are given
 
         return run_passes
 
@@ -91,7 +105,9 @@ def _after_post_grad(recording: Recording, module: torch.fx.GraphModule) -> None
         segment, direction = recording.segment(), recording.here.direction
         earlier = segment.aot.get(direction)
         parent = earlier.graph.id if earlier and segment.subgraph else 0
-        recorded = recording.add_graph(module, "post_grad", direction, name=segment.subgraph, parent=parent)
+        recorded = recording.add_graph(
+            module, "post_grad", direction, name=segment.subgraph, parent=parent
+        )
         segment.post_grad[direction] = recorded
         recording.writer.add_all(as_traced(segment, copied_links(recorded, earlier)))
 
@@ -127,7 +143,9 @@ def _add_ir(recording: Recording, kind: ArtifactKind, title: str, nodes: list[An
     )
     if graph is not None:
         ids = graph.by_name
-        lines = ((artifact, line, ids[name], "origins", 0) for line, name in line_nodes if name in ids)
+        lines = (
+            (artifact, line, ids[name], "origins", 0) for line, name in line_nodes if name in ids
+        )
         recording.writer.add_values(LineNode, lines)
 
 
@@ -135,7 +153,9 @@ def _on_kernels(recording: Recording, lowered: LoweredKernels) -> None:
     with recording.noting("generated code", "output_code"):
         add_lowered(recording, lowered)
     segment = recording.segment()
-    is_forward = not (lowered.is_backward or lowered.is_inference or lowered.subgraph or segment.subgraph)
+    is_forward = not (
+        lowered.is_backward or lowered.is_inference or lowered.subgraph or segment.subgraph
+    )
     if is_forward and lowered.outputs and segment.saved:
         with recording.noting("what the lowered forward saves", "output_code"):
             settle_saved_tensors(recording, segment, lowered.outputs)

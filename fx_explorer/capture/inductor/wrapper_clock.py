@@ -30,7 +30,14 @@ is left.
 
 _CHECKS = ("assert_size_stride", "assert_alignment", "assert_")
 _BUFFERS = (
-    *("empty_strided", "empty", "alloc_from_pool", "torch.empty", "reinterpret_tensor", "as_strided"),
+    *(
+        "empty_strided",
+        "empty",
+        "alloc_from_pool",
+        "torch.empty",
+        "reinterpret_tensor",
+        "as_strided",
+    ),
     *("args.clear", "get_raw_stream", "torch.cuda.set_device"),
 )
 
@@ -72,12 +79,16 @@ class WrapperClock:
         """File → the code that stands in it."""
         self._add = add
         self._modules = list(_generated_modules())
-        self._wrappers = [wrapper for module in self._modules for wrapper in self._wrappers_of(module)]
+        self._wrappers = [
+            wrapper for module in self._modules for wrapper in self._wrappers_of(module)
+        ]
 
     @contextlib.contextmanager
     def on(self) -> Iterator[None]:
         """Let the wrappers tick."""
-        with self._running(lambda wrapper: wrapper.ticking, **{_ADD: self._add, _NOW: time.perf_counter}):
+        with self._running(
+            lambda wrapper: wrapper.ticking, **{_ADD: self._add, _NOW: time.perf_counter}
+        ):
             yield
 
     @contextlib.contextmanager
@@ -89,7 +100,9 @@ class WrapperClock:
             yield
 
     @contextlib.contextmanager
-    def _running(self, code: Callable[[_Wrapper], types.CodeType], **names: object) -> Iterator[None]:
+    def _running(
+        self, code: Callable[[_Wrapper], types.CodeType], **names: object
+    ) -> Iterator[None]:
         for module in self._modules:
             vars(module).update(names)
         try:
@@ -104,7 +117,9 @@ class WrapperClock:
         file = str(module.__file__)
         source = self.sources[file] = Path(file).read_text(encoding="utf-8")
         # Read twice, because each of the two changes what was read.
-        for definition, again in zip(*(_definitions(ast.parse(source)) for _ in range(2)), strict=True):
+        for definition, again in zip(
+            *(_definitions(ast.parse(source)) for _ in range(2)), strict=True
+        ):
             function = _function(module, definition.name)
             if function is None:
                 continue
@@ -129,14 +144,20 @@ def _definitions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
     for statement in tree.body:
         inner = statement.body if isinstance(statement, ast.ClassDef) else [statement]
         for one in inner:
-            if isinstance(one, ast.FunctionDef) and [a.arg for a in one.args.args] in (["args"], ["self", "args"]):
+            if isinstance(one, ast.FunctionDef) and [a.arg for a in one.args.args] in (
+                ["args"],
+                ["self", "args"],
+            ):
                 yield one
 
 
 def _function(module: types.ModuleType, name: str) -> types.FunctionType | None:
     """Return the function of a wrapper, whether it stands in the module or in its class."""
     holders = [module, getattr(module, "Runner", None)]
-    found = next((vars(holder)[name] for holder in holders if holder is not None and name in vars(holder)), None)
+    found = next(
+        (vars(holder)[name] for holder in holders if holder is not None and name in vars(holder)),
+        None,
+    )
     found = getattr(found, "__func__", found)
     return found if isinstance(found, types.FunctionType) else None
 
@@ -159,7 +180,9 @@ class _Ticking:
         """What the statements before do; None behind a call, which is a part of its own."""
 
     def changed(self, definition: ast.FunctionDef) -> ast.FunctionDef:
-        begin = self._tick(WRAPPER, self._added(WrapperPart(self._file, definition.lineno, "buffers")))
+        begin = self._tick(
+            WRAPPER, self._added(WrapperPart(self._file, definition.lineno, "buffers"))
+        )
         self._kind = "buffers"
         body = [begin, *self._with_ticks(definition.body)]
         if not isinstance(definition.body[-1], ast.Return):
@@ -188,14 +211,18 @@ class _Ticking:
         if self._kind != "buffers":
             yield self._begin(statement, "buffers")
         made = ast.Name("_fx_explorer_made", ast.Store())
-        yield ast.copy_location(ast.Assign([made], statement.value or ast.Constant(None)), statement)
+        yield ast.copy_location(
+            ast.Assign([made], statement.value or ast.Constant(None)), statement
+        )
         yield self._tick(WRAPPER_END, len(self._parts) - 1)
         yield ast.copy_location(ast.Return(ast.Name("_fx_explorer_made", ast.Load())), statement)
 
     def _begin(self, statement: ast.stmt, kind: PartKind) -> ast.stmt:
         called = _called(statement) if kind == "call" else None
         name = ast.unparse(called.func) if called else ""
-        part = WrapperPart(self._file, statement.lineno, kind, name, len(called.args) if called else 0)
+        part = WrapperPart(
+            self._file, statement.lineno, kind, name, len(called.args) if called else 0
+        )
         return self._tick(PART, self._added(part))
 
     def _added(self, part: WrapperPart) -> int:
@@ -212,7 +239,11 @@ class _Counting:
     """Has another function make the calls, which is told the part of each."""
 
     def __init__(self, file: str, parts: list[WrapperPart]) -> None:
-        self._of_line = {part.line: i for i, part in enumerate(parts) if part.file == file and part.kind == "call"}
+        self._of_line = {
+            part.line: i
+            for i, part in enumerate(parts)
+            if part.file == file and part.kind == "call"
+        }
 
     def changed(self, definition: ast.FunctionDef) -> ast.FunctionDef:
         for statement in ast.walk(definition):
@@ -224,7 +255,9 @@ class _Counting:
         if not isinstance(value, ast.Call):
             return value
         arguments = [ast.Constant(part), value.func, *value.args]
-        return ast.copy_location(ast.Call(ast.Name(_SEEN, ast.Load()), arguments, value.keywords), value)
+        return ast.copy_location(
+            ast.Call(ast.Name(_SEEN, ast.Load()), arguments, value.keywords), value
+        )
 
 
 def _same(definition: ast.FunctionDef, body: list[ast.stmt]) -> ast.FunctionDef:
@@ -243,4 +276,6 @@ def _kind(statement: ast.stmt) -> PartKind:
     if called is None:
         return "buffers"
     name = ast.unparse(called.func)
-    return "checks" if name.startswith(_CHECKS) else "buffers" if name.startswith(_BUFFERS) else "call"
+    return (
+        "checks" if name.startswith(_CHECKS) else "buffers" if name.startswith(_BUFFERS) else "call"
+    )

@@ -94,7 +94,9 @@ class EarlierGraph:
 
     @cached_property
     def _by_kernel_call(self) -> dict[Any, list[int]]:
-        return self._grouped(lambda node: node.kwargs["constant_args_idx"] if is_own_kernel(node) else None)
+        return self._grouped(
+            lambda node: node.kwargs["constant_args_idx"] if is_own_kernel(node) else None
+        )
 
     def _grouped(self, key: Callable[[torch.fx.Node], Any]) -> dict[Any, list[int]]:
         """Return the rows by what ``key`` says of their nodes; those without are left out."""
@@ -122,7 +124,11 @@ class EarlierGraph:
         Tracing makes other operations, so what it made on the way is not taken for ours.
         """
         for source in _sources(node):
-            same = [row for row in self._by_name.get(source.name, ()) if str(self.nodes[row].target) == source.target]
+            same = [
+                row
+                for row in self._by_name.get(source.name, ())
+                if str(self.nodes[row].target) == source.target
+            ]
             if len(same) == 1:
                 return (same[0],)
         return ()
@@ -198,12 +204,19 @@ def _is_copy(node: torch.fx.Node, other: torch.fx.Node) -> bool:
         return True
     if node.op != other.op:
         return False
-    return bool(node.target == other.target) or (node.op in CALLS and _applied_to(node) == _applied_to(other))
+    return bool(node.target == other.target) or (
+        node.op in CALLS and _applied_to(node) == _applied_to(other)
+    )
 
 
 def _applied_to(node: torch.fx.Node) -> tuple[object, ...]:
     inputs = [one.name for one in node.all_input_nodes]
-    return inputs, getattr(node_value(node), "shape", None), node.meta.get("stack_trace"), node.meta.get("seq_nr")
+    return (
+        inputs,
+        getattr(node_value(node), "shape", None),
+        node.meta.get("stack_trace"),
+        node.meta.get("seq_nr"),
+    )
 
 
 def _value_key(node: torch.fx.Node) -> tuple[int, str] | None:

@@ -114,11 +114,15 @@ def _matched_nodes(node: torch.fx.Node, earlier: EarlierGraph) -> tuple[int, ...
 def _input(node: torch.fx.Node, inputs: list[int]) -> Found:
     """Return which input of the traced graph an input is, as AOTAutograd says."""
     description = node.meta.get("desc")
-    while type(description).__name__ == "SubclassGetAttrAOTInput":  # one of the tensors in a tensor subclass
+    while (
+        type(description).__name__ == "SubclassGetAttrAOTInput"
+    ):  # one of the tensors in a tensor subclass
         description = getattr(description, "base", None)
     index = getattr(description, "idx", None)
     is_input = type(description).__name__ in ("PlainAOTInput", "ParamAOTInput", "BufferAOTInput")
-    return ((inputs[index],) if is_input and index is not None and index < len(inputs) else ()), "aot_input"
+    return (
+        (inputs[index],) if is_input and index is not None and index < len(inputs) else ()
+    ), "aot_input"
 
 
 def _trace_back(
@@ -136,7 +140,9 @@ def _trace_back(
     made_from = earlier.made_from(node) or earlier.traced_from(node)
     if made_from:
         return made_from, "from_node"
-    if is_own_kernel(node):  # of an autograd.Function, it is in a graph of Dynamo's nested in the one that was traced
+    if is_own_kernel(
+        node
+    ):  # of an autograd.Function, it is in a graph of Dynamo's nested in the one that was traced
         return earlier.calls_of_own_kernel(node), "kernel_call"
     same_number = seq_parents.get(node.meta.get("seq_nr", -1), ())
     keys: tuple[How, ...] = ("source_fn_stack", "fwd_source_fn_stack")

@@ -78,11 +78,16 @@ def copied_lines(kernel: object, source: str) -> CopiedKernel:
         if len(at) == 1:
             found.append(CopiedLines(at[0] + 1, written.file, written.line, len(written.body)))
         else:
-            problems.append(f"{written.name} ({written.file}:{written.line}) {_WHY[bool(at)]}: its lines are not linked to it")
+            problems.append(
+                f"{written.name} ({written.file}:{written.line}) {_WHY[bool(at)]}: its lines are not linked to it"
+            )
     return CopiedKernel(tuple(sorted(found, key=lambda one: one.line)), tuple(problems))
 
 
-_WHY = {False: "is not in the generated kernel as it stands there", True: "is more than once in the generated kernel"}
+_WHY = {
+    False: "is not in the generated kernel as it stands there",
+    True: "is more than once in the generated kernel",
+}
 
 
 def _functions(kernel: object) -> Iterator[Any]:
@@ -123,6 +128,10 @@ class _KernelSource:
         there under its own.
         """
         head, *rest = self.body
-        starts = [i for i, line in enumerate(lines) if _NAME.match(line) and lines[i + 1 : i + len(self.body)] == rest]
+        starts = [
+            i
+            for i, line in enumerate(lines)
+            if _NAME.match(line) and lines[i + 1 : i + len(self.body)] == rest
+        ]
         named = [i for i in starts if lines[i] == head]
         return named or [i for i in starts if _NAME.sub("def", lines[i]) == _NAME.sub("def", head)]

@@ -27,7 +27,9 @@ _REPLACED = "fx_explorer_replaced"
 @contextlib.contextmanager
 def replacement_hook(recording: Recording) -> Iterator[None]:
     original = ReplacementPatternEntry.replace_with_graph
-    if "pass_name" in inspect.signature(original).parameters:  # this release hands on what is known of a node
+    if (
+        "pass_name" in inspect.signature(original).parameters
+    ):  # this release hands on what is known of a node
         yield
         return
     ours = _noting_replaced(recording, original)

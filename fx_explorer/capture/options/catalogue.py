@@ -15,7 +15,14 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.options.config_entries import MODULES, default_of, documented, entry, names, value_of
+from fx_explorer.capture.options.config_entries import (
+    MODULES,
+    default_of,
+    documented,
+    entry,
+    names,
+    value_of,
+)
 from fx_explorer.capture.options.setting_help import SettingHelp
 from fx_explorer.capture.recording.stages import REGIONAL
 from fx_explorer.capture.torch_compat.versions import compile_parameters, stances
@@ -33,15 +40,23 @@ def in_force(request: CaptureRequest | None = None) -> dict[str, object]:
     """
     now = {f"{group}.{name}": value_of(group, name) for group in MODULES for name in names(group)}
     if request:
-        now |= {f"inductor.{name.replace('-', '_')}": value for name, value in request.options.items()}
-        now |= {"compile.backend": request.backend, "compile.mode": request.mode or None, "compile.dynamic": request.dynamic}
+        now |= {
+            f"inductor.{name.replace('-', '_')}": value for name, value in request.options.items()
+        }
+        now |= {
+            "compile.backend": request.backend,
+            "compile.mode": request.mode or None,
+            "compile.dynamic": request.dynamic,
+        }
         now |= {f"compile.{name}": value for name, value in request.compile_arguments.items()}
         now |= {"compile.options": dict(request.options)} if request.options else {}
         now |= {STANCE: request.stance_wanted} if request.stance_wanted else {}
     return now
 
 
-def list_settings(values: Mapping[str, object] | None = None, only: Collection[str] | None = None) -> list[Setting]:
+def list_settings(
+    values: Mapping[str, object] | None = None, only: Collection[str] | None = None
+) -> list[Setting]:
     """List every option, with the value it has in ``values`` (by full name), else now; ``only``
     limits the list to these. The first call reads the sources of the config modules, and has torch
     load its backends if no compile has yet (0.2 s).
@@ -53,7 +68,9 @@ def list_settings(values: Mapping[str, object] | None = None, only: Collection[s
 
 
 def add_catalogue(
-    writer: SessionWriter, values: Mapping[str, object] | None = None, only: Collection[str] | None = None
+    writer: SessionWriter,
+    values: Mapping[str, object] | None = None,
+    only: Collection[str] | None = None,
 ) -> None:
     """Write the catalogue, once for each session. ``values``: in force when the capture began;
     ``only``: no others.
@@ -90,7 +107,9 @@ def _type_of(entry: Any, source: SettingHelp, default: object) -> str:
         declared = source.annotation or (source.guess if default is None else declared)
     type_text = plain_type(declared)
     if type_text and not fits(type_text, default):
-        type_text = plain_type(f"{type_text} | {_annotation(type(default))}") if is_plain(default) else ""
+        type_text = (
+            plain_type(f"{type_text} | {_annotation(type(default))}") if is_plain(default) else ""
+        )
     return type_text
 
 
@@ -113,12 +132,20 @@ def as_json(value: object) -> str:
     """
     if is_plain(value):
         return json.dumps(value, sort_keys=True, ensure_ascii=False)
-    members = sorted(map(_name, value)) if isinstance(value, set | frozenset | list | tuple) else _name(value)
+    members = (
+        sorted(map(_name, value))
+        if isinstance(value, set | frozenset | list | tuple)
+        else _name(value)
+    )
     return json.dumps(members, ensure_ascii=False)
 
 
 def _name(value: object) -> str:
-    return value if isinstance(value, str) else str(getattr(value, "__qualname__", type(value).__qualname__))
+    return (
+        value
+        if isinstance(value, str)
+        else str(getattr(value, "__qualname__", type(value).__qualname__))
+    )
 
 
 # torch.compile's own arguments
@@ -146,27 +173,53 @@ def _compile_settings(values: Mapping[str, object]) -> list[Setting]:
         "backend": tuple(map(json.dumps, sorted({*torch._dynamo.list_backends(()), REGIONAL}))),
     }
     return [
-        _compile_setting(name, type_text, choices.get(name) or choices_of(type_text), defaults[name], values)
+        _compile_setting(
+            name, type_text, choices.get(name) or choices_of(type_text), defaults[name], values
+        )
         for name, type_text in _ARGUMENT_TYPES.items()
         if name in defaults
     ] + [_stance_setting(values)]
 
 
 def _compile_setting(
-    name: str, type_text: str, choices: tuple[str, ...], default: object, values: Mapping[str, object]
+    name: str,
+    type_text: str,
+    choices: tuple[str, ...],
+    default: object,
+    values: Mapping[str, object],
 ) -> Setting:
     value = values.get(f"compile.{name}", default)
-    return Setting(0, "compile", name, type_text, as_json(default), as_json(value), _argument_help(name), choices)
+    return Setting(
+        0,
+        "compile",
+        name,
+        type_text,
+        as_json(default),
+        as_json(value),
+        _argument_help(name),
+        choices,
+    )
 
 
 def _stance_setting(values: Mapping[str, object]) -> Setting:
     choices = tuple(map(json.dumps, stances()))
-    return Setting(0, "compiler", "stance", "str", '"default"', as_json(values.get(STANCE, "default")), _stance_help(), choices)
+    return Setting(
+        0,
+        "compiler",
+        "stance",
+        "str",
+        '"default"',
+        as_json(values.get(STANCE, "default")),
+        _stance_help(),
+        choices,
+    )
 
 
 def _stance_help() -> str:
     """Return the help of stances: from “The stance to set the compiler to” to the next argument."""
-    found = re.search(r"( +)stance: (.*?)\n\s*\n+\1\w+:", torch.compiler.set_stance.__doc__ or "", re.DOTALL)
+    found = re.search(
+        r"( +)stance: (.*?)\n\s*\n+\1\w+:", torch.compiler.set_stance.__doc__ or "", re.DOTALL
+    )
     return "\n".join(line.strip() for line in found[2].splitlines()).strip() if found else ""
 
 
@@ -174,6 +227,10 @@ def _argument_help(name: str) -> str:
     """Return what torch.compile's docstring says of an argument: from ``name (type): …`` to the
     next one at the same depth.
     """
-    found = re.search(rf"^( +){name} \((?:.*?)\): *(.*\n(?:\1 +.*\n|\s*\n)*)", torch.compile.__doc__ or "", re.MULTILINE)
+    found = re.search(
+        rf"^( +){name} \((?:.*?)\): *(.*\n(?:\1 +.*\n|\s*\n)*)",
+        torch.compile.__doc__ or "",
+        re.MULTILINE,
+    )
     lines = found[2].splitlines() if found else []
     return "\n".join(line.strip() for line in lines).strip()

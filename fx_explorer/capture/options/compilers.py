@@ -19,11 +19,16 @@ def compiler_for(settings: Mapping[str, object], asked_for: Compiler) -> Compile
     """
     if not {"compile.backend", "compile.mode"} & settings.keys():
         return asked_for
-    backend, mode = str(settings.get("compile.backend") or "inductor"), settings.get("compile.mode") or None
+    backend, mode = (
+        str(settings.get("compile.backend") or "inductor"),
+        settings.get("compile.mode") or None,
+    )
     try:
         if backend == "inductor":
             wrapper: Compiler = torch._TorchCompileInductorWrapper(mode, None, None)
             return wrapper
         return lookup_backend(backend)
     except (torch._dynamo.exc.InvalidBackend, RuntimeError) as error:
-        raise UsageError(f"backend {backend!r} with mode {mode!r} cannot be used: {error}") from error
+        raise UsageError(
+            f"backend {backend!r} with mode {mode!r} cannot be used: {error}"
+        ) from error

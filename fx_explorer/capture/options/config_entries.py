@@ -71,14 +71,18 @@ def value_set_by_user(group: SettingGroup, name: str) -> bool:
     because torch reads it as it is imported.
     """
     module, name = _resolved(group, name)
-    return override_of(module._config[name]) is not require("torch.utils._config_module", "_UNSET_SENTINEL")
+    return override_of(module._config[name]) is not require(
+        "torch.utils._config_module", "_UNSET_SENTINEL"
+    )
 
 
 def variable_of(group: SettingGroup, name: str) -> str:
     """Return the environment variable that is set and that torch reads for this entry; empty when
     there is none.
     """
-    return next((variable for variable in documented(group, name).variables if variable in os.environ), "")
+    return next(
+        (variable for variable in documented(group, name).variables if variable in os.environ), ""
+    )
 
 
 def set_entry(group: SettingGroup, name: str, value: object) -> Restore:

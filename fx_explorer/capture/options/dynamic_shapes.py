@@ -44,7 +44,11 @@ class DynamicShapes:
         """Set the argument for frames captured from now on."""
         values = {True: (False, self._automatic["automatic_dynamic_shapes"]), False: (True, False)}
         # None is wanted too: torch.compile may have been called with something else.
-        self._wanted = dict(zip(_OPTIONS, values[dynamic], strict=True)) if isinstance(dynamic, bool) else self._automatic
+        self._wanted = (
+            dict(zip(_OPTIONS, values[dynamic], strict=True))
+            if isinstance(dynamic, bool)
+            else self._automatic
+        )
 
     def hold(self) -> None:
         """Set what is wanted for the rest of a frame, which Dynamo begins or is going to begin
@@ -77,4 +81,6 @@ def check_anew(gate: Gate, changes: Changes) -> None:
     if gate != "dynamo":
         raise UsageError("What is dynamic, Dynamo decides: go again from dynamo to change it.")
     if changes.marks or changes.passes:
-        raise UsageError("Dynamo makes a new graph for other dynamic shapes: mark regions and apply passes there.")
+        raise UsageError(
+            "Dynamo makes a new graph for other dynamic shapes: mark regions and apply passes there."
+        )

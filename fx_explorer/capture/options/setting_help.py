@@ -59,7 +59,9 @@ class _ConfigSource:
     def entries(self) -> dict[str, SettingHelp]:
         return self._in_body(self._body, "", {})
 
-    def _in_body(self, body: Sequence[ast.stmt], outer_help: str, before: dict[str, SettingHelp]) -> dict[str, SettingHelp]:
+    def _in_body(
+        self, body: Sequence[ast.stmt], outer_help: str, before: dict[str, SettingHelp]
+    ) -> dict[str, SettingHelp]:
         """Return the entries of a block. A name assigned more than once keeps the first words and
         the first annotation.
         """
@@ -74,24 +76,40 @@ class _ConfigSource:
                 following = body[position + 1] if position + 1 < len(body) else None
                 entry = self._entry(statement, outer_help, following)
                 first = found.get(name, SettingHelp())
-                found[name] = replace(entry, help=first.help or entry.help, annotation=first.annotation or entry.annotation)
+                found[name] = replace(
+                    entry,
+                    help=first.help or entry.help,
+                    annotation=first.annotation or entry.annotation,
+                )
         return found
 
-    def _in_class(self, statement: ast.ClassDef, outer: dict[str, SettingHelp]) -> dict[str, SettingHelp]:
+    def _in_class(
+        self, statement: ast.ClassDef, outer: dict[str, SettingHelp]
+    ) -> dict[str, SettingHelp]:
         """Return the entries ``triton.…`` of a ``class triton:``, with what it inherits from a
         class of the same module.
         """
         found: dict[str, SettingHelp] = {}
         for base in statement.bases:
             prefix = f"{base.id}." if isinstance(base, ast.Name) else "?"
-            found |= {name[len(prefix) :]: entry for name, entry in outer.items() if name.startswith(prefix)}
+            found |= {
+                name[len(prefix) :]: entry
+                for name, entry in outer.items()
+                if name.startswith(prefix)
+            }
         found |= self._in_body(statement.body, "", {})
         return {f"{statement.name}.{name}": entry for name, entry in found.items()}
 
-    def _entry(self, statement: ast.stmt, outer_help: str, following: ast.stmt | None) -> SettingHelp:
-        annotation = ast.unparse(statement.annotation) if isinstance(statement, ast.AnnAssign) else ""
+    def _entry(
+        self, statement: ast.stmt, outer_help: str, following: ast.stmt | None
+    ) -> SettingHelp:
+        annotation = (
+            ast.unparse(statement.annotation) if isinstance(statement, ast.AnnAssign) else ""
+        )
         value = getattr(statement, "value", None)
-        help = "\n".join(filter(None, (self._above(statement), self._beside(statement), _docstring(following))))
+        help = "\n".join(
+            filter(None, (self._above(statement), self._beside(statement), _docstring(following)))
+        )
         return SettingHelp(help or outer_help, annotation, _guess(value), _variables(value))
 
     def _above(self, statement: ast.stmt) -> str:
@@ -125,7 +143,11 @@ def _prose(comments: Sequence[str]) -> str:
 def _docstring(statement: ast.stmt | None) -> str:
     """Return the string that stands alone after an assignment and describes it."""
     value = statement.value if isinstance(statement, ast.Expr) else None
-    return value.value.strip() if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""
+    return (
+        value.value.strip()
+        if isinstance(value, ast.Constant) and isinstance(value.value, str)
+        else ""
+    )
 
 
 def _assigned(statement: ast.stmt) -> str:
@@ -149,7 +171,9 @@ def _variables(value: ast.expr | None) -> tuple[str, ...]:
     """Return the texts that look like an environment variable, wherever they are:
     ``os.environ.get("A_B")``, ``Config(env_name_force="A_B")``.
     """
-    texts = [node.value for node in ast.walk(value) if isinstance(node, ast.Constant)] if value else []
+    texts = (
+        [node.value for node in ast.walk(value) if isinstance(node, ast.Constant)] if value else []
+    )
     return tuple(text for text in texts if isinstance(text, str) and _VARIABLE.fullmatch(text))
 
 

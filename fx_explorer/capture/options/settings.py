@@ -60,7 +60,11 @@ def apply(settings: Mapping[str, object]) -> Restore:
 
 
 def _problem(known: Mapping[str, Setting], name: str, value: object) -> str:
-    return problem_of(known[name], value) if name in known else f"there is no option {name}{_near(known, name)}"
+    return (
+        problem_of(known[name], value)
+        if name in known
+        else f"there is no option {name}{_near(known, name)}"
+    )
 
 
 def _near(known: Mapping[str, Setting], name: str) -> str:
@@ -78,7 +82,9 @@ def _set(setting: Setting, value: object) -> Restore:
     try:
         return set_entry(setting.group, setting.name, value)
     except Exception as error:
-        raise UsageError(f"torch refuses {setting.full_name} = {json.dumps(value, default=repr)}: {error}") from error
+        raise UsageError(
+            f"torch refuses {setting.full_name} = {json.dumps(value, default=repr)}: {error}"
+        ) from error
 
 
 def _check_taken(setting: Setting, value: object) -> None:

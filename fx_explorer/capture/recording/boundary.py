@@ -56,7 +56,13 @@ class Boundary(Protocol):
         lowered.
         """
 
-    def captured(self, output_graph: Any, module: torch.fx.GraphModule, inputs: list[Any], compile_here: Compile) -> Any:
+    def captured(
+        self,
+        output_graph: Any,
+        module: torch.fx.GraphModule,
+        inputs: list[Any],
+        compile_here: Compile,
+    ) -> Any:
         """Return the backend's answer for a graph that Dynamo has captured. ``compile_here`` is
         Dynamo's own call of the backend.
         """
@@ -67,21 +73,33 @@ class Boundary(Protocol):
         """
 
     def passes(
-        self, gate: Gate, direction: Direction, module: torch.fx.GraphModule, run: Callable[[], torch.fx.GraphModule]
+        self,
+        gate: Gate,
+        direction: Direction,
+        module: torch.fx.GraphModule,
+        run: Callable[[], torch.fx.GraphModule],
     ) -> torch.fx.GraphModule:
         """Return the graph after its passes, which ``run`` runs on ``module``."""
 
-    def lowered(self, direction: Direction, module: torch.fx.GraphModule, lower: Callable[[], Any]) -> Any:
+    def lowered(
+        self, direction: Direction, module: torch.fx.GraphModule, lower: Callable[[], Any]
+    ) -> Any:
         """Return the compiled function of a forward or backward graph."""
 
     def region(
-        self, row: RegionLowering, module: torch.fx.GraphModule, compile_region: Callable[[], Any], again: Callable[[], None]
+        self,
+        row: RegionLowering,
+        module: torch.fx.GraphModule,
+        compile_region: Callable[[], Any],
+        again: Callable[[], None],
     ) -> Any:
         """Return what Inductor makes of one region. ``again`` is called when that was made
         before.
         """
 
-    def gate(self, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None = None) -> None:
+    def gate(
+        self, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None = None
+    ) -> None:
         """Hear that a stage is finished. ``module`` may still be changed."""
 
     def published(self, stage: str, direction: Direction) -> None:
@@ -103,26 +121,44 @@ class StraightThrough:
     def lowered_ahead(self, name: str, lowering: LoweringRequest) -> None:
         pass
 
-    def captured(self, output_graph: Any, module: torch.fx.GraphModule, inputs: list[Any], compile_here: Compile) -> Any:
+    def captured(
+        self,
+        output_graph: Any,
+        module: torch.fx.GraphModule,
+        inputs: list[Any],
+        compile_here: Compile,
+    ) -> Any:
         return compile_here(module)
 
     def pass_through(self, key: Key, make: Callable[[], T], copy: Callable[[T], T]) -> T:
         return make()
 
     def passes(
-        self, gate: Gate, direction: Direction, module: torch.fx.GraphModule, run: Callable[[], torch.fx.GraphModule]
+        self,
+        gate: Gate,
+        direction: Direction,
+        module: torch.fx.GraphModule,
+        run: Callable[[], torch.fx.GraphModule],
     ) -> torch.fx.GraphModule:
         return run()
 
-    def lowered(self, direction: Direction, module: torch.fx.GraphModule, lower: Callable[[], Any]) -> Any:
+    def lowered(
+        self, direction: Direction, module: torch.fx.GraphModule, lower: Callable[[], Any]
+    ) -> Any:
         return lower()
 
     def region(
-        self, row: RegionLowering, module: torch.fx.GraphModule, compile_region: Callable[[], Any], again: Callable[[], None]
+        self,
+        row: RegionLowering,
+        module: torch.fx.GraphModule,
+        compile_region: Callable[[], Any],
+        again: Callable[[], None],
     ) -> Any:
         return compile_region()
 
-    def gate(self, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None = None) -> None:
+    def gate(
+        self, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None = None
+    ) -> None:
         pass
 
     def published(self, stage: str, direction: Direction) -> None:

@@ -63,6 +63,8 @@ class DynamoBytecode:
     failed.
     """
 
-    def add(self, original: types.CodeType, modified: types.CodeType, known: RecordedBytecode) -> None:
+    def add(
+        self, original: types.CodeType, modified: types.CodeType, known: RecordedBytecode
+    ) -> None:
         self.original.add(original)
         self.modified[modified] = known

@@ -38,7 +38,9 @@ def name_of_compiled(code: CodeType) -> str:
     if not code.co_freevars or _LOCALS not in own:
         return own
     inner = inner_function(code, _variables(sys._getframe(1), code))
-    around = own.split(_LOCALS[:-1])[0].removesuffix(".__init_subclass__").removesuffix(".__set_name__")
+    around = (
+        own.split(_LOCALS[:-1])[0].removesuffix(".__init_subclass__").removesuffix(".__set_name__")
+    )
     if around == wrap_inline.__name__:  # torch's, around what it does not compile by itself
         return inner or own
     return f"{inner} ({around})" if inner else own
@@ -78,14 +80,20 @@ def _one_less(called: object) -> object:
         return called.__func__
     if isinstance(called, MethodType):
         is_call = called.__func__ in (nn.Module._call_impl, nn.Module._wrapped_call_impl)
-        return inspect.getattr_static(called.__self__, "forward", None) if is_call else called.__func__
+        return (
+            inspect.getattr_static(called.__self__, "forward", None) if is_call else called.__func__
+        )
     wrapped = inspect.getattr_static(called, "__wrapped__", None)
     if wrapped is not None or isinstance(called, FunctionType):
         return wrapped
-    return inspect.getattr_static(type(called), "forward" if isinstance(called, nn.Module) else "__call__", None)
+    return inspect.getattr_static(
+        type(called), "forward" if isinstance(called, nn.Module) else "__call__", None
+    )
 
 
-def _where_it_stands(function: FunctionType | MethodType, code: CodeType, variables: Mapping[str, Any]) -> Iterator[object]:
+def _where_it_stands(
+    function: FunctionType | MethodType, code: CodeType, variables: Mapping[str, Any]
+) -> Iterator[object]:
     """Yield what the program has under the name of ``function``: in the object and the classes it
     belongs to, and in its module. Nothing of the user's is called for it.
     """
@@ -132,7 +140,9 @@ def compile_call(frame: FrameType | None) -> Mapping[str, Any]:
     ``locals``, which torch tells no hook; empty where none runs.
     """
     while frame is not None:
-        if frame.f_code.co_name == "_compile" and frame.f_code.co_filename.endswith("convert_frame.py"):
+        if frame.f_code.co_name == "_compile" and frame.f_code.co_filename.endswith(
+            "convert_frame.py"
+        ):
             return frame.f_locals
         frame = frame.f_back
     return {}

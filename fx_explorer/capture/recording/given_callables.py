@@ -47,9 +47,14 @@ class GivenCallables:
     def note(self, given: object, place: CallSite) -> None:
         try:
             reference = weakref.ref(given)
-        except TypeError:  # an object that cannot be referred to weakly; it is called by its own name
+        except (
+            TypeError
+        ):  # an object that cannot be referred to weakly; it is called by its own name
             return
-        self._known[id(given)] = reference, GivenCallable(name_of(given, place), place.file, place.line)
+        self._known[id(given)] = (
+            reference,
+            GivenCallable(name_of(given, place), place.file, place.line),
+        )
 
     def of(self, given: object) -> GivenCallable:
         reference, found = self._known.get(id(given), (None, None))
@@ -69,7 +74,10 @@ def being_compiled() -> object | None:
 
 def name_of(given: object, place: CallSite) -> str:
     """Return ``net (Sequential)`` if a variable was given, else ``Sequential``."""
-    own, variable = own_name(given), _variable(linecache.getline(place.file, place.line)) if place.file else ""
+    own, variable = (
+        own_name(given),
+        _variable(linecache.getline(place.file, place.line)) if place.file else "",
+    )
     return f"{variable} ({own})" if variable and variable != own else own
 
 
@@ -78,7 +86,9 @@ def own_name(given: object) -> str:
     if isinstance(given, functools.partial):
         return f"partial({own_name(given.func)})"
     owner = getattr(given, "__self__", None)
-    if isinstance(owner, torch.nn.Module) and getattr(given, "__name__", "") == "_call_impl":  # module.compile()
+    if (
+        isinstance(owner, torch.nn.Module) and getattr(given, "__name__", "") == "_call_impl"
+    ):  # module.compile()
         return own_name(owner)
     if isinstance(given, torch.nn.Module):
         return type(given).__qualname__
@@ -93,7 +103,11 @@ def _variable(line: str) -> str:
         tree = ast.parse(line.strip())
     except SyntaxError:
         return ""
-    subjects = [_subject(node) for node in ast.walk(tree) if isinstance(node, ast.Call) and _called(node) == "compile"]
+    subjects = [
+        _subject(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and _called(node) == "compile"
+    ]
     if len(subjects) == 1 and isinstance(subjects[0], ast.Name | ast.Attribute):
         return ast.unparse(subjects[0])
     return ""

@@ -33,7 +33,10 @@ class DynamoOff:
         self._looking = set_eval_frame(None)
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: types.TracebackType | None,
     ) -> None:
         set_eval_frame(self._looking)
 
@@ -49,7 +52,10 @@ class DynamoAndOverridesOff(DynamoOff):
         self._functions.__enter__()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: types.TracebackType | None,
     ) -> None:
         self._functions.__exit__(kind, error, trace)
         super().__exit__(kind, error, trace)
@@ -72,7 +78,9 @@ def our_files_skipped(_: object) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def patched_in_programs(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
+def patched_in_programs(
+    owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> Iterator[None]:
     """Patch as ``patched`` does, for a function that compiled code may call: Dynamo takes the
     replacement for torch's own.
 
@@ -106,4 +114,6 @@ def traced_as(original: Callable[..., Any], replacement: Callable[..., Any]) -> 
 def _known_to_dynamo() -> Iterator[dict[Any, Any]]:
     yield trace_rules.get_torch_obj_rule_map()
     with contextlib.suppress(MissingInTorch):
-        yield require("torch._dynamo.variables.torch", "TorchInGraphFunctionVariable")._get_handlers()
+        yield require(
+            "torch._dynamo.variables.torch", "TorchInGraphFunctionVariable"
+        )._get_handlers()

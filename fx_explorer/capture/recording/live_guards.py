@@ -51,7 +51,10 @@ class CallState:
     def now(cls) -> CallState:
         accelerator = torch.accelerator.current_accelerator(check_available=True)
         kinds = ("cpu", accelerator.type) if accelerator else ("cpu",)
-        autocast = tuple((kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in kinds)
+        autocast = tuple(
+            (kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
+            for kind in kinds
+        )
         return cls(torch.is_grad_enabled(), autocast)
 
     @contextlib.contextmanager
@@ -80,7 +83,10 @@ class LiveTree:
 
     def still_there(self) -> dict[str, Any]:
         """Return what is kept, without the objects that are gone."""
-        found = {name: value() if isinstance(value, weakref.ref) else value for name, value in self.kept.items()}
+        found = {
+            name: value() if isinstance(value, weakref.ref) else value
+            for name, value in self.kept.items()
+        }
         return {name: value for name, value in found.items() if value is not None}
 
 
@@ -93,7 +99,9 @@ class LiveGuards:
     """Compilation → checks that lowering asked for after Dynamo had made its tree. No tree makes
     them.
     """
-    _trees: weakref.WeakKeyDictionary[Any, LiveTree] = field(default_factory=weakref.WeakKeyDictionary)
+    _trees: weakref.WeakKeyDictionary[Any, LiveTree] = field(
+        default_factory=weakref.WeakKeyDictionary
+    )
     _all: list[LiveTree] = field(default_factory=list)
 
     def add(self, manager: Any, tree: LiveTree) -> None:

@@ -19,7 +19,9 @@ class Noting:
 
     __slots__ = ("_add_fault", "_stage", "_unseen", "_what")
 
-    def __init__(self, add_fault: AddFault, what: str, stage: Stage | None, unseen: DynamoOff) -> None:
+    def __init__(
+        self, add_fault: AddFault, what: str, stage: Stage | None, unseen: DynamoOff
+    ) -> None:
         self._add_fault = add_fault
         self._what = what
         self._stage = stage
@@ -28,7 +30,12 @@ class Noting:
     def __enter__(self) -> None:
         self._unseen.__enter__()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
         try:
             # What is no Exception goes on: the user's interrupt, a gate that is left.
             if isinstance(error, Exception):

@@ -44,18 +44,37 @@ class Spans:
         if phase == "B":
             phases.begin(event_name, time_s, self._recording.of(name).variant if name else 0)
             if stage:
-                self._recording.notify(Notice("phase", stage=stage, state="begin", compilation=name))
+                self._recording.notify(
+                    Notice("phase", stage=stage, state="begin", compilation=name)
+                )
         elif phase == "E" and (ended := phases.end(event_name, time_s)):
             start_s = ended.start_s
             compilation = ended.variant or self._recording.compilation_id(name) if name else 0
             is_short = event_name.startswith(PASS) and time_s - start_s < SHORT_PASS_S
             if not is_short or compilation <= EVERY_PASS_OF:
-                span = Span(0, compilation, event_name, stage, start_s, time_s - start_s, phases.depth, phases.thread)
+                span = Span(
+                    0,
+                    compilation,
+                    event_name,
+                    stage,
+                    start_s,
+                    time_s - start_s,
+                    phases.depth,
+                    phases.thread,
+                )
                 self._ended.append(span)
                 if ended.lines.sums and compilation <= EVERY_PASS_OF:
                     self._lines.append((span, ended.lines))
             if stage:
-                self._recording.notify(Notice("phase", stage=stage, state="end", compilation=name, seconds=time_s - start_s))
+                self._recording.notify(
+                    Notice(
+                        "phase",
+                        stage=stage,
+                        state="end",
+                        compilation=name,
+                        seconds=time_s - start_s,
+                    )
+                )
 
     def flush(self) -> None:
         """Write the events that have ended."""
@@ -63,9 +82,14 @@ class Spans:
         clocks, self._lines = self._lines, []
         with self._recording.noting("times"):
             self._recording.writer.add_all(spans)
-            self._recording.writer.add_all([row for span, lines in clocks for row in self._rows(span, lines)])
+            self._recording.writer.add_all(
+                [row for span, lines in clocks for row in self._rows(span, lines)]
+            )
 
     def _rows(self, span: Span, clock: LineClock) -> Iterator[PhaseLine]:
         for where, took_s in clock.sums.items():
             file = self._recording.sources.file(where.path)
-            yield PhaseLine(*(0, span.compilation, span.name, span.start_s, file, where.line, where.module), took_s)
+            yield PhaseLine(
+                *(0, span.compilation, span.name, span.start_s, file, where.line, where.module),
+                took_s,
+            )

@@ -22,12 +22,16 @@ torch/fx/passes/regional_inductor.py.
 NOTHING_ANNOTATED = "no operation is annotated with compile_with_inductor, so regional_inductor leaves all of it to run eagerly"
 
 
-COMPUTES_NOTHING = "the graph computes nothing: it returns its inputs, or parts of them, as they are"
+COMPUTES_NOTHING = (
+    "the graph computes nothing: it returns its inputs, or parts of them, as they are"
+)
 ONLY_VIEWS = "the graph only makes views or memory without content, which needs no kernel"
 NEEDS_NONE = "the graph needed no kernel"
 
 
-def missing(recording: Recording, name: str, status: Status, error: str = "") -> dict[str, str] | None:
+def missing(
+    recording: Recording, name: str, status: Status, error: str = ""
+) -> dict[str, str] | None:
     """Return stage → why compilation ``name`` has nothing of it, or None when it has all stages.
     ``error`` is what stopped it.
     """
@@ -44,7 +48,12 @@ def missing(recording: Recording, name: str, status: Status, error: str = "") ->
         return dict.fromkeys(absent, "Dynamo captured no tensor operation here")
     if status == "skipped":
         why = f": {error}" if error else ""
-        return dict.fromkeys(absent, f"the compiler gave up before it, and the function was left to Python{why}") or None
+        return (
+            dict.fromkeys(
+                absent, f"the compiler gave up before it, and the function was left to Python{why}"
+            )
+            or None
+        )
     reasons = {stage: _reason(recording, name, stage, seen) for stage in absent}
     return {stage: reason for stage, reason in reasons.items() if reason} or None
 
@@ -59,7 +68,11 @@ def _reason(recording: Recording, name: str, stage: Stage, seen: set[Stage]) -> 
     if stage in _AOT_STAGES and "forward" not in seen:
         return f"backend {backend} does not use AOTAutograd"
     if stage in ("joint", "backward"):
-        return "nothing here needs a gradient" if "joint" not in seen else "the backward was not compiled: it never ran"
+        return (
+            "nothing here needs a gradient"
+            if "joint" not in seen
+            else "the backward was not compiled: it never ran"
+        )
     if stage in _INDUCTOR_STAGES and "output_code" not in seen and backend == REGIONAL:
         return NOTHING_ANNOTATED
     if stage in _INDUCTOR_STAGES and "output_code" not in seen:
@@ -72,5 +85,11 @@ def _reason(recording: Recording, name: str, stage: Stage, seen: set[Stage]) -> 
 
 def _why_no_kernel(segment: Segment) -> str:
     """Say why a graph whose code was written has no kernel."""
-    nodes = [node for graph in segment.post_grad.values() for one in graph.whole() for node in one.ids]
-    return ONLY_VIEWS if all(computes_nothing(node, target_name(node)) for node in nodes) else NEEDS_NONE
+    nodes = [
+        node for graph in segment.post_grad.values() for one in graph.whole() for node in one.ids
+    ]
+    return (
+        ONLY_VIEWS
+        if all(computes_nothing(node, target_name(node)) for node in nodes)
+        else NEEDS_NONE
+    )

@@ -78,7 +78,9 @@ class Recording:
         """What torch times now, and at which lines of the user's it is."""
         self.boundary: Boundary = StraightThrough()
         """Where the stages meet."""
-        self.with_pythons_own: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
+        self.with_pythons_own: Callable[[], contextlib.AbstractContextManager[object]] = (
+            contextlib.nullcontext
+        )
         """Returns a context manager inside which Python's own functions are in their places,
         whatever the program has replaced.
         """
@@ -136,7 +138,13 @@ class Recording:
         The writer begins a session of its own with the first row.
         """
         self._states.clear()
-        for known in (self.recompiled, self.failed_guards, self.output_codes, self.counters, self.options_in_force):
+        for known in (
+            self.recompiled,
+            self.failed_guards,
+            self.output_codes,
+            self.counters,
+            self.options_in_force,
+        ):
             known.clear()
         self.published = Published()
         self._resets.clear()
@@ -157,7 +165,11 @@ class Recording:
 
     def latest(self) -> str:
         """Return the compilation that torch is in on whatever thread; empty outside any."""
-        running = (name for name, state in reversed(self._states.items()) if state.row and state.row.status == "running")
+        running = (
+            name
+            for name, state in reversed(self._states.items())
+            if state.row and state.row.status == "running"
+        )
         return next(running, "")
 
     @contextlib.contextmanager
@@ -239,7 +251,11 @@ class Recording:
 
     def restart_reason(self, name: str) -> str:
         raised = self.take_error(name)
-        return one_line(f"{type(raised.error).__name__}: {raised.error}") if raised else "Dynamo began anew"
+        return (
+            one_line(f"{type(raised.error).__name__}: {raised.error}")
+            if raised
+            else "Dynamo began anew"
+        )
 
     def take_error(self, name: str) -> BackendError | None:
         """Return what a backend raised in the compilation, and forget it."""
@@ -298,24 +314,40 @@ class Recording:
         calls = sum(node.op in graphs.CALLS for node in live)
         if not label and self.here.segment is not None:
             label = self.here.segment.bucket
-        graph = Graph(0, self.variant_id(), stage, direction, name, parent, call_count=calls, label=label, results=results)
+        graph = Graph(
+            0,
+            self.variant_id(),
+            stage,
+            direction,
+            name,
+            parent,
+            call_count=calls,
+            label=label,
+            results=results,
+        )
         placed = self.writer.add_graph(graph, rows, graphs.edges(module.graph))
         ids = {node: placed.first_node + i for i, node in enumerate(live)}
         recorded = RecordedGraph(placed, module, ids, {node.name: row for node, row in ids.items()})
         for call, inner_name, inner in graphs.nested_graphs(module):
             full_name = f"{name}.{inner_name}" if name else inner_name
             # A part of what a backend publishes is called as the whole is.
-            inner_label = label if stage == "backend" else graphs.region_label(call, inner, self.sources)
+            inner_label = (
+                label if stage == "backend" else graphs.region_label(call, inner, self.sources)
+            )
             region = self.segment().region_of(inner) if stage == "joint" else None
             if region is None:
-                inside = self.add_graph(inner, stage, direction, name=full_name, parent=placed.id, label=inner_label)
+                inside = self.add_graph(
+                    inner, stage, direction, name=full_name, parent=placed.id, label=inner_label
+                )
             else:
                 inside = self._place_region(region, full_name, placed.id, inner_label)
             recorded.nested[inner_name] = inside
         self.saw(stage)
         return recorded
 
-    def _place_region(self, region: RecordedGraph, name: str, parent: int, label: str) -> RecordedGraph:
+    def _place_region(
+        self, region: RecordedGraph, name: str, parent: int, label: str
+    ) -> RecordedGraph:
         """Store what calls a region's joint graph, now that it is known. Forward and backward share
         it.
         """
@@ -333,7 +365,14 @@ class Recording:
             self.writer.add(row)
 
     def add_artifact(
-        self, kind: ArtifactKind, stage: Stage, text: str, *, title: str, language: str, direction: Direction = ""
+        self,
+        kind: ArtifactKind,
+        stage: Stage,
+        text: str,
+        *,
+        title: str,
+        language: str,
+        direction: Direction = "",
     ) -> int:
         lines = text.removesuffix("\n").count("\n") + 1
         owner = self.compilation_id() if stage == "dynamo" else self.variant_id()
@@ -377,10 +416,22 @@ class Recording:
             told = "; ".join(filter(None, (f"could not record {what}: {error}", replaced)))
             self.add_failure("recorder", stage, error, told)
 
-    def add_failure(self, where: str, stage: Stage | None, error: BaseException, message: str) -> None:
+    def add_failure(
+        self, where: str, stage: Stage | None, error: BaseException, message: str
+    ) -> None:
         text = shortened("".join(traceback.format_exception(error)), MAX_TRACEBACK)
-        with contextlib.suppress(SessionWriteError):  # reported by noting() at the first failed write
-            row = Failure(0, self.variant_id(), where, stage, type(error).__name__, message, self.writer.text(text))
+        with contextlib.suppress(
+            SessionWriteError
+        ):  # reported by noting() at the first failed write
+            row = Failure(
+                0,
+                self.variant_id(),
+                where,
+                stage,
+                type(error).__name__,
+                message,
+                self.writer.text(text),
+            )
             self.writer.add(row)
         self.notify(Notice("note", text=message, stage=stage))
 
@@ -401,7 +452,9 @@ class Recording:
         if (view, reason) in self._told_unavailable:
             return
         self._told_unavailable.add((view, reason))
-        with contextlib.suppress(SessionWriteError):  # reported by noting() at the first failed write
+        with contextlib.suppress(
+            SessionWriteError
+        ):  # reported by noting() at the first failed write
             self.writer.add(Failure(0, 0, "recorder", None, "unavailable", f"{view}: {reason}"))
 
 

@@ -46,13 +46,32 @@ def unrecorded(recording: Recording) -> Iterator[None]:
     """Record what happens inside the block into a session that is thrown away."""
     # What was heard before the block belongs into the real session.
     recording.flush()
-    before = recording.writer, recording.sources, recording.notify, recording.request, recording.published
+    before = (
+        recording.writer,
+        recording.sources,
+        recording.notify,
+        recording.request,
+        recording.published,
+    )
     with SessionWriter(":memory:") as scratch:
-        recording.writer, recording.sources, recording.published = scratch, Sources(scratch), Published()
-        recording.notify, recording.request = lambda notice: None, replace(recording.request, build=True)
+        recording.writer, recording.sources, recording.published = (
+            scratch,
+            Sources(scratch),
+            Published(),
+        )
+        recording.notify, recording.request = (
+            lambda notice: None,
+            replace(recording.request, build=True),
+        )
         try:
             yield
         finally:
             # What was heard inside must not be written into the real one later.
             recording.flush()
-            recording.writer, recording.sources, recording.notify, recording.request, recording.published = before
+            (
+                recording.writer,
+                recording.sources,
+                recording.notify,
+                recording.request,
+                recording.published,
+            ) = before

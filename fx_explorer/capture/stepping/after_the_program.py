@@ -85,7 +85,10 @@ def _wait_for_all(stepper: Stepper) -> None:
     """Wait after Dynamo of every graph. A variant that is asked for there is the one in use; the
     other graphs follow it.
     """
-    obey, allow = functools.partial(obey_for_all, stepper), functools.partial(allow_for_all, stepper)
+    obey, allow = (
+        functools.partial(obey_for_all, stepper),
+        functools.partial(allow_for_all, stepper),
+    )
     try:
         stepper.gates.wait_for_all("dynamo", obey, allow)
     except AnotherVariant as other:
@@ -143,7 +146,9 @@ def again(stepper: Stepper, command: Command) -> Variant:
     return variant
 
 
-def _compile_outside(stepper: Stepper, kept: CapturedSegment, variant: Variant, graph: torch.fx.GraphModule) -> None:
+def _compile_outside(
+    stepper: Stepper, kept: CapturedSegment, variant: Variant, graph: torch.fx.GraphModule
+) -> None:
     """Compile a variant when Dynamo has finished the frame. An error is recorded with the variant
     and told, not raised.
     """
@@ -159,12 +164,21 @@ def _compile_outside(stepper: Stepper, kept: CapturedSegment, variant: Variant, 
     try:
         with stepper.outside(), stepper.as_current(kept, variant), stepper.as_in_dynamo(kept):
             with late_guards(stepper.recording, kept, variant), backward_at_once():
-                run_variant(stepper, kept, variant, lambda: compile_as_asked(stepper, kept, variant, graph, compile_here))
+                run_variant(
+                    stepper,
+                    kept,
+                    variant,
+                    lambda: compile_as_asked(stepper, kept, variant, graph, compile_here),
+                )
     except Exception as error:  # noqa: BLE001 - recorded with the variant by run_variant, and told
         text = f"[{variant.row.name}] failed: {one_line(str(error))}"
         # Only of what the program itself would have met: with changes of the user's, or where torch
         # is told to go on, it has no exception.
-        if variant is kept.variants[0] and variant.changes == Changes() and not torch._dynamo.config.suppress_errors:
+        if (
+            variant is kept.variants[0]
+            and variant.changes == Changes()
+            and not torch._dynamo.config.suppress_errors
+        ):
             text = f"{text}; {NOT_RAISED}"
         stepper.recording.notify(Notice("note", text=text))
 

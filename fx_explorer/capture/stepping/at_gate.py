@@ -21,7 +21,9 @@ what was made of it.
 """
 
 
-def at_gate(stepper: Stepper, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None = None) -> None:
+def at_gate(
+    stepper: Stepper, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None = None
+) -> None:
     """Apply the passes that this variant has for a finished stage, and wait if the user wants to
     stop here.
     """
@@ -36,7 +38,9 @@ def at_gate(stepper: Stepper, gate: Gate, direction: Direction, module: torch.fx
     if stepper.is_probing and gate in ("joint", "partition"):
         raise GateReached
     stepper.gates.arrive(gate)
-    is_stuck = module is not None and _is_stuck(stepper, stepper.edits.apply_passes(variant, gate, direction, module))
+    is_stuck = module is not None and _is_stuck(
+        stepper, stepper.edits.apply_passes(variant, gate, direction, module)
+    )
     if is_stuck or stepper.gates.stops_at(gate):
         _wait(stepper, variant, gate, direction, module)
     variant.passed.add(key)
@@ -53,7 +57,9 @@ def after_published(stepper: Stepper, stage: str, direction: Direction) -> None:
         return
     stepper.gates.arrive("backend")
     backend = stepper.recording.of(stepper.recording.compilation_name()).backend
-    _wait(stepper, variant, "backend", direction, None, f"{stage} of {backend}" if backend else stage)
+    _wait(
+        stepper, variant, "backend", direction, None, f"{stage} of {backend}" if backend else stage
+    )
 
 
 def _wait(

@@ -25,7 +25,11 @@ CompileHere = Callable[[torch.fx.GraphModule], Any]
 
 
 def compile_as_asked(
-    stepper: Stepper, kept: CapturedSegment, variant: Variant, module: torch.fx.GraphModule, compile_here: CompileHere
+    stepper: Stepper,
+    kept: CapturedSegment,
+    variant: Variant,
+    module: torch.fx.GraphModule,
+    compile_here: CompileHere,
 ) -> Any:
     """Compile ``module`` as this variant. Leave it for another one whenever the user asks for
     one.
@@ -45,7 +49,10 @@ def compile_as_asked(
             raise
         other_variant, graph = new_variant(stepper, kept, other.command, variant)
         made = run_variant(
-            stepper, kept, other_variant, lambda: compile_as_asked(stepper, kept, other_variant, graph, compile_here)
+            stepper,
+            kept,
+            other_variant,
+            lambda: compile_as_asked(stepper, kept, other_variant, graph, compile_here),
         )
         stepper.rows.use(kept, other_variant)
         return made
@@ -57,7 +64,9 @@ def compile_as_asked(
         raise
 
 
-def run_variant(stepper: Stepper, kept: CapturedSegment, variant: Variant, compile_variant: Callable[[], Any]) -> Any:
+def run_variant(
+    stepper: Stepper, kept: CapturedSegment, variant: Variant, compile_variant: Callable[[], Any]
+) -> Any:
     """Compile ``variant`` in place of the one before. Its settings are in force meanwhile."""
     variant.began, variant.waited_s = time.monotonic(), 0.0
     with stepper.as_current(kept, variant), stepper.settings.of(variant):

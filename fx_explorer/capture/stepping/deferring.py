@@ -45,7 +45,11 @@ def _is_no_programs(compiler: Callable[..., Any]) -> bool:
     backend = getattr(backend, "compiler_fn", backend)
     options = getattr(backend, "config", None)
     is_plain = not (isinstance(options, dict) and any(map(callable, options.values())))
-    return is_plain and _module_of(backend).partition(".")[0] in ("torch", "functorch", "fx_explorer")
+    return is_plain and _module_of(backend).partition(".")[0] in (
+        "torch",
+        "functorch",
+        "fx_explorer",
+    )
 
 
 def _module_of(backend: object) -> str:
@@ -64,12 +68,18 @@ def _has_float_symbols(kept: CapturedSegment) -> bool:
     it no longer has may still have to be a constant.
     """
     shapes = kept.shape_env()
-    return shapes is not None and any(symbol_is_type(symbol, SymT.FLOAT) for symbol in shapes.var_to_range)
+    return shapes is not None and any(
+        symbol_is_type(symbol, SymT.FLOAT) for symbol in shapes.var_to_range
+    )
 
 
 def _has_wrappers(kept: CapturedSegment) -> bool:
     """Return whether there is a tensor subclass among the inputs, or one made inside."""
-    made = (leaf for node in kept.dynamo.graph.nodes for leaf in tree_leaves(node.meta.get("example_value")))
+    made = (
+        leaf
+        for node in kept.dynamo.graph.nodes
+        for leaf in tree_leaves(node.meta.get("example_value"))
+    )
     return any(map(_is_wrapper, kept.inputs)) or any(map(_is_wrapper, made))
 
 

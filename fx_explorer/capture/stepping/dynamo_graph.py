@@ -25,7 +25,11 @@ _ANEW = "the user had it captured with other dynamic shapes"
 
 
 def compile_segment(
-    stepper: Stepper, output_graph: Any, module: torch.fx.GraphModule, inputs: list[Any], here: CompileHere
+    stepper: Stepper,
+    output_graph: Any,
+    module: torch.fx.GraphModule,
+    inputs: list[Any],
+    here: CompileHere,
 ) -> Any:
     """Answer Dynamo's call of the backend: compile now, or when the program has ended. ``here`` is
     that call.
@@ -44,13 +48,17 @@ def compile_segment(
     return runnable_copy(module)
 
 
-def _keep(stepper: Stepper, output_graph: Any, module: torch.fx.GraphModule, inputs: list[Any]) -> CapturedSegment:
+def _keep(
+    stepper: Stepper, output_graph: Any, module: torch.fx.GraphModule, inputs: list[Any]
+) -> CapturedSegment:
     """Keep the graph so that it can be compiled again, with its first variant."""
     recording = stepper.recording
     name = recording.compilation_name()
     row = recording.row(name)
     files = recording.sources.remember((row.file, *_traced_files(output_graph)))
-    kept = CapturedSegment(name, output_graph.compiler_fn, inputs, snapshot(module), traced_s=0.0, files=files)
+    kept = CapturedSegment(
+        name, output_graph.compiler_fn, inputs, snapshot(module), traced_s=0.0, files=files
+    )
     kept.traced_s = recording.elapsed() - row.start_s
     changes = stepper.settings.changes.plus(stepper.carried.pop(name, Changes()))
     kept.variants.append(Variant(row, recording.segment(), changes, {("dynamo", ""): kept.dynamo}))

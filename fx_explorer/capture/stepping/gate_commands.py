@@ -51,7 +51,9 @@ def obey_at_gate(
     if command.kind == "again":
         kept = stepper.current_kept()
         if command.compilation and stepper.kept_of(command.compilation) is not kept:
-            raise UsageError("Another compilation can be taken up again once the program has ended; go on first.")
+            raise UsageError(
+                "Another compilation can be taken up again once the program has ended; go on first."
+            )
         _leave_for_another(stepper, kept, variant, command)
     raise _no_command(command)
 
@@ -76,11 +78,17 @@ def obey_for_all(stepper: Stepper, command: Command) -> str:
 
 def _no_command(command: Command) -> UsageError:
     if command.kind == "measure":
-        return UsageError("A variant can be built and measured once the program has ended: go on first.")
+        return UsageError(
+            "A variant can be built and measured once the program has ended: go on first."
+        )
     if command.kind == "what_if":
-        return UsageError("Other inputs can be asked about when the program has run and all guards are made: go on first.")
+        return UsageError(
+            "Other inputs can be asked about when the program has run and all guards are made: go on first."
+        )
     if command.kind == "steps":
-        return UsageError("What the bytecode does can be recorded when the program has run: go on first.")
+        return UsageError(
+            "What the bytecode does can be recorded when the program has run: go on first."
+        )
     return UsageError(f"{command.kind!r} is no command for a gate.")
 
 
@@ -154,7 +162,9 @@ def edit_all(stepper: Stepper, command: Command) -> str:
             problems.append(str(error))
             continue
         variant = kept.variants[0]
-        variant.changes = variant.changes.plus(Changes(marks=command.changes.marks, passes=command.changes.passes))
+        variant.changes = variant.changes.plus(
+            Changes(marks=command.changes.marks, passes=command.changes.passes)
+        )
         done.append(f"[{kept.name}] {', '.join(found)}")
     if not done:
         raise UsageError(problems[0])
@@ -191,10 +201,14 @@ def _apply(
             "graph that it is given. Go again from an earlier stage to apply one."
         )
     if module is None:
-        raise UsageError("There is no FX graph here any more: a pass can be applied up to the post-grad passes.")
+        raise UsageError(
+            "There is no FX graph here any more: a pass can be applied up to the post-grad passes."
+        )
     here = [replace(one, gate=gate, direction=direction) for one in passes]
     if any(one.gate != gate for one in passes):
-        raise UsageError(f"Here is {GATE_WORDS[gate]}: a pass for another gate is given there, or with “again from”.")
+        raise UsageError(
+            f"Here is {GATE_WORDS[gate]}: a pass for another gate is given there, or with “again from”."
+        )
     for one in here:
         stepper.edits.apply_pass(variant, one.path, gate, direction, module)
         variant.changes = variant.changes.plus(Changes(passes=(one,)))
@@ -210,9 +224,15 @@ def cut_of(kept: CapturedSegment, variant: Variant, command: Command) -> list[st
     return cut_out(trial, command.changes.marks)
 
 
-def _leave_for_another(stepper: Stepper, kept: CapturedSegment, variant: Variant, command: Command) -> NoReturn:
+def _leave_for_another(
+    stepper: Stepper, kept: CapturedSegment, variant: Variant, command: Command
+) -> NoReturn:
     check_new_variant(stepper, kept, command, variant)
     origin = kept.variant(command.compilation) or variant
     # Answered here, since what is raised leads out of the gate.
-    stepper.gates.answer("; ".join((f"again from {GATE_WORDS[command.gate or 'dynamo']}", *cut_of(kept, origin, command))))
+    stepper.gates.answer(
+        "; ".join(
+            (f"again from {GATE_WORDS[command.gate or 'dynamo']}", *cut_of(kept, origin, command))
+        )
+    )
     raise AnotherVariant(command)

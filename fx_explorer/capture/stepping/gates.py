@@ -101,8 +101,16 @@ class Gates:
         """Wait until the user goes on. Raises a subclass of LeftAtGate for a user who does not.
         ``published`` names what a backend has published, at its gate.
         """
-        where: dict[str, Any] = {"gate": gate, "compilation": compilation, "direction": direction, "published": published}
-        is_within, self._is_obeying = self._is_obeying, False  # a gate of a variant that was asked for
+        where: dict[str, Any] = {
+            "gate": gate,
+            "compilation": compilation,
+            "direction": direction,
+            "published": published,
+        }
+        is_within, self._is_obeying = (
+            self._is_obeying,
+            False,
+        )  # a gate of a variant that was asked for
         self._open(where)
         try:
             while True:
@@ -113,7 +121,10 @@ class Gates:
                     self._answer("done", _GOING.get(command.kind, ""))
                     return
                 if command.kind == "skip":
-                    self._answer("done", "this graph runs eagerly" if compilation else "all of them run eagerly")
+                    self._answer(
+                        "done",
+                        "this graph runs eagerly" if compilation else "all of them run eagerly",
+                    )
                     raise Skipped
                 if command.kind in ("abort", "quit"):
                     self._is_over = command.kind == "quit"
@@ -130,11 +141,17 @@ class Gates:
         try:
             while not self._is_over and (command := self._commands.get()).kind != "quit":
                 if command.kind in ("skip", "abort"):
-                    self._answer("refused", "Nothing is being compiled: there is nothing to skip or to abort.")
+                    self._answer(
+                        "refused",
+                        "Nothing is being compiled: there is nothing to skip or to abort.",
+                    )
                 elif command.kind in ("set", "again", "measure", "what_if", "steps"):
                     self._obey(command, obey)
                 else:
-                    self._answer("refused", "All stages are finished. Go again from one of them to compile another variant.")
+                    self._answer(
+                        "refused",
+                        "All stages are finished. Go again from one of them to compile another variant.",
+                    )
                 if not self._waiting:  # the requested variant stopped at gates of its own
                     self._open({})
         finally:
@@ -230,9 +247,17 @@ class StopAfterGate(Gates):
 
 
 def words(gate: Gate | None, published: str = "") -> str:
-    return f"paused after {published or GATE_WORDS[gate]}" if gate else "finished; every stage is at hand"
+    return (
+        f"paused after {published or GATE_WORDS[gate]}"
+        if gate
+        else "finished; every stage is at hand"
+    )
 
 
-_STOPS: dict[Pause, frozenset[Gate]] = {"": frozenset(), "dynamo": frozenset(("dynamo",)), "step": frozenset(GATES)}
+_STOPS: dict[Pause, frozenset[Gate]] = {
+    "": frozenset(),
+    "dynamo": frozenset(("dynamo",)),
+    "step": frozenset(GATES),
+}
 
 _GOING = {"go": "going on", "step": "on to the next pause", "run_to": "on to that pause"}

@@ -54,6 +54,10 @@ def _add(recording: Recording, variant: Variant, codes: list[str]) -> None:
 
 def _code(shapes: Any, expression: Any) -> str:
     """Return ``L['x'].size()[0] <= 4096``."""
-    names = {str(symbol): name_of(sources[0]) for symbol, sources in shapes.var_to_sources.items() if sources}
+    names = {
+        str(symbol): name_of(sources[0])
+        for symbol, sources in shapes.var_to_sources.items()
+        if sources
+    }
     text: str = PythonPrinter().doprint(expression)
     return re.sub(r"\b[A-Za-z_]\w*", lambda found: names.get(found[0], found[0]), text)

@@ -51,7 +51,9 @@ class MeasuredFigures:
     build_s: float
 
     def in_words(self) -> str:
-        took = ", ".join(f"{row.what.replace('+', ' and ')} {row.median_s * 1000:.3g} ms" for row in self.rows)
+        took = ", ".join(
+            f"{row.what.replace('+', ' and ')} {row.median_s * 1000:.3g} ms" for row in self.rows
+        )
         row = self.rows[-1]
         return f"{took} (median of {row.runs:,} runs on {row.device}){self._caution()}; building it took {self.build_s:.1f} s"
 
@@ -69,7 +71,9 @@ def measure(stepper: Stepper, name: str) -> str:
     """
     recording = stepper.recording
     if recording.request.gpu:
-        raise UsageError("Nothing can be run on a virtual GPU: how long a variant takes is known on a real one only.")
+        raise UsageError(
+            "Nothing can be run on a virtual GPU: how long a variant takes is known on a real one only."
+        )
     kept = stepper.kept_of(name)
     variant = kept.variant(name) or kept.variants[0]
     built_with = _settings(stepper, variant)
@@ -78,9 +82,13 @@ def measure(stepper: Stepper, name: str) -> str:
         with unrecorded(recording), building():
             found = _measured(stepper, kept, variant, built_with, inputs)
     except Exception as error:
-        message = one_line(f"[{variant.row.name}] could not be measured: {type(error).__name__}: {error}")
+        message = one_line(
+            f"[{variant.row.name}] could not be measured: {type(error).__name__}: {error}"
+        )
         text = recording.writer.text("".join(traceback.format_exception(error)))
-        recording.writer.add(Failure(0, variant.row.id, "measuring", None, type(error).__name__, message, text))
+        recording.writer.add(
+            Failure(0, variant.row.id, "measuring", None, type(error).__name__, message, text)
+        )
         raise UsageError(message) from error
     recording.writer.add_all(found.rows)
     return f"[{variant.row.name}] {found.in_words()}"
@@ -92,8 +100,14 @@ def _settings(stepper: Stepper, variant: Variant) -> Settings:
     """
     name, used = variant.row.name, variant.compiled_with
     if used is None:
-        raise UsageError(f"[{name}] was not compiled to its end, so there is nothing to run: measure another variant.")
-    since = [option for option in stepper.settings.changes.settings if any(option not in one for one in variant.all_settings())]
+        raise UsageError(
+            f"[{name}] was not compiled to its end, so there is nothing to run: measure another variant."
+        )
+    since = [
+        option
+        for option in stepper.settings.changes.settings
+        if any(option not in one for one in variant.all_settings())
+    ]
     if since:
         raise UsageError(
             f"{', '.join(since)} was set after [{name}] was compiled: go again from dynamo, and measure that variant."
@@ -106,12 +120,22 @@ def _real(value: Any, variant: Variant) -> Any:
     example.
     """
     if isinstance(value, FakeTensor):
-        raise UsageError(f"[{variant.row.name}] was captured with fake tensors, which cannot be computed with.")
-    return value.node.hint if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool) else value
+        raise UsageError(
+            f"[{variant.row.name}] was captured with fake tensors, which cannot be computed with."
+        )
+    return (
+        value.node.hint
+        if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
+        else value
+    )
 
 
 def _measured(
-    stepper: Stepper, kept: CapturedSegment, variant: Variant, built_with: Settings, inputs: list[Any]
+    stepper: Stepper,
+    kept: CapturedSegment,
+    variant: Variant,
+    built_with: Settings,
+    inputs: list[Any],
 ) -> MeasuredFigures:
     began = time.monotonic()
     compiled = _built(stepper, kept, variant, built_with)
@@ -121,14 +145,21 @@ def _measured(
         runs: dict[Measured, Run] = {"forward": lambda: compiled(*inputs)}
         if is_differentiable:
             runs["forward+backward"] = lambda: _forward_and_backward(compiled, inputs)
-        return MeasuredFigures(tuple(_timed(variant, what, run, _device(inputs)) for what, run in runs.items()), build_s)
+        return MeasuredFigures(
+            tuple(_timed(variant, what, run, _device(inputs)) for what, run in runs.items()),
+            build_s,
+        )
 
 
-def _built(stepper: Stepper, kept: CapturedSegment, variant: Variant, built_with: Settings) -> Callable[..., Any]:
+def _built(
+    stepper: Stepper, kept: CapturedSegment, variant: Variant, built_with: Settings
+) -> Callable[..., Any]:
     from torch._functorch import config as functorch_config
     from torch._inductor import config as inductor_config
 
-    at_once = dict.fromkeys(options_there(functorch_config, "force_non_lazy_backward_lowering"), True)
+    at_once = dict.fromkeys(
+        options_there(functorch_config, "force_non_lazy_backward_lowering"), True
+    )
     compiler = compiler_for(built_with, kept.compiler)
     # The patches come after ``_rebuilding``, which puts options back as they were. compile_threads
     # is 1 because a pool of processes would outlive the measurement.
@@ -142,7 +173,9 @@ def _built(stepper: Stepper, kept: CapturedSegment, variant: Variant, built_with
 
 
 @contextlib.contextmanager
-def _rebuilding(stepper: Stepper, kept: CapturedSegment, variant: Variant) -> Iterator[torch.fx.GraphModule]:
+def _rebuilding(
+    stepper: Stepper, kept: CapturedSegment, variant: Variant
+) -> Iterator[torch.fx.GraphModule]:
     """Compile inside the block what repeats ``variant``, from the graph that this yields. It waits
     at no gate, and nothing of it is kept.
     """
@@ -161,7 +194,9 @@ def _forward_and_backward(compiled: Callable[..., Any], inputs: list[Any]) -> No
     """Compute gradients without adding them to anybody's ``.grad``."""
     outputs = [leaf for leaf in _tensors(compiled(*inputs)) if leaf.requires_grad]
     wanted = [leaf for leaf in _tensors(inputs) if leaf.requires_grad]
-    torch.autograd.grad(outputs, wanted, [torch.ones_like(one) for one in outputs], allow_unused=True)
+    torch.autograd.grad(
+        outputs, wanted, [torch.ones_like(one) for one in outputs], allow_unused=True
+    )
 
 
 @contextlib.contextmanager

@@ -11,18 +11,37 @@ from fx_explorer.capture.options.compilers import compiler_for
 from fx_explorer.capture.stepping.edits.editing import marked
 from fx_explorer.capture.stepping.stepper import Stepper
 from fx_explorer.capture.stepping.variants.region_reuse import check_region, share_regions
-from fx_explorer.capture.stepping.variants.variant import CapturedSegment, Variant, share_gates, shared_keys, shared_segment
+from fx_explorer.capture.stepping.variants.variant import (
+    CapturedSegment,
+    Variant,
+    share_gates,
+    shared_keys,
+    shared_segment,
+)
 from fx_explorer.errors import UsageError
-from fx_explorer.model import DIRECTIONS, GATE_WORDS, GATES, GRAPH_GATES, Command, Direction, Gate, PassFile
+from fx_explorer.model import (
+    DIRECTIONS,
+    GATE_WORDS,
+    GATES,
+    GRAPH_GATES,
+    Command,
+    Direction,
+    Gate,
+    PassFile,
+)
 
 
-def check_new_variant(stepper: Stepper, kept: CapturedSegment, command: Command, default: Variant) -> None:
+def check_new_variant(
+    stepper: Stepper, kept: CapturedSegment, command: Command, default: Variant
+) -> None:
     """Raise UsageError for what cannot be done, before anything is changed."""
     gate, origin = command.gate or "dynamo", _origin(kept, command, default)
     stepper.check_source(kept)
     settings.check_at_gate(command.changes.settings)
     settings.check(command.changes.settings)
-    compiler_for({**stepper.settings.for_variant(origin), **command.changes.settings}, kept.compiler)
+    compiler_for(
+        {**stepper.settings.for_variant(origin), **command.changes.settings}, kept.compiler
+    )
     if gate == "backend":
         raise UsageError(
             "Nothing can be compiled again from a stage of the backend: only the backend knows what it makes of it. Go again "
@@ -53,7 +72,9 @@ def new_variant(
     segment = shared_segment(origin.segment, gate, command.direction)
     row = stepper.rows.add_variant(kept, origin, gate, command, replays)
     took = {key: seconds for key, seconds in origin.took_s.items() if key in replays}
-    variant = Variant(row, segment, changes, {key: origin.kept[key] for key in replays}, took, replays=replays)
+    variant = Variant(
+        row, segment, changes, {key: origin.kept[key] for key in replays}, took, replays=replays
+    )
     share_regions(origin, variant, gate)
     variant.region = command.region
     kept.variants.append(variant)
@@ -73,10 +94,16 @@ def first_graph(stepper: Stepper, kept: CapturedSegment, variant: Variant) -> to
     return graph
 
 
-def _mark_again(stepper: Stepper, kept: CapturedSegment, variant: Variant, graph: torch.fx.GraphModule) -> None:
+def _mark_again(
+    stepper: Stepper, kept: CapturedSegment, variant: Variant, graph: torch.fx.GraphModule
+) -> None:
     """Mark the regions of a variant in a graph that Dynamo made, and record it."""
     if variant.changes.marks:
-        with compile_context(kept.compile_context), stepper.outside(), stepper.as_current(kept, variant):
+        with (
+            compile_context(kept.compile_context),
+            stepper.outside(),
+            stepper.as_current(kept, variant),
+        ):
             stepper.edits.mark_again(variant, graph)
 
 
@@ -84,7 +111,11 @@ def _origin(kept: CapturedSegment, command: Command, default: Variant) -> Varian
     """Return the variant that another one sets out from."""
     if not command.compilation:
         return default
-    return kept.variants[0] if command.compilation == kept.name else kept.variant(command.compilation) or default
+    return (
+        kept.variants[0]
+        if command.compilation == kept.name
+        else kept.variant(command.compilation) or default
+    )
 
 
 def _check_reached(origin: Variant, gate: Gate, direction: Direction) -> None:
@@ -111,12 +142,18 @@ def _check_passes(start: Gate, passes: tuple[PassFile, ...]) -> None:
     """
     if not passes:
         return
-    from fx_explorer.capture.stepping.edits.custom_pass import load_pass  # only for those who have a pass
+    from fx_explorer.capture.stepping.edits.custom_pass import (
+        load_pass,
+    )  # only for those who have a pass
 
     for one in passes:
         if one.gate not in GRAPH_GATES:
-            raise UsageError(f"There is no FX graph after {GATE_WORDS[one.gate]}: apply the pass after the post-grad passes.")
+            raise UsageError(
+                f"There is no FX graph after {GATE_WORDS[one.gate]}: apply the pass after the post-grad passes."
+            )
         if GATES.index(one.gate) < GATES.index(start):
             words = GATE_WORDS[one.gate]
-            raise UsageError(f"{one.path} is for {words}, which comes before {GATE_WORDS[start]}: go again from {words}.")
+            raise UsageError(
+                f"{one.path} is for {words}, which comes before {GATE_WORDS[start]}: go again from {words}."
+            )
         load_pass(one.path)

@@ -15,7 +15,13 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.options.config_entries import MODULES, names, set_entry, value_of, value_set_by_user
+from fx_explorer.capture.options.config_entries import (
+    MODULES,
+    names,
+    set_entry,
+    value_of,
+    value_set_by_user,
+)
 from fx_explorer.model import SettingGroup
 
 _PLAIN = (bool, int, float, str, bytes, type(None))
@@ -53,7 +59,10 @@ class OptionsAndModes:
         return cls(
             {(group, name): value_of(group, name) for group in MODULES for name in names(group)},
             tuple(asked() for asked, _ in _MODES),
-            {device: (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in _AUTOCAST},
+            {
+                device: (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
+                for device in _AUTOCAST
+            },
             torch.is_inference_mode_enabled(),
         )
 
@@ -70,7 +79,10 @@ class OptionsAndModes:
                     put(value)
                     stack.callback(put, before)
             for device, (enabled, dtype) in self.autocast.items():
-                if (enabled, dtype) != (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)):
+                if (enabled, dtype) != (
+                    torch.is_autocast_enabled(device),
+                    torch.get_autocast_dtype(device),
+                ):
                     stack.enter_context(torch.autocast(device, dtype=dtype, enabled=enabled))
             if self.is_inference != torch.is_inference_mode_enabled():
                 stack.enter_context(torch.inference_mode(self.is_inference))
@@ -81,9 +93,13 @@ class OptionsAndModes:
         """Return whether an option is a function of the program's, which is called when a graph is
         compiled: a custom pass.
         """
-        return any(callable(value) and value_set_by_user(*option) for option, value in self.options.items())
+        return any(
+            callable(value) and value_set_by_user(*option) for option, value in self.options.items()
+        )
 
 
 def _differs(one: object, other: object) -> bool:
     # Only plain values are compared: others may answer ``==`` with anything, an array for one.
-    return one is not other and not (type(one) in _PLAIN and type(one) is type(other) and one == other)
+    return one is not other and not (
+        type(one) in _PLAIN and type(one) is type(other) and one == other
+    )

@@ -46,7 +46,13 @@ class SteppedBoundary:
         if name in self.stepper.kept:
             self.stepper.kept[name].lower_as(lowering)
 
-    def captured(self, output_graph: Any, module: torch.fx.GraphModule, inputs: list[Any], compile_here: Compile) -> Any:
+    def captured(
+        self,
+        output_graph: Any,
+        module: torch.fx.GraphModule,
+        inputs: list[Any],
+        compile_here: Compile,
+    ) -> Any:
         return compile_segment(self.stepper, output_graph, module, inputs, compile_here)
 
     def pass_through(self, key: Key, make: Callable[[], T], copy: Callable[[T], T]) -> T:
@@ -58,7 +64,11 @@ class SteppedBoundary:
         return made
 
     def passes(
-        self, gate: Gate, direction: Direction, module: torch.fx.GraphModule, run: Callable[[], torch.fx.GraphModule]
+        self,
+        gate: Gate,
+        direction: Direction,
+        module: torch.fx.GraphModule,
+        run: Callable[[], torch.fx.GraphModule],
     ) -> torch.fx.GraphModule:
         """Return the graph after its passes. They change the graph they are given, so what another
         variant made is put into it.
@@ -82,7 +92,9 @@ class SteppedBoundary:
         edited = self.stepper.replay(("pre_fusion", direction)) if gate == "post_grad" else None
         return self.stepper.replay(key) if edited is None else edited
 
-    def lowered(self, direction: Direction, module: torch.fx.GraphModule, lower: Callable[[], Any]) -> Any:
+    def lowered(
+        self, direction: Direction, module: torch.fx.GraphModule, lower: Callable[[], Any]
+    ) -> Any:
         stepper, key = self.stepper, ("lowered", direction)
         known = stepper.replay(key)
         if known is not None:
@@ -96,7 +108,11 @@ class SteppedBoundary:
             return made
 
     def region(
-        self, row: RegionLowering, module: torch.fx.GraphModule, compile_region: Callable[[], Any], again: Callable[[], None]
+        self,
+        row: RegionLowering,
+        module: torch.fx.GraphModule,
+        compile_region: Callable[[], Any],
+        again: Callable[[], None],
     ) -> Any:
         """Return what Inductor makes of a region, or what it made of an equal region of an earlier
         variant.
@@ -113,10 +129,14 @@ class SteppedBoundary:
         began_s = variant.spent_s()
         with self.stepper.lowering((row.subgraph, row.direction)):
             compiled = compile_region()
-        variant.regions[key] = CompiledRegion(row.name, made_from, compiled, variant.spent_s() - began_s)
+        variant.regions[key] = CompiledRegion(
+            row.name, made_from, compiled, variant.spent_s() - began_s
+        )
         return compiled
 
-    def gate(self, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None = None) -> None:
+    def gate(
+        self, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None = None
+    ) -> None:
         at_gate(self.stepper, gate, direction, module)
 
     def published(self, stage: str, direction: Direction) -> None:

@@ -152,7 +152,14 @@ class Stepper:
         if self.is_outside:
             self._put_back(kept.name, *before)
 
-    def _put_back(self, name: str, segment: Segment | None, variant_id: int, backend: str, variant: Variant | None) -> None:
+    def _put_back(
+        self,
+        name: str,
+        segment: Segment | None,
+        variant_id: int,
+        backend: str,
+        variant: Variant | None,
+    ) -> None:
         state = self.recording.of(name)
         state.segment, state.variant, state.backend = segment, variant_id, backend
         if variant is None:
@@ -187,7 +194,9 @@ class Stepper:
         return compiler
 
     def _note_backend(self, kept: CapturedSegment, variant: Variant, compiler: Compiler) -> None:
-        backend = kept.variants[0].row.backend if compiler is kept.compiler else backend_name(compiler)
+        backend = (
+            kept.variants[0].row.backend if compiler is kept.compiler else backend_name(compiler)
+        )
         self.recording.of(kept.name).backend = backend
         variant.segment.answerer = answerer(backend, compiler)
         if variant.row.backend != backend:
@@ -200,9 +209,13 @@ class Stepper:
             raise UsageError("Nothing was captured that could be compiled again.")
         if not name:
             return next(iter(self.kept.values()))
-        kept = next((kept for kept in self.kept.values() if kept.variant(name) or kept.name == name), None)
+        kept = next(
+            (kept for kept in self.kept.values() if kept.variant(name) or kept.name == name), None
+        )
         if kept is None:
-            raise UsageError(f"There is no [{name}] to go again from; there are {', '.join(self.kept)}.")
+            raise UsageError(
+                f"There is no [{name}] to go again from; there are {', '.join(self.kept)}."
+            )
         return kept
 
     def current_kept(self) -> CapturedSegment:

@@ -13,7 +13,9 @@ from fx_explorer.capture.torch_compat.patching import patched
 
 @contextlib.contextmanager
 def told_by_selector(
-    *, candidates: Callable[[list[Any]], list[Any]] | None = None, times: Callable[..., None] | None = None
+    *,
+    candidates: Callable[[list[Any]], list[Any]] | None = None,
+    times: Callable[..., None] | None = None,
 ) -> Iterator[None]:
     """Let the selector tell what it does inside the block. ``candidates`` is given the candidates for an operation and returns
     those to be timed, ``times`` is given their times. Raises AttributeError in a release without the selector.

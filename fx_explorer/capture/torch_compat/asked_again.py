@@ -19,16 +19,56 @@ MOST_KINDS = 100_000
 """So many answers are kept."""
 
 _ASKED_OF_A_NODE = {
-    *("target", "aten", "view_as_complex", "default", "op", "lift_fresh_copy", "pytree", "arg_tree_leaves", "args", "kwargs"),
+    *(
+        "target",
+        "aten",
+        "view_as_complex",
+        "default",
+        "op",
+        "lift_fresh_copy",
+        "pytree",
+        "arg_tree_leaves",
+        "args",
+        "kwargs",
+    ),
     *("isinstance", "torch", "fx", "Node", "meta", "tree_leaves", "_subclasses", "FakeTensor"),
     *("unsupported_output_tensor", "unsupported_input_tensor"),
 }
 """What ``fallback_node_due_to_unsupported_type`` goes by, in the releases whose rules are known."""
 
 _ASKED_OF_A_TENSOR = {
-    *("is_complex", "_warn_complex_not_supported", "is_meta", "is_sparse", "is_triton_fp8_dtype_supported", "dtype", "device"),
-    *("torch", "float8_e8m0fnu", "isinstance", "target", "_ops", "OpOverload", "aten", "view", "cat", "clone", "default"),
-    *("_scaled_mm", "_scaled_mm_v2", "is_view", "ops", "prims", "convert_element_type", "unsupported_input_tensor", "is_cpu"),
+    *(
+        "is_complex",
+        "_warn_complex_not_supported",
+        "is_meta",
+        "is_sparse",
+        "is_triton_fp8_dtype_supported",
+        "dtype",
+        "device",
+    ),
+    *(
+        "torch",
+        "float8_e8m0fnu",
+        "isinstance",
+        "target",
+        "_ops",
+        "OpOverload",
+        "aten",
+        "view",
+        "cat",
+        "clone",
+        "default",
+    ),
+    *(
+        "_scaled_mm",
+        "_scaled_mm_v2",
+        "is_view",
+        "ops",
+        "prims",
+        "convert_element_type",
+        "unsupported_input_tensor",
+        "is_cpu",
+    ),
     *("config", "disable_cpp_codegen"),
 }
 """The same for ``unsupported_input_tensor`` and ``unsupported_output_tensor``. They ask a node only about the type that is left
@@ -56,9 +96,15 @@ def _whether_strides_are_dense(stack: contextlib.ExitStack) -> None:
 
         def is_dense(sizes: Any, strides: Any) -> bool:
             of_numbers = {*map(type, sizes), *map(type, strides)} <= {int}
-            return answer_of_numbers(tuple(sizes), tuple(strides)) if of_numbers else original(sizes, strides)
+            return (
+                answer_of_numbers(tuple(sizes), tuple(strides))
+                if of_numbers
+                else original(sizes, strides)
+            )
 
-        vars(is_dense)["_torchdynamo_inline"] = original  # what Dynamo looks at in its stead, where a compiled function asks
+        vars(is_dense)["_torchdynamo_inline"] = (
+            original  # what Dynamo looks at in its stead, where a compiled function asks
+        )
         return is_dense
 
     stack.enter_context(patched(common, name, make))
@@ -74,9 +120,13 @@ def _whether_types_are_supported(stack: contextlib.ExitStack) -> None:
     name = "fallback_node_due_to_unsupported_type"
     asked = {
         name: _ASKED_OF_A_NODE,
-        **dict.fromkeys(("unsupported_input_tensor", "unsupported_output_tensor"), _ASKED_OF_A_TENSOR),
+        **dict.fromkeys(
+            ("unsupported_input_tensor", "unsupported_output_tensor"), _ASKED_OF_A_TENSOR
+        ),
     }
-    if not all(goes_by(getattr(lowering, function, None), names) for function, names in asked.items()):
+    if not all(
+        goes_by(getattr(lowering, function, None), names) for function, names in asked.items()
+    ):
         return
     known: dict[tuple[torch.dtype, torch.layout, torch.device], bool] = {}
     by_the_node = getattr(torch, "float8_e8m0fnu", None)
@@ -88,7 +138,9 @@ def _whether_types_are_supported(stack: contextlib.ExitStack) -> None:
         answer = known.get(kind)
         if answer is None:
             depends_on_the_node = value.dtype.is_complex or value.dtype is by_the_node
-            answer = known[kind] = not depends_on_the_node and not lowering.unsupported_input_tensor(value)
+            answer = known[kind] = (
+                not depends_on_the_node and not lowering.unsupported_input_tensor(value)
+            )
         return answer
 
     def is_left_to_cpp(value: Any) -> bool:

@@ -39,7 +39,9 @@ _FROZEN_BY_PYTHON = 10_000
 
 _FRAMES_ARE_TRACKED_WHEN_THEY_END = sys.version_info >= (3, 11)
 
-_NOT_THE_PROGRAMS = tuple(f"{folder}{os.sep}" for folder in (Path(torch.__file__).parent, Path(__file__).parents[2]))
+_NOT_THE_PROGRAMS = tuple(
+    f"{folder}{os.sep}" for folder in (Path(torch.__file__).parent, Path(__file__).parents[2])
+)
 
 _RESUMABLE = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
@@ -58,12 +60,22 @@ def collected_rarely() -> Iterator[None]:
     compiles = _Compiles()
     with contextlib.ExitStack() as stack:
         if hasattr(convert_frame, "compile_lock"):
-            stack.enter_context(patched(convert_frame, "compile_lock", lambda lock: _Locked(compiles, lock)))
+            stack.enter_context(
+                patched(convert_frame, "compile_lock", lambda lock: _Locked(compiles, lock))
+            )
             # torch collects the young after each function that it compiles.
-            stack.enter_context(configured(config, dict.fromkeys(options_there(config, "run_gc_after_compile"), False)))
+            stack.enter_context(
+                configured(
+                    config, dict.fromkeys(options_there(config, "run_gc_after_compile"), False)
+                )
+            )
         # Not by registering callbacks, which torch._dynamo.reset() forgets.
-        stack.enter_context(patched(CompilationCallbackHandler, "run_start_callbacks", compiles.begun_by))
-        stack.enter_context(patched(CompilationCallbackHandler, "run_end_callbacks", compiles.ended_by))
+        stack.enter_context(
+            patched(CompilationCallbackHandler, "run_start_callbacks", compiles.begun_by)
+        )
+        stack.enter_context(
+            patched(CompilationCallbackHandler, "run_end_callbacks", compiles.ended_by)
+        )
         yield
 
 
@@ -83,7 +95,9 @@ class _Locked:
 
     def __exit__(self, kind: type[BaseException] | None, *raised: Any) -> None:
         try:
-            self._compiles.end(lets_go=kind is None)  # whoever sees an exception may look at its frames
+            self._compiles.end(
+                lets_go=kind is None
+            )  # whoever sees an exception may look at its frames
         finally:
             self._lock.__exit__(kind, *raised)
 
@@ -171,8 +185,13 @@ def _kinds() -> tuple[set[type], set[type]]:
     if hasattr(dicts, "SideEffectsProxyDict"):
         holding.add(dicts.SideEffectsProxyDict)
     # These are kept for the next compile, and hold nothing of the program's.
-    kept = _with_subclasses(variables.BuiltinVariable) | _with_subclasses(variables.ConstantVariable)
-    knowing = {output_graph.OutputGraph, *_with_subclasses(symbolic_convert.InstructionTranslatorBase)}
+    kept = _with_subclasses(variables.BuiltinVariable) | _with_subclasses(
+        variables.ConstantVariable
+    )
+    knowing = {
+        output_graph.OutputGraph,
+        *_with_subclasses(symbolic_convert.InstructionTranslatorBase),
+    }
     return holding, knowing | (_with_subclasses(base.VariableTracker) - kept)
 
 

@@ -14,9 +14,38 @@ from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.versions import goes_by
 
 _ASKED = {
-    *("_match_fns", "len", "args", "FailedMatch", "_match_users", "kwargs", "torch.fx.operator_schemas"),
-    *("normalize_function", "callable", "target", "flatten", "flat_args_kwargs", "Match", "zip", "isinstance"),
-    *("PatternExpr", "match", "is_match", "extend", "torch", "fx", "Node", "nodes", "append", "targets", "AssertionError"),
+    *(
+        "_match_fns",
+        "len",
+        "args",
+        "FailedMatch",
+        "_match_users",
+        "kwargs",
+        "torch.fx.operator_schemas",
+    ),
+    *(
+        "normalize_function",
+        "callable",
+        "target",
+        "flatten",
+        "flat_args_kwargs",
+        "Match",
+        "zip",
+        "isinstance",
+    ),
+    *(
+        "PatternExpr",
+        "match",
+        "is_match",
+        "extend",
+        "torch",
+        "fx",
+        "Node",
+        "nodes",
+        "append",
+        "targets",
+        "AssertionError",
+    ),
 }
 """What ``_TargetArgsExpr._match`` goes by, in the releases whose rules are known."""
 
@@ -25,7 +54,14 @@ def match_only_what_may_match(stack: contextlib.ExitStack) -> None:
     """Refuse a pattern at once whose calls are not those of the node, until the stack is closed."""
     from torch._inductor import pattern_matcher
 
-    names = ("FailedMatch", "PatternExpr", "CallFunction", "CallFunctionVarArgs", "MultiOutputPattern", "_TargetArgsExpr")
+    names = (
+        "FailedMatch",
+        "PatternExpr",
+        "CallFunction",
+        "CallFunctionVarArgs",
+        "MultiOutputPattern",
+        "_TargetArgsExpr",
+    )
     if not all(hasattr(pattern_matcher, name) for name in names):
         return
     own_match = vars(pattern_matcher._TargetArgsExpr).get("_match")
@@ -44,7 +80,9 @@ def match_only_what_may_match(stack: contextlib.ExitStack) -> None:
             return True
         if len(node.kwargs) < len(pattern.kwargs):
             return False  # torch then counts the arguments anew
-        return any(differs(part, argument) for part, argument in zip(pattern.args, node.args, strict=True))
+        return any(
+            differs(part, argument) for part, argument in zip(pattern.args, node.args, strict=True)
+        )
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def match(pattern: Any, node: Any) -> Any:

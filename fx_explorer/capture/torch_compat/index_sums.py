@@ -44,7 +44,9 @@ def _simplify_once(stack: contextlib.ExitStack) -> None:
     from torch._inductor import sizevars
 
     allocator_class = getattr(sizevars, "SizeVarAllocator", None)
-    if not goes_by(getattr(allocator_class, "simplify", None), ("sympy", "expand", "xreplace", "replacements")):
+    if not goes_by(
+        getattr(allocator_class, "simplify", None), ("sympy", "expand", "xreplace", "replacements")
+    ):
         return
     known: dict[Any, Any] = {}
 
@@ -91,7 +93,9 @@ def _print_once(stack: contextlib.ExitStack) -> None:
     from sympy.core._print_helpers import Printable
     from sympy.printing.printer import Printer
 
-    expr_printer: Any = getattr(importlib.import_module("torch.utils._sympy.printers"), "ExprPrinter", None)
+    expr_printer: Any = getattr(
+        importlib.import_module("torch.utils._sympy.printers"), "ExprPrinter", None
+    )
     texts: dict[Any, str] = {}
 
     def make_str(original: Callable[[Any], str]) -> Callable[[Any], str]:
@@ -107,10 +111,18 @@ def _print_once(stack: contextlib.ExitStack) -> None:
         def doprint(printer: Any, expr: Any) -> str:
             kind = type(printer)
             # A printer of guards, which has a constructor of its own, names symbols by where they come from.
-            if not isinstance(expr, _SUMS) or kind.__init__ is not Printer.__init__ or not issubclass(kind, expr_printer):
+            if (
+                not isinstance(expr, _SUMS)
+                or kind.__init__ is not Printer.__init__
+                or not issubclass(kind, expr_printer)
+            ):
                 return original(printer, expr)
             text = texts.get((kind, expr))
-            return _kept_text(texts, (kind, expr), expr, original(printer, expr)) if text is None else text
+            return (
+                _kept_text(texts, (kind, expr), expr, original(printer, expr))
+                if text is None
+                else text
+            )
 
         return doprint
 
@@ -139,7 +151,11 @@ def _bound_once(stack: contextlib.ExitStack) -> None:
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def bound_sympy(expr: Any, ranges: Any = None) -> Any:
-            if not isinstance(expr, sympy.Expr) or not ranges or not has_no_symbols(getattr(V.graph, "sizevars", None)):
+            if (
+                not isinstance(expr, sympy.Expr)
+                or not ranges
+                or not has_no_symbols(getattr(V.graph, "sizevars", None))
+            ):
                 return original(expr, ranges)
             question = expr, frozenset((symbol, ranges.get(symbol)) for symbol in expr.free_symbols)
             bound = known.get(question)
@@ -155,7 +171,9 @@ def has_no_symbols(sizes: Any) -> bool:
     (torch/fx/experimental/symbolic_shapes.py, ``ShapeEnv``).
     """
     shape_env = getattr(sizes, "shape_env", None)
-    return not getattr(shape_env, "var_to_range", True) and not getattr(shape_env, "backed_var_to_val", True)
+    return not getattr(shape_env, "var_to_range", True) and not getattr(
+        shape_env, "backed_var_to_val", True
+    )
 
 
 def _reckon_with_numbers(stack: contextlib.ExitStack) -> None:
@@ -176,9 +194,16 @@ def _reckon_with_numbers(stack: contextlib.ExitStack) -> None:
 
 def _room_in_numbers(original: Callable[..., Any]) -> Callable[..., Any]:
     def compute_required_storage_length(shape: Any, strides: Any, storage_offset: Any) -> Any:
-        if not all(isinstance(number, sympy.Integer) for number in (*shape, *strides, storage_offset)) or 0 in shape:
+        if (
+            not all(
+                isinstance(number, sympy.Integer) for number in (*shape, *strides, storage_offset)
+            )
+            or 0 in shape
+        ):
             return original(shape, strides, storage_offset)
-        last = sum((int(size) - 1) * int(stride) for size, stride in zip(shape, strides, strict=False))
+        last = sum(
+            (int(size) - 1) * int(stride) for size, stride in zip(shape, strides, strict=False)
+        )
         return sympy.Integer(1 + int(storage_offset) + last)
 
     return compute_required_storage_length

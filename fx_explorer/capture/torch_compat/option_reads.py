@@ -12,8 +12,26 @@ from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.versions import goes_by, override_of
 
 _ASKED = {
-    *("_config", "hide", "AttributeError", "__name__", "_get_alias_val", "_UNSET_SENTINEL", "env_value_force"),
-    *("user_override", "env_value_default", "justknob", "justknobs_check", "default", "isinstance", "list", "set", "dict"),
+    *(
+        "_config",
+        "hide",
+        "AttributeError",
+        "__name__",
+        "_get_alias_val",
+        "_UNSET_SENTINEL",
+        "env_value_force",
+    ),
+    *(
+        "user_override",
+        "env_value_default",
+        "justknob",
+        "justknobs_check",
+        "default",
+        "isinstance",
+        "list",
+        "set",
+        "dict",
+    ),
     *("copy", "deepcopy", "KeyError", "_warn_if_deprecated", "get", "_IMMUTABLE_CONFIG_TYPES"),
 }
 """What ``ConfigModule.__getattr__`` goes by, in the releases whose rules are known."""
@@ -28,7 +46,11 @@ def read_options_quickly(stack: contextlib.ExitStack) -> None:
 
     config_class = getattr(_config_module, "ConfigModule", None)
     unset = getattr(_config_module, "_UNSET_SENTINEL", None)
-    if config_class is None or unset is None or not goes_by(getattr(config_class, "__getattr__", None), _ASKED):
+    if (
+        config_class is None
+        or unset is None
+        or not goes_by(getattr(config_class, "__getattr__", None), _ASKED)
+    ):
         return
     may_warn = hasattr(config_class, "_warn_if_deprecated")
 
@@ -38,7 +60,9 @@ def read_options_quickly(stack: contextlib.ExitStack) -> None:
             if entry is None or entry.hide:
                 return original(config, name)
             if may_warn and entry.deprecated:
-                config._warn_if_deprecated(name, entry)  # of the line that asks, which it finds by counting frames
+                config._warn_if_deprecated(
+                    name, entry
+                )  # of the line that asks, which it finds by counting frames
             if entry.alias is not None:
                 return original(config, name)
             if entry.env_value_force is not unset:

@@ -27,7 +27,10 @@ def _blocks_of_handlers(stack: contextlib.ExitStack) -> None:
     from torch._inductor import virtualized
 
     setting = getattr(virtualized.Virtualized, "_set_handler", None)
-    if not goes_by(setting, ("_get_handler", "_set_handler", "setattr", "threadlocal", "_key", "contextmanager")):
+    if not goes_by(
+        setting,
+        ("_get_handler", "_set_handler", "setattr", "threadlocal", "_key", "contextmanager"),
+    ):
         return
     threadlocal, setters = virtualized.threadlocal, type(virtualized.V)
 
@@ -36,10 +39,16 @@ def _blocks_of_handlers(stack: contextlib.ExitStack) -> None:
         setattr(threadlocal, virtual._key, value)
         return _Handed(virtual, prior)
 
-    stack.enter_context(patched(virtualized.Virtualized, "_set_handler", lambda original: _set_handler))
+    stack.enter_context(
+        patched(virtualized.Virtualized, "_set_handler", lambda original: _set_handler)
+    )
     for name, method in list(vars(setters).items()):
-        if getattr(method, "__func__", None) is setting:  # ``V.set_…`` are methods that were bound when torch was imported
-            stack.enter_context(patched(setters, name, lambda method: MethodType(_set_handler, method.__self__)))
+        if (
+            getattr(method, "__func__", None) is setting
+        ):  # ``V.set_…`` are methods that were bound when torch was imported
+            stack.enter_context(
+                patched(setters, name, lambda method: MethodType(_set_handler, method.__self__))
+            )
 
 
 class _Handed(contextlib.ContextDecorator):
@@ -81,7 +90,9 @@ def _blocks_without_guards(stack: contextlib.ExitStack) -> None:
         def __enter__(self) -> None:
             shapes = self._shapes
             methods = type(shapes)
-            is_torchs = methods._suppress_guards_enter is enter and methods._suppress_guards_exit is leave
+            is_torchs = (
+                methods._suppress_guards_enter is enter and methods._suppress_guards_exit is leave
+            )
             is_recorded = shapes.should_record_events and not shapes.is_recording
             self._is_noted = is_recorded or not is_torchs or log.isEnabledFor(logging.DEBUG)
             if self._is_noted:
@@ -109,17 +120,30 @@ def _blocks_of_nodes(stack: contextlib.ExitStack) -> None:
 
     interpreters: Any = getattr(loop_body, "InterpreterShim", None)
     setting: Any = getattr(traceback, "set_current_meta", None)
-    of_the_node = {"should_preserve_node_meta", "meta", "current_meta", "copy", "NodeSource", "NodeSourceAction", "CREATE"}
+    of_the_node = {
+        "should_preserve_node_meta",
+        "meta",
+        "current_meta",
+        "copy",
+        "NodeSource",
+        "NodeSourceAction",
+        "CREATE",
+    }
     asked = {"fx_traceback", "set_current_meta", "__class__", "__name__"}
     if not hasattr(Interpreter, "_set_current_node") or not goes_by(setting, of_the_node):
         return
     running = Interpreter._set_current_node
-    if not goes_by(running, asked) or getattr(interpreters, "_set_current_node", None) is not running:
+    if (
+        not goes_by(running, asked)
+        or getattr(interpreters, "_set_current_node", None) is not running
+    ):
         return
     nothing = contextlib.nullcontext()
 
     def _set_current_node(interpreter: Any, node: Any) -> Any:
-        if (traceback.should_preserve_node_meta and node.meta) or traceback.set_current_meta is not setting:
+        if (
+            traceback.should_preserve_node_meta and node.meta
+        ) or traceback.set_current_meta is not setting:
             return running(interpreter, node)  # type: ignore[misc]
         return nothing
 

@@ -68,7 +68,10 @@ def _give_room_on_the_stack(stack: contextlib.ExitStack) -> None:
     from torch._dynamo import convert_frame
     from torch._inductor import compile_fx
 
-    for function in (getattr(convert_frame, "_compile", None), getattr(compile_fx, "_compile_fx_inner", None)):
+    for function in (
+        getattr(convert_frame, "_compile", None),
+        getattr(compile_fx, "_compile_fx_inner", None),
+    ):
         if function is not None:
             stack.enter_context(room_behind(inspect.unwrap(function)))
 
@@ -179,7 +182,10 @@ def _wrap_operations_once(stack: contextlib.ExitStack) -> None:
     made: dict[tuple[type, int], dict[str, Any]] = {}
 
     def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        key = cls, len(vars(handler_class))  # some operations are added when their backend is first used
+        key = (
+            cls,
+            len(vars(handler_class)),
+        )  # some operations are added when their backend is first used
         if key not in made:
             handler = original.__func__(cls, *args, **kwargs)
             made[key] = dict(vars(handler))
@@ -199,7 +205,9 @@ def _look_for_no_symbols(stack: contextlib.ExitStack) -> None:
     from torch._inductor.virtualized import V
     from torch.utils._ordered_set import OrderedSet
 
-    scheduler_class = getattr(importlib.import_module("torch._inductor.scheduler"), "Scheduler", None)
+    scheduler_class = getattr(
+        importlib.import_module("torch._inductor.scheduler"), "Scheduler", None
+    )
     if not hasattr(scheduler_class, "get_graph_partition_symbol_inputs"):
         return
 
@@ -231,7 +239,9 @@ def _unite_sets_quickly(stack: contextlib.ExitStack) -> None:
             if type(these) is not OrderedSet or type(those) is not OrderedSet:
                 return original(these, those)
             fewer, more = (these, those) if len(these._dict) < len(those._dict) else (those, these)
-            return OrderedSet(filter(more._dict.__contains__, fewer._dict))  # in the order of the fewer, as torch has them
+            return OrderedSet(
+                filter(more._dict.__contains__, fewer._dict)
+            )  # in the order of the fewer, as torch has them
 
         return __and__
 

@@ -40,15 +40,23 @@ def _flatten_once(stack: contextlib.ExitStack, metadata_class: Any) -> None:
     if not set(_SIZES) <= set(names):
         return
     all_of, sizes_of = attrgetter(*names), attrgetter(*_SIZES)
-    room_of: Callable[[Any], Any] = attrgetter("storage_bytes") if "storage_bytes" in names else lambda metadata: None
-    of_numbers: set[type] = {int, type(None)}  # of the types alone: to ask whether a symbol is 0 makes a guard
+    room_of: Callable[[Any], Any] = (
+        attrgetter("storage_bytes") if "storage_bytes" in names else lambda metadata: None
+    )
+    of_numbers: set[type] = {
+        int,
+        type(None),
+    }  # of the types alone: to ask whether a symbol is 0 makes a guard
     known: dict[tuple[Any, ...], list[object]] = {}
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def _flatten_into(metadata: Any, result: list[object], *rest: Any) -> None:
             shape, stride, offset = sizes_of(metadata)
             # A row of a matrix with a symbolic number of rows has sizes that are numbers, and symbolic room.
-            if not {*map(type, shape), *map(type, stride), type(offset), type(room_of(metadata))} <= of_numbers:
+            if (
+                not {*map(type, shape), *map(type, stride), type(offset), type(room_of(metadata))}
+                <= of_numbers
+            ):
                 original(metadata, result, *rest)
                 return
             values = all_of(metadata)
@@ -70,6 +78,10 @@ def _ask_the_layout_first(original: Callable[[object], bool]) -> Callable[[objec
     """A tensor whose layout is strided is no sparse one of any kind; torch asks for each kind."""
 
     def is_sparse_any(tensor: object) -> bool:
-        return isinstance(tensor, torch.Tensor) and tensor.layout is not torch.strided and original(tensor)
+        return (
+            isinstance(tensor, torch.Tensor)
+            and tensor.layout is not torch.strided
+            and original(tensor)
+        )
 
     return is_sparse_any

@@ -94,10 +94,17 @@ def _asked(logger_class: type[logging.Logger]) -> type[logging.Logger]:
     def set_handlers(logger: logging.Logger, value: object) -> None:
         vars(logger)["handlers"] = value
 
-    return type(logger_class.__name__, (logger_class,), {"handlers": property(handlers, set_handlers)})
+    return type(
+        logger_class.__name__, (logger_class,), {"handlers": property(handlers, set_handlers)}
+    )
 
 
 def _tell(arguments: dict[str, Any]) -> None:
-    call = TraceCall(arguments["name"], arguments["metadata_fn"], arguments["payload_fn"], arguments.get("compile_id"))
+    call = TraceCall(
+        arguments["name"],
+        arguments["metadata_fn"],
+        arguments["payload_fn"],
+        arguments.get("compile_id"),
+    )
     for hear in tuple(_listeners):
         hear(call)

@@ -68,7 +68,11 @@ def options_there(config: Any, *names: str) -> list[str]:
     read or set it warns the user.
     """
     entries = {name: config._config.get(name) for name in names}
-    return [name for name, entry in entries.items() if entry is not None and not getattr(entry, "deprecated", False)]
+    return [
+        name
+        for name, entry in entries.items()
+        if entry is not None and not getattr(entry, "deprecated", False)
+    ]
 
 
 # what varies (torch/_dynamo/variables/builder.py)
@@ -78,7 +82,12 @@ def marks_one_size() -> bool:
     """Return whether ``TORCH_COMPILE_DYNAMIC_SOURCES`` takes one size of a tensor (``L['x']:0``).
     2.11 knows whole tensors only, and takes such an entry for the name of another one.
     """
-    return "dim" in inspect.signature(require("torch._dynamo.variables.builder", "is_dynamic_source")).parameters
+    return (
+        "dim"
+        in inspect.signature(
+            require("torch._dynamo.variables.builder", "is_dynamic_source")
+        ).parameters
+    )
 
 
 # what is logged (torch/_functorch/_aot_autograd/graph_compile.py)
@@ -89,7 +98,12 @@ def prints_subclasses_it_compiles() -> bool:
     reads, fake tensors of the program's classes included: what a ``__repr__`` raises ends the
     compilation. 2.11 does, 2.13 leaves it to the log.
     """
-    return "str" in require("torch._functorch._aot_autograd.graph_compile", "_log_fw_bw_graphs").__code__.co_names
+    return (
+        "str"
+        in require(
+            "torch._functorch._aot_autograd.graph_compile", "_log_fw_bw_graphs"
+        ).__code__.co_names
+    )
 
 
 # guards (torch/compiler/__init__.py, torch/_dynamo/guards.py)
@@ -100,8 +114,14 @@ GuardFilter = Callable[[Sequence[Any]], Sequence[bool]]
 
 def known_filters() -> dict[str, GuardFilter]:
     """Return the guard filters that this torch has, by their names in ``torch.compiler``."""
-    functions = ((name, found) for name, found in vars(torch.compiler).items() if inspect.isfunction(found))
-    return {name: found for name, found in functions if next(iter(inspect.signature(found).parameters), "") == "guard_entries"}
+    functions = (
+        (name, found) for name, found in vars(torch.compiler).items() if inspect.isfunction(found)
+    )
+    return {
+        name: found
+        for name, found in functions
+        if next(iter(inspect.signature(found).parameters), "") == "guard_entries"
+    }
 
 
 @contextlib.contextmanager
@@ -154,7 +174,9 @@ def guards_of_file(function: Any) -> tuple[Any, Any]:
     package, artifacts = "torch._dynamo.package", function._artifacts
     state = require(package, "load_guards_state")(artifacts.guards_state)
     with every_guard_checked():
-        manager = require(package, "load_guard_manager")(state, artifacts.original_code, function.fn.__globals__)
+        manager = require(package, "load_guard_manager")(
+            state, artifacts.original_code, function.fn.__globals__
+        )
     return manager, state.output_graph.global_state_guard
 
 
@@ -169,8 +191,15 @@ def regions_told_apart() -> Iterator[None]:
     2.11 takes all annotated nodes for one region: it gives them to
     ``_partition_by_supported_nodes``, which 2.12 does not have.
     """
-    module, name = importlib.import_module("torch.fx.passes.regional_inductor"), "_partition_by_supported_nodes"
-    with patched(module, name, lambda _: _cut_by_region) if hasattr(module, name) else contextlib.nullcontext():
+    module, name = (
+        importlib.import_module("torch.fx.passes.regional_inductor"),
+        "_partition_by_supported_nodes",
+    )
+    with (
+        patched(module, name, lambda _: _cut_by_region)
+        if hasattr(module, name)
+        else contextlib.nullcontext()
+    ):
         yield
 
 
@@ -215,7 +244,9 @@ def stances() -> tuple[str, ...]:
     module = "torch._dynamo.eval_frame"
     if has(module, "StanceStr"):
         return tuple(map(str, get_args(require(module, "StanceStr"))))
-    return tuple(re.findall(r'^\s*- "(\w+)":', torch.compiler.set_stance.__doc__ or "", re.MULTILINE))
+    return tuple(
+        re.findall(r'^\s*- "(\w+)":', torch.compiler.set_stance.__doc__ or "", re.MULTILINE)
+    )
 
 
 def override_of(entry: Any) -> object:
@@ -231,9 +262,17 @@ def compile_parameters() -> dict[str, object]:
     backend, 2.13 writes None for it.
     """
     named = inspect.signature(torch.compile).parameters.items()
-    defaults = {name: parameter.default for name, parameter in named if parameter.kind is parameter.KEYWORD_ONLY}
-    if defaults.get("backend") is None and has("torch._dynamo.backends.registry", "get_default_backend"):
-        defaults["backend"] = str(require("torch._dynamo.backends.registry", "get_default_backend")())
+    defaults = {
+        name: parameter.default
+        for name, parameter in named
+        if parameter.kind is parameter.KEYWORD_ONLY
+    }
+    if defaults.get("backend") is None and has(
+        "torch._dynamo.backends.registry", "get_default_backend"
+    ):
+        defaults["backend"] = str(
+            require("torch._dynamo.backends.registry", "get_default_backend")()
+        )
     return defaults
 
 

@@ -47,7 +47,9 @@ def made(directory: Path) -> Path:
 
 
 def cannot_write(path: Path, error: OSError) -> WorkerError:
-    return WorkerError(f"the virtual GPU keeps files in {path}, which cannot be written: {error.strerror or error}. {ADVICE}")
+    return WorkerError(
+        f"the virtual GPU keeps files in {path}, which cannot be written: {error.strerror or error}. {ADVICE}"
+    )
 
 
 def not_written(error: BaseException) -> str:

@@ -48,7 +48,9 @@ def install(gpu: Gpu) -> Emulation:
             step()
     except Exception as error:
         other = f". {other_triton()}".rstrip(". ")
-        raise WorkerError(f"the virtual GPU cannot be set up with {versions()}: {doing} failed ({error}){other}") from error
+        raise WorkerError(
+            f"the virtual GPU cannot be set up with {versions()}: {doing} failed ({error}){other}"
+        ) from error
     return emulation
 
 
@@ -75,7 +77,10 @@ def steps(emulation: Emulation) -> list[tuple[str, Callable[[], object]]]:
         ("streams and events", lambda: streams.add_streams(emulation)),
         ("fake tensors without a device", leave_device_alone),
         ("operators of a CUDA build", lambda: quietly(lambda: operators.add_operators(gpu))),
-        ("tensors on cuda", lambda: quietly(lambda: fake_cuda_tensors.allow_cuda_tensors(emulation))),
+        (
+            "tensors on cuda",
+            lambda: quietly(lambda: fake_cuda_tensors.allow_cuda_tensors(emulation)),
+        ),
         ("constant folding", constants.fold_on_cpu),
         ("options of Inductor", set_options),
         ("convolutions of the CPU", lambda: convolutions.ask_no_library(emulation)),

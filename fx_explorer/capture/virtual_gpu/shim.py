@@ -113,9 +113,13 @@ def compiler(environ: Mapping[str, str] = os.environ) -> Compiler:
         if found := shutil.which(name):
             return str(Path(found).absolute()), *arguments
     missing = (
-        f"CXX is {wanted}, which is not there" if wanted.strip() else f"there is no C++ compiler here ({', '.join(COMPILERS)})"
+        f"CXX is {wanted}, which is not there"
+        if wanted.strip()
+        else f"there is no C++ compiler here ({', '.join(COMPILERS)})"
     )
-    raise WorkerError(f"the virtual GPU needs a C++ compiler once, for 25 lines: {missing}. Install g++ or set CXX.")
+    raise WorkerError(
+        f"the virtual GPU needs a C++ compiler once, for 25 lines: {missing}. Install g++ or set CXX."
+    )
 
 
 def _words(command: str) -> list[str]:
@@ -167,9 +171,26 @@ def _compile(cxx: Compiler, torch: Path, output: Path) -> None:
     cannot.
     """
     include, lib = torch / "include", torch / "lib"
-    command = [*cxx, *FLAGS, str(SOURCE), "-o", str(output), f"-I{include}", f"-L{lib}", f"-Wl,-rpath,{lib}", *LIBRARIES]
+    command = [
+        *cxx,
+        *FLAGS,
+        str(SOURCE),
+        "-o",
+        str(output),
+        f"-I{include}",
+        f"-L{lib}",
+        f"-Wl,-rpath,{lib}",
+        *LIBRARIES,
+    ]
     try:
-        ended = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=BUILD_TIMEOUT_S, check=False)
+        ended = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=BUILD_TIMEOUT_S,
+            check=False,
+        )
     except subprocess.TimeoutExpired as error:
         raise WorkerError(
             f"{shlex.join(cxx)} took more than {BUILD_TIMEOUT_S} s to build the C++ part of the virtual GPU, "

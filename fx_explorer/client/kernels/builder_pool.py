@@ -36,7 +36,9 @@ class BuilderPool:
         """
         self.gpu = gpu
         self._numbers = count(1)
-        self._builders = [Builder(gpu, python) for _ in range(builders or min(MOST_BUILDERS, os.cpu_count() or 1))]
+        self._builders = [
+            Builder(gpu, python) for _ in range(builders or min(MOST_BUILDERS, os.cpu_count() or 1))
+        ]
         # The one that was used last is warm.
         self._idle: asyncio.LifoQueue[Builder] = asyncio.LifoQueue()
         for builder in self._builders:
@@ -50,7 +52,9 @@ class BuilderPool:
         async with self._builder() as builder:
             return await builder.start()
 
-    def ask(self, task: BuildTask, session: Path, kernel: int, position: int = 0) -> asyncio.Task[BuildAnswer]:
+    def ask(
+        self, task: BuildTask, session: Path, kernel: int, position: int = 0
+    ) -> asyncio.Task[BuildAnswer]:
         """Ask for something; cancel the task to stop it. A builder that dies of it is an answer
         too: ``failed``.
         """
@@ -76,16 +80,24 @@ class BuilderPool:
             raise WorkerError(answer.text)
         return rows_of(session, kernel, self.gpu.name)
 
-    async def build_all(self, session: Path, kernel: int, tell: ToldOf = lambda answer: None) -> list[KernelBuild]:
+    async def build_all(
+        self, session: Path, kernel: int, tell: ToldOf = lambda answer: None
+    ) -> list[KernelBuild]:
         """Build every configuration in parallel, for its resources; ``tell`` hears of each as it
         ends. Those that Inductor adds once it has seen the registers of the first ones come last.
         SASS comes with ``build``. Raises WorkerError.
         """
         asked: set[int] = set()
         refused: list[str] = []
-        while waiting := [row.position for row in await self.candidates(session, kernel) if row.position not in asked]:
+        while waiting := [
+            row.position
+            for row in await self.candidates(session, kernel)
+            if row.position not in asked
+        ]:
             asked.update(waiting)
-            for answer in asyncio.as_completed([self.ask("resources", session, kernel, position) for position in waiting]):
+            for answer in asyncio.as_completed(
+                [self.ask("resources", session, kernel, position) for position in waiting]
+            ):
                 done = await answer
                 tell(done)
                 refused += [done.text] * (done.kind == "refused")
@@ -131,7 +143,9 @@ class BuilderPool:
     async def _ask(self, request: BuildRequest) -> BuildAnswer:
         async with self._builder() as builder:
             try:
-                request = replace(request, is_own=await asyncio.to_thread(is_own, Path(request.session)))
+                request = replace(
+                    request, is_own=await asyncio.to_thread(is_own, Path(request.session))
+                )
                 return await builder.ask(request)
             except BuilderDiedError as error:
                 return await asyncio.to_thread(_note_death, request, self.gpu, str(error))
@@ -143,7 +157,11 @@ def _note_death(request: BuildRequest, gpu: Gpu, how: str) -> BuildAnswer:
     """
     if request.task == "passes":
         return BuildAnswer(request.number, "refused", text=how)
-    rows = [row for row in rows_of(Path(request.session), request.kernel, gpu.name) if row.position == request.position]
+    rows = [
+        row
+        for row in rows_of(Path(request.session), request.kernel, gpu.name)
+        if row.position == request.position
+    ]
     with SessionWriter(request.session) as writer:
         row = rows[0] if rows else KernelBuild(0, request.kernel, request.position, {}, gpu.name)
         row = replace(row, state="failed", error=how, toolchain="")
@@ -156,7 +174,9 @@ def _note_death(request: BuildRequest, gpu: Gpu, how: str) -> BuildAnswer:
 def rows_of(session: Path, kernel: int, gpu: str) -> list[KernelBuild]:
     """Read the builds of a kernel in the order the autotuner would try them."""
     with SessionReader(session) as reader:
-        return sorted(reader.rows(KernelBuild, kernel=kernel, gpu=gpu), key=lambda row: row.position)
+        return sorted(
+            reader.rows(KernelBuild, kernel=kernel, gpu=gpu), key=lambda row: row.position
+        )
 
 
 def _row(session: Path, answer: BuildAnswer) -> KernelBuild:

@@ -55,7 +55,9 @@ def disassembled(cubin: bytes, python: str = sys.executable) -> str:
         file.write(cubin)
         file.flush()
         try:
-            ended = subprocess.run([tool, *NVDISASM_OPTIONS, file.name], capture_output=True, text=True, check=False)
+            ended = subprocess.run(
+                [tool, *NVDISASM_OPTIONS, file.name], capture_output=True, text=True, check=False
+            )
         except OSError as error:
             raise WorkerError(f"{tool} cannot be started: {error}") from error
     if ended.returncode:
@@ -71,7 +73,9 @@ def nvdisasm(python: str) -> str:
     if named := os.environ.get("TRITON_NVDISASM_PATH"):
         return named
     try:
-        said = subprocess.run([python, "-c", WHERE_TRITON_IS], capture_output=True, text=True, check=False).stdout.strip()
+        said = subprocess.run(
+            [python, "-c", WHERE_TRITON_IS], capture_output=True, text=True, check=False
+        ).stdout.strip()
     except OSError:
         return ""
     tool = Path(said) / "backends" / "nvidia" / "bin" / "nvdisasm"

@@ -26,19 +26,33 @@ Told = Callable[[str], object]
 
 
 async def measure_kernel(
-    session: Path, kernel: int, tell: Told = lambda activity: None, python: str = sys.executable, timeout_s: float = TIMEOUT_S
+    session: Path,
+    kernel: int,
+    tell: Told = lambda activity: None,
+    python: str = sys.executable,
+    timeout_s: float = TIMEOUT_S,
 ) -> KernelTime:
     """Measure a kernel and keep the result in the session, with what was measured of the card
     unless it is there already. Raises UsageError when it cannot be measured here, WorkerError when
     the process died, SessionWriteError.
     """
-    asked = BenchRequest(str(session), kernel, ceilings=not _has_ceilings(session), is_own=is_own(session))
+    asked = BenchRequest(
+        str(session), kernel, ceilings=not _has_ceilings(session), is_own=is_own(session)
+    )
     answers, printed = _Answers(tell), _Printed()
     process = WorkerProcess(python, job="kernels.kernel_bench")
     try:
-        ended = await process.run(asked.to_json(), timeout_s, notices=answers.read, stdout=printed.read, stderr=printed.read)
+        ended = await process.run(
+            asked.to_json(),
+            timeout_s,
+            notices=answers.read,
+            stdout=printed.read,
+            stderr=printed.read,
+        )
     except OSError as error:
-        raise WorkerError(f"{python} cannot be started: {error}. Choose another interpreter with --python.") from error
+        raise WorkerError(
+            f"{python} cannot be started: {error}. Choose another interpreter with --python."
+        ) from error
     found = answers.last
     if found.refused:
         raise UsageError(found.text)
@@ -65,7 +79,9 @@ class _Printed:
 
     async def read(self, pipe: asyncio.StreamReader) -> None:
         while line := await next_line(pipe):
-            self.lines = [*self.lines, line.decode(errors="backslashreplace").rstrip()][-LAST_WORDS:]
+            self.lines = [*self.lines, line.decode(errors="backslashreplace").rstrip()][
+                -LAST_WORDS:
+            ]
 
 
 def _has_ceilings(session: Path) -> bool:
@@ -75,9 +91,13 @@ def _has_ceilings(session: Path) -> bool:
 
 def _how_it_died(ended: int, stopped: str, timeout_s: float, printed: list[str]) -> str:
     if stopped == "timed_out":
-        return f"The kernel was not measured within {timeout_s:.0f} s. Give it longer with --timeout."
+        return (
+            f"The kernel was not measured within {timeout_s:.0f} s. Give it longer with --timeout."
+        )
     how = f"signal {-ended}" if ended < 0 else f"exit status {ended}"
-    return "\n".join([f"The process that measured the kernel died ({how}). The last it said:", *printed])
+    return "\n".join(
+        [f"The process that measured the kernel died ({how}). The last it said:", *printed]
+    )
 
 
 def _kept(session: Path, time: KernelTime, ceilings: tuple[CardCeiling, ...]) -> KernelTime:

@@ -56,7 +56,9 @@ def explore(arguments: argparse.Namespace) -> int:
             _print_overview(reader)
         return 0
     if arguments.step:
-        raise UsageError("--step needs a terminal: the compiler would wait for keys that nobody can press. Leave it out")
+        raise UsageError(
+            "--step needs a terminal: the compiler would wait for keys that nobody can press. Leave it out"
+        )
     from fx_explorer.command_line.capture_first import capture_first
 
     return asyncio.run(capture_first(arguments, _print_overview, session_output(arguments)))
@@ -67,10 +69,14 @@ def _explore_with_profile(arguments: argparse.Namespace) -> int:
     is no session, or grows while it is looked at.
     """
     if arguments.follow:
-        raise UsageError("--profile is for a log that is complete, and one that is followed grows. Leave --follow out")
+        raise UsageError(
+            "--profile is for a log that is complete, and one that is followed grows. Leave --follow out"
+        )
     with contextlib.ExitStack() as until:
         session = session_with_profile(arguments.target, arguments.profile, until)
-        return explore(argparse.Namespace(**{**vars(arguments), "target": str(session), "profile": None}))
+        return explore(
+            argparse.Namespace(**{**vars(arguments), "target": str(session), "profile": None})
+        )
 
 
 def explore_ranks(arguments: argparse.Namespace) -> int:
@@ -83,7 +89,9 @@ def explore_ranks(arguments: argparse.Namespace) -> int:
     from fx_explorer.report.ranks.text import ranks_text
 
     if arguments.output or arguments.run or arguments.step:
-        raise UsageError("-o, --run and --step are for targets: the logs of ranks are not compiled again")
+        raise UsageError(
+            "-o, --run and --step are for targets: the logs of ranks are not compiled again"
+        )
     refuse_gpu(arguments)
     refuse_capture_options(arguments)
     with ReadingProgress(sys.stderr) as progress:
@@ -96,7 +104,11 @@ def explore_ranks(arguments: argparse.Namespace) -> int:
 
     state = RanksState(ranks)
     while True:
-        app = made_app(arguments.target, arguments.theme, lambda config: _ranks_app(state, arguments.target, config))
+        app = made_app(
+            arguments.target,
+            arguments.theme,
+            lambda config: _ranks_app(state, arguments.target, config),
+        )
         chosen = app.run()
         if chosen is None:
             return app.return_code or 0
@@ -128,15 +140,24 @@ def _show(arguments: argparse.Namespace, session: Path | None) -> int:
     log: Path | None = getattr(arguments, "reads_log", None)
     with contextlib.ExitStack() as until:
         begin = partial(_begin_reading, arguments, log, until) if log else None
-        return run_app(arguments.target, arguments.theme, lambda config: app_for(arguments, session, config), begin)
+        return run_app(
+            arguments.target,
+            arguments.theme,
+            lambda config: app_for(arguments, session, config),
+            begin,
+        )
 
 
-def _begin_reading(arguments: argparse.Namespace, log: Path, until: contextlib.ExitStack) -> list[str]:
+def _begin_reading(
+    arguments: argparse.Namespace, log: Path, until: contextlib.ExitStack
+) -> list[str]:
     """Let the log be read while Textual is imported, and return what its beginning says. ``until`` ends it."""
     from fx_explorer.client.log_reading import LogReadingProcess
     from fx_explorer.command_line.logs.first_words import first_words
 
-    arguments.reading = LogReadingProcess(log, getattr(arguments, "standard_input", -1), follows=arguments.follow)
+    arguments.reading = LogReadingProcess(
+        log, getattr(arguments, "standard_input", -1), follows=arguments.follow
+    )
     until.callback(arguments.reading.discard)
     arguments.reading.begin()
     return first_words(log)

@@ -24,35 +24,59 @@ def app_for(arguments: argparse.Namespace, session: Path | None, config: Config)
 
     trial_worker = TrialWorker(arguments.python, arguments.timeout)
     if session:
-        SessionReader(session).close()  # what cannot be read is explained here, not in an app that closes at once
-        return ExplorerApp(session=session, config=config, trial_worker=trial_worker, trusts_sessions=arguments.trust)
+        SessionReader(
+            session
+        ).close()  # what cannot be read is explained here, not in an app that closes at once
+        return ExplorerApp(
+            session=session,
+            config=config,
+            trial_worker=trial_worker,
+            trusts_sessions=arguments.trust,
+        )
     if log := getattr(arguments, "reads_log", None):
         from fx_explorer.client.log_reading import LogReadingProcess
 
         begun, standard_input = [arguments.reading], getattr(arguments, "standard_input", -1)
 
         def read_log() -> LogReadingProcess:
-            return begun.pop() if begun else LogReadingProcess(log, standard_input, follows=arguments.follow)
+            return (
+                begun.pop()
+                if begun
+                else LogReadingProcess(log, standard_input, follows=arguments.follow)
+            )
 
-        return ExplorerApp(read_log=read_log, target=str(log), config=config, trial_worker=trial_worker)
+        return ExplorerApp(
+            read_log=read_log, target=str(log), config=config, trial_worker=trial_worker
+        )
     from fx_explorer.client import Capture
 
     asks_to_load = getattr(arguments, "asks_to_load", None)
     # The app captures nothing before the user has agreed.
     trusts_target = arguments.trust or asks_to_load is not None
-    request = replace(request_from(arguments), pause=pause_wanted(arguments), stay=True, trusts_target=trusts_target)
+    request = replace(
+        request_from(arguments),
+        pause=pause_wanted(arguments),
+        stay=True,
+        trusts_target=trusts_target,
+    )
     output = session_output(arguments)
 
     def make_capture() -> Capture:
-        return Capture(request, arguments.python, arguments.timeout, output=output, force=arguments.force)
+        return Capture(
+            request, arguments.python, arguments.timeout, output=output, force=arguments.force
+        )
 
     def make_without_weights() -> Capture:
         without = replace(request, no_weights=True)
-        return Capture(without, arguments.python, arguments.timeout, output=output, force=arguments.force)
+        return Capture(
+            without, arguments.python, arguments.timeout, output=output, force=arguments.force
+        )
 
     return ExplorerApp(
         make_capture=make_capture,
-        make_without_weights=make_without_weights if request.gpu and not request.no_weights else None,
+        make_without_weights=make_without_weights
+        if request.gpu and not request.no_weights
+        else None,
         target=arguments.target,
         watched=watched_files(arguments.target),
         config=config,

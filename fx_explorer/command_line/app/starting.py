@@ -32,7 +32,10 @@ def add_theme_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def run_app(
-    title: str, theme: str, make_app: Callable[[Config], ExplorerApp], begin: Callable[[], list[str]] | None = None
+    title: str,
+    theme: str,
+    make_app: Callable[[Config], ExplorerApp],
+    begin: Callable[[], list[str]] | None = None,
 ) -> int:
     """Run an app on the terminal, and return the exit code. ``title`` is shown until it is there, and below it
     what ``begin`` says; ``theme`` is what the command line says.
@@ -47,11 +50,19 @@ def run_app(
     from fx_explorer.tui.failures.faults import faults_of
 
     for fault in faults_of(app):
-        print(f"fx-explorer: a fault of fx-explorer that it survived:\n{printable_text(fault)}", file=sys.stderr)
+        print(
+            f"fx-explorer: a fault of fx-explorer that it survived:\n{printable_text(fault)}",
+            file=sys.stderr,
+        )
     return app.return_code or 0
 
 
-def made_app(title: str, theme: str, make_app: Callable[[Config], AppT], begin: Callable[[], list[str]] | None = None) -> AppT:
+def made_app(
+    title: str,
+    theme: str,
+    make_app: Callable[[Config], AppT],
+    begin: Callable[[], list[str]] | None = None,
+) -> AppT:
     """Make an app in the colours that go with the terminal.
 
     Its modules are imported here: textual costs 180 ms that nothing else needs.

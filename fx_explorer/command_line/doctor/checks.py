@@ -69,7 +69,12 @@ def torch_checks(python: str) -> list[DoctorCheck]:
     found = probe(python)
     if isinstance(found, str):
         return [
-            DoctorCheck("python", "problem", f"{python}: {found}", "Choose a Python interpreter that has torch with --python.")
+            DoctorCheck(
+                "python",
+                "problem",
+                f"{python}: {found}",
+                "Choose a Python interpreter that has torch with --python.",
+            )
         ]
     return list(judge_torch(python, found))
 
@@ -78,7 +83,12 @@ def probe(python: str) -> dict[str, Any] | str:
     """Return what the interpreter says about itself, or why it says nothing."""
     try:
         ended = subprocess.run(
-            [python, "-c", PROBE], capture_output=True, text=True, errors="replace", timeout=PROBE_TIMEOUT_S, check=False
+            [python, "-c", PROBE],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=PROBE_TIMEOUT_S,
+            check=False,
         )
     except OSError as error:
         return f"cannot be started ({error.strerror or error})"
@@ -114,9 +124,17 @@ def judge_torch(python: str, found: Mapping[str, Any]) -> Iterator[DoctorCheck]:
     else:
         yield DoctorCheck("triton", "ok", "not installed (only GPU kernels need it)")
     if "cache_dir" in found:
-        yield _writable("torch cache", found["cache_dir"], "Set TORCHINDUCTOR_CACHE_DIR to a directory you can write.")
+        yield _writable(
+            "torch cache",
+            found["cache_dir"],
+            "Set TORCHINDUCTOR_CACHE_DIR to a directory you can write.",
+        )
     else:
-        yield DoctorCheck("torch cache", "warning", f"torch does not say where it is: {found.get('cache_error', '')}")
+        yield DoctorCheck(
+            "torch cache",
+            "warning",
+            f"torch does not say where it is: {found.get('cache_error', '')}",
+        )
 
 
 def _torch_check(python: str, found: Mapping[str, Any]) -> DoctorCheck:
@@ -125,22 +143,30 @@ def _torch_check(python: str, found: Mapping[str, Any]) -> DoctorCheck:
     """
     supported = f"{_dotted(OLDEST_TORCH)} to {_dotted(NEWEST_TORCH)}"
     if "error" in found:
-        install = (
-            f"Install it: {shlex.quote(python)} -m pip install torch (supported: {supported}), or choose another --python."
-        )
+        install = f"Install it: {shlex.quote(python)} -m pip install torch (supported: {supported}), or choose another --python."
         return DoctorCheck("torch", "problem", f"cannot be imported: {found['error']}", install)
     built = (
-        f"CUDA {found['torch_cuda']}" if found["torch_cuda"] else f"ROCm {found['torch_hip']}" if found["torch_hip"] else "CPU"
+        f"CUDA {found['torch_cuda']}"
+        if found["torch_cuda"]
+        else f"ROCm {found['torch_hip']}"
+        if found["torch_hip"]
+        else "CPU"
     )
     told = f"{found['torch']} ({built} build)"
     version = tuple(int(part) for part in found["torch"].split(".")[:2])
     if version < OLDEST_TORCH:
         return DoctorCheck(
-            "torch", "problem", told, f"Supported are {supported}; older releases lack what fx-explorer listens to."
+            "torch",
+            "problem",
+            told,
+            f"Supported are {supported}; older releases lack what fx-explorer listens to.",
         )
     if version > NEWEST_TORCH:
         return DoctorCheck(
-            "torch", "warning", told, f"Tested are {supported}; with newer ones some views may stay empty, and say so."
+            "torch",
+            "warning",
+            told,
+            f"Tested are {supported}; with newer ones some views may stay empty, and say so.",
         )
     return DoctorCheck("torch", "ok", told)
 
@@ -149,7 +175,9 @@ def _gpu_check(found: Mapping[str, Any]) -> DoctorCheck:
     if found["gpu"]:
         return DoctorCheck("gpu", "ok", found["gpu"])
     if found["torch_cuda"] or found["torch_hip"]:
-        return DoctorCheck("gpu", "ok", "none, though this torch is built for one; models compile for the CPU")
+        return DoctorCheck(
+            "gpu", "ok", "none, though this torch is built for one; models compile for the CPU"
+        )
     return DoctorCheck("gpu", "ok", "none (this torch is a CPU build); models compile for the CPU")
 
 
@@ -174,12 +202,19 @@ def machine_checks(environ: Mapping[str, str] = os.environ) -> list[DoctorCheck]
 
 def _compiler(environ: Mapping[str, str]) -> DoctorCheck:
     wanted = environ.get("CXX")
-    compiler = shutil.which(wanted) if wanted else shutil.which("g++") or shutil.which("clang++") or shutil.which("c++")
+    compiler = (
+        shutil.which(wanted)
+        if wanted
+        else shutil.which("g++") or shutil.which("clang++") or shutil.which("c++")
+    )
     if compiler:
         return DoctorCheck("c++ compiler", "ok", compiler)
     missing = f"CXX is {wanted}, which is not there" if wanted else "none found"
     return DoctorCheck(
-        "c++ compiler", "warning", missing, "Inspecting needs none; --build does: install g++ or clang++, or set CXX."
+        "c++ compiler",
+        "warning",
+        missing,
+        "Inspecting needs none; --build does: install g++ or clang++, or set CXX.",
     )
 
 
@@ -188,7 +223,10 @@ def _sqlite() -> DoctorCheck:
         sqlite3.connect(":memory:").execute("SELECT count(*) FROM json_each('[1]')").fetchone()
     except sqlite3.Error as error:
         return DoctorCheck(
-            "sqlite", "problem", f"{sqlite3.sqlite_version}: {error}", "Use a Python whose SQLite has the JSON functions."
+            "sqlite",
+            "problem",
+            f"{sqlite3.sqlite_version}: {error}",
+            "Use a Python whose SQLite has the JSON functions.",
         )
     return DoctorCheck("sqlite", "ok", sqlite3.sqlite_version)
 
@@ -198,8 +236,12 @@ def _temporary_directory() -> DoctorCheck:
     try:
         directory = tempfile.gettempdir()
     except OSError as error:
-        return DoctorCheck("temporary", "problem", str(error), "Set TMPDIR to a directory you can write.")
-    return _writable("temporary", directory, "Set TMPDIR to a directory you can write, on a local disk.")
+        return DoctorCheck(
+            "temporary", "problem", str(error), "Set TMPDIR to a directory you can write."
+        )
+    return _writable(
+        "temporary", directory, "Set TMPDIR to a directory you can write, on a local disk."
+    )
 
 
 def _writable(name: str, directory: str, advice: str) -> DoctorCheck:
@@ -217,16 +259,23 @@ def _writable(name: str, directory: str, advice: str) -> DoctorCheck:
         return DoctorCheck(name, "problem", f"{directory}: {error.strerror or error}", advice)
     told = f"{directory} ({free / 1e9:.1f} GB free)"
     if free < FREE_BYTES_WANTED:
-        return DoctorCheck(name, "warning", told, "A large capture may not fit: free some space. " + advice)
+        return DoctorCheck(
+            name, "warning", told, "A large capture may not fit: free some space. " + advice
+        )
     return DoctorCheck(name, "ok", told)
 
 
 def _terminal(environ: Mapping[str, str]) -> DoctorCheck:
     if not sys.stdout.isatty():
-        return DoctorCheck("terminal", "ok", "output is not a terminal: TARGET prints the overview as text")
+        return DoctorCheck(
+            "terminal", "ok", "output is not a terminal: TARGET prints the overview as text"
+        )
     if environ.get("TERM", "dumb") == "dumb":
         return DoctorCheck(
-            "terminal", "warning", f"TERM={environ.get('TERM', '')}", "Use a terminal that can move its cursor, or report."
+            "terminal",
+            "warning",
+            f"TERM={environ.get('TERM', '')}",
+            "Use a terminal that can move its cursor, or report.",
         )
     size = shutil.get_terminal_size()
     told = f"{size.columns}×{size.lines}, TERM={environ['TERM']}{', in tmux' if 'TMUX' in environ else ''}"
@@ -237,11 +286,15 @@ def _terminal(environ: Mapping[str, str]) -> DoctorCheck:
 
 def _colour(environ: Mapping[str, str]) -> DoctorCheck:
     if "NO_COLOR" in environ:
-        return DoctorCheck("colour", "ok", "off (NO_COLOR is set); state is told by signs and words")
+        return DoctorCheck(
+            "colour", "ok", "off (NO_COLOR is set); state is told by signs and words"
+        )
     if environ.get("COLORTERM") in ("truecolor", "24bit"):
         return DoctorCheck("colour", "ok", "16 million colours")
     if "256color" in environ.get("TERM", ""):
-        return DoctorCheck("colour", "ok", "256 colours (set COLORTERM=truecolor if your terminal has more)")
+        return DoctorCheck(
+            "colour", "ok", "256 colours (set COLORTERM=truecolor if your terminal has more)"
+        )
     return DoctorCheck("colour", "ok", "16 colours")
 
 
@@ -252,7 +305,12 @@ def _clipboard(environ: Mapping[str, str]) -> DoctorCheck:
         return DoctorCheck("clipboard", "ok", f"through {tool[0]}")
     told = "through the terminal (OSC 52), if it allows it; otherwise into a file"
     if "TMUX" in environ:
-        return DoctorCheck("clipboard", "warning", told, "tmux passes it on only with: tmux set -g set-clipboard on")
+        return DoctorCheck(
+            "clipboard",
+            "warning",
+            told,
+            "tmux passes it on only with: tmux set -g set-clipboard on",
+        )
     return DoctorCheck("clipboard", "ok", told)
 
 
@@ -260,5 +318,7 @@ def _editor(environ: Mapping[str, str]) -> DoctorCheck:
     try:
         command = editor_command("model.py", 1, environ)
     except UsageError as error:
-        return DoctorCheck("editor", "warning", str(error), "It is what the key e opens your lines in.")
+        return DoctorCheck(
+            "editor", "warning", str(error), "It is what the key e opens your lines in."
+        )
     return DoctorCheck("editor", "ok", command[0])

@@ -33,7 +33,9 @@ def gpus_in_words() -> Iterator[str]:
     for name in known_gpus():
         gpu = find_gpu(name)
         yield heading(f"{name}: {gpu.title}, {gpu.arch}", sys.stdout)
-        rows = [(f"{what:<28}", f"{value:>22,}", gpu.sources[what]) for what, value in _numbers(gpu)]
+        rows = [
+            (f"{what:<28}", f"{value:>22,}", gpu.sources[what]) for what, value in _numbers(gpu)
+        ]
         yield from Columns(rows, width_for(sys.stdout), indent=4).lines(rows)
         yield ""
     yield "Any other one: --gpu FILE.toml, with the same numbers."
@@ -57,20 +59,39 @@ def gpu_checks(python: str, gpu: Gpu) -> list[DoctorCheck]:
     """
     command = [python, str(CHECK), json.dumps(gpu.to_json())]
     try:
-        ended = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S, check=False)
+        ended = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=TIMEOUT_S,
+            check=False,
+        )
     except OSError as error:
         return [
             DoctorCheck(
-                "python", "problem", f"{python} cannot be started ({error.strerror or error})", "Choose another --python."
+                "python",
+                "problem",
+                f"{python} cannot be started ({error.strerror or error})",
+                "Choose another --python.",
             )
         ]
     except subprocess.TimeoutExpired:
         return [DoctorCheck("python", "problem", f"{python} did not answer within {TIMEOUT_S} s")]
     # Other lines are what torch or a library has printed.
-    checks = [_check(json.loads(line)) for line in ended.stdout.splitlines() if line.startswith("{")]
+    checks = [
+        _check(json.loads(line)) for line in ended.stdout.splitlines() if line.startswith("{")
+    ]
     if not checks or (checks[-1].state == "ok" and checks[-1].name != LAST):
         last = ended.stderr.strip().rpartition("\n")[2][:200]
-        checks.append(DoctorCheck("python", "problem", f"{python} ended with status {ended.returncode}: {last}", ADVICE))
+        checks.append(
+            DoctorCheck(
+                "python",
+                "problem",
+                f"{python} ended with status {ended.returncode}: {last}",
+                ADVICE,
+            )
+        )
     return checks
 
 

@@ -34,12 +34,18 @@ def recompiles_of(reader: SessionReader) -> Recompiles:
     return Recompiles(causes(reader), marks(reader), totals(reader).compilations)
 
 
-async def list_recompiles(found: Recompiles, request: CaptureRequest | None, arguments: argparse.Namespace) -> None:
+async def list_recompiles(
+    found: Recompiles, request: CaptureRequest | None, arguments: argparse.Namespace
+) -> None:
     """Print the recompiles. When ``request`` is None, the session does not say how it was captured,
     so nothing is tried.
     """
     for cause in found.causes:
-        where = f"{relative_path(cause.file, Path.cwd())}:{cause.line}" if cause.file else f"[{cause.compilation}]"
+        where = (
+            f"{relative_path(cause.file, Path.cwd())}:{cause.line}"
+            if cause.file
+            else f"[{cause.compilation}]"
+        )
         tell(printable(f"{where}  compiled again: {cause.in_words}"))
         if cause.remedy:
             tell(f"       {printable(cause.remedy)}")
@@ -52,9 +58,15 @@ async def list_recompiles(found: Recompiles, request: CaptureRequest | None, arg
 
 
 async def _try(
-    wanted: list[DynamicMark], how: str, compilations: int, request: CaptureRequest, arguments: argparse.Namespace
+    wanted: list[DynamicMark],
+    how: str,
+    compilations: int,
+    request: CaptureRequest,
+    arguments: argparse.Namespace,
 ) -> None:
     check_program(arguments)
     sources = sources_of(wanted)
-    trial = await try_marks(request, sources, compilations, TrialWorker(arguments.python, arguments.timeout))
+    trial = await try_marks(
+        request, sources, compilations, TrialWorker(arguments.python, arguments.timeout)
+    )
     tell(f"       {printable(f'{trial.in_words}: {how}')} (in {trial.took_s:.0f} s)")

@@ -60,7 +60,11 @@ async def trial(found: SessionFixes, fix: Fix, arguments: argparse.Namespace) ->
     check_program(arguments)
     known = next((one for one in found.trials if _changes_the_same(one.fix, fix)), None)
     worker = TrialWorker(arguments.python, arguments.timeout)
-    tried = replace(known, fix=fix) if known else await try_fix(found.request, fix, found.before, worker)
+    tried = (
+        replace(known, fix=fix)
+        if known
+        else await try_fix(found.request, fix, found.before, worker)
+    )
     found.trials.append(tried)
     return tried
 
@@ -104,7 +108,9 @@ def written(fix: Fix, tried: Trial) -> int:
     # Asked anew: a trial takes minutes, in which the file may have been edited.
     if _cannot_be_written(fix):
         return 1
-    files = ", ".join([place(fix.path, fix.line), *(str(relative(edit.path)) for edit in fix.edits[1:])])
+    files = ", ".join(
+        [place(fix.path, fix.line), *(str(relative(edit.path)) for edit in fix.edits[1:])]
+    )
     if not _agreed(f"Write this to {files}? [y/N] "):
         tell("not written")
         return 1

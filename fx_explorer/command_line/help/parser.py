@@ -78,8 +78,13 @@ def split_examples(epilog: str) -> tuple[str, str]:
 def reflowed(text: str) -> str:
     """Return the text with the lines of a paragraph joined where they were only broken for want of columns."""
     lines = text.split("\n")
-    goes_on = (line[:1] not in ("", " ") and _is_full(before, line) for before, line in pairwise(lines))
-    return lines[0] + "".join(f"{' ' if joined else chr(10)}{line}" for joined, line in zip(goes_on, lines[1:], strict=True))
+    goes_on = (
+        line[:1] not in ("", " ") and _is_full(before, line) for before, line in pairwise(lines)
+    )
+    return lines[0] + "".join(
+        f"{' ' if joined else chr(10)}{line}"
+        for joined, line in zip(goes_on, lines[1:], strict=True)
+    )
 
 
 def _is_full(line: str, following: str) -> bool:

@@ -34,7 +34,10 @@ def first_words(log: Path) -> list[str]:
     is_whole = len(block) < BLOCK
     if not is_whole:
         found = found[:-1]  # it may go on behind the block
-    return [_about(found, beginning.size), *(_held(found, "It has" if is_whole else "Its first megabyte has") if found else ())]
+    return [
+        _about(found, beginning.size),
+        *(_held(found, "It has" if is_whole else "Its first megabyte has") if found else ()),
+    ]
 
 
 def _first(blocks: Iterable[bytes], size_bytes: int) -> bytes:
@@ -61,17 +64,26 @@ def _held(found: list[Record], what: str) -> Iterator[str]:
     """Yield how many compilations, breaks and recompiles there are, and where the first breaks are."""
     compilations = {record.compilation for record in found if record.kind == "dynamo_start"} - {""}
     recompiled = {record.compilation for record in found if record.name == "recompile_reasons"}
-    reports = [parse_break(record.payload) for record in found if record.name == "dynamo_graph_break_reason"]
+    reports = [
+        parse_break(record.payload)
+        for record in found
+        if record.name == "dynamo_graph_break_reason"
+    ]
     breaks = [report for report in reports if not report.is_given_up]
     first: dict[str, BreakReport] = {}
     for report in breaks:
         first.setdefault(_place(report), report)
     told = breaks_hit(len(first), len(breaks)) if breaks else "no graph break"
     yield f"{what} {counted(len(compilations), 'compilation')}, {counted(len(recompiled), 'recompile')}, {told}"
-    yield from (f"  ✗ {place}  {first_line(report.reason)}" for place, report in list(first.items())[:MOST_BREAKS])
+    yield from (
+        f"  ✗ {place}  {first_line(report.reason)}"
+        for place, report in list(first.items())[:MOST_BREAKS]
+    )
 
 
 def _place(report: BreakReport) -> str:
     """Return the user's line of a break: that which called torch, for one within it."""
     outside = [(frame.file, frame.line) for frame in report.frames if not is_torch(frame.file)]
-    return in_file(*(outside[-1] if outside and is_torch(report.file) else (report.file, report.line)))
+    return in_file(
+        *(outside[-1] if outside and is_torch(report.file) else (report.file, report.line))
+    )

@@ -19,11 +19,15 @@ def followed_log(given: Path) -> Path:
 
     Raises UsageError for what no job writes a log to, and without a terminal.
     """
-    from fx_explorer.readers.torch_trace.growing import log_to_follow  # not needed for Python files, both
+    from fx_explorer.readers.torch_trace.growing import (
+        log_to_follow,
+    )  # not needed for Python files, both
     from fx_explorer.readers.torch_trace.opened import is_packed
 
     if not is_on_terminal():
-        raise UsageError("--follow shows a log in the app, which needs a terminal. Leave it out to read what is there now")
+        raise UsageError(
+            "--follow shows a log in the app, which needs a terminal. Leave it out to read what is there now"
+        )
     if not given.is_dir():
         found = kind_of_file(given)
         if found.kind != "log":
@@ -32,11 +36,16 @@ def followed_log(given: Path) -> Path:
                 f"{found.words}"
             )
         if is_packed(given):
-            raise UsageError(f"{given} is packed: no job writes to it any more. Open it without --follow")
+            raise UsageError(
+                f"{given} is packed: no job writes to it any more. Open it without --follow"
+            )
         return given
     log = log_to_follow(given)
     if log is None:
-        tell(f"fx-explorer: waiting for a TORCH_TRACE log in {printable(str(given))} (Ctrl-C ends)", sys.stderr)
+        tell(
+            f"fx-explorer: waiting for a TORCH_TRACE log in {printable(str(given))} (Ctrl-C ends)",
+            sys.stderr,
+        )
     while log is None:
         time.sleep(LOOKED_AFTER_S)
         log = log_to_follow(given)

@@ -20,11 +20,15 @@ SHOW_LOGS = ("explore", "report", "check", "diff", "graph", "fix", "modules", "p
 """Commands that have something to say of a log."""
 
 
-def given_log(command: str, log: Path, arguments: argparse.Namespace, until: contextlib.ExitStack) -> Path | None:
+def given_log(
+    command: str, log: Path, arguments: argparse.Namespace, until: contextlib.ExitStack
+) -> Path | None:
     """Make a session of a TORCH_TRACE log, and return it; None where the app reads it. Raises UsageError for what
     needs the program, or what only a capture finds out.
     """
-    from fx_explorer.command_line.logs.progress import LogProgress  # not needed for Python files, all of them
+    from fx_explorer.command_line.logs.progress import (
+        LogProgress,
+    )  # not needed for Python files, all of them
     from fx_explorer.readers.debug_directory.read_directory import read_directory
     from fx_explorer.readers.provenance import read_table
     from fx_explorer.readers.torch_logs import read_text
@@ -42,14 +46,18 @@ def given_log(command: str, log: Path, arguments: argparse.Namespace, until: con
             f"at the log with: fx-explorer {log}"
         )
     if log == STANDARD_INPUT and sys.stdin.isatty():
-        raise UsageError("- is for a log that comes from another program: zcat trace.log.gz | fx-explorer -")
+        raise UsageError(
+            "- is for a log that comes from another program: zcat trace.log.gz | fx-explorer -"
+        )
     save: Path | None = getattr(arguments, "save", None)
     output = session_file(save, force=arguments.force, never=(log,)) if save else None
     if output:
         output.check()
     is_shown = is_on_terminal() or (log == STANDARD_INPUT and sys.stdout.isatty())
     short = {"directory": read_directory, "torch_logs": read_text, "provenance": read_table}
-    has_profile = getattr(arguments, "profile", None) is not None  # it is joined to all that the log has
+    has_profile = (
+        getattr(arguments, "profile", None) is not None
+    )  # it is joined to all that the log has
     if command == "explore" and not output and is_shown and kind not in short and not has_profile:
         arguments.reads_log = log  # while the app shows what was found
         return None
@@ -72,4 +80,7 @@ def given_log(command: str, log: Path, arguments: argparse.Namespace, until: con
 
 def _tries(arguments: argparse.Namespace) -> bool:
     """Return whether the program would be run to try a fix."""
-    return any(getattr(arguments, name, None) not in (None, False) for name in ("trying", "together", "apply"))
+    return any(
+        getattr(arguments, name, None) not in (None, False)
+        for name in ("trying", "together", "apply")
+    )

@@ -32,7 +32,12 @@ class LogProgress:
     def __enter__(self) -> LogProgress:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self._is_shown:
             self._out.write("\r\x1b[K")
             self._out.flush()

@@ -95,7 +95,9 @@ class BeingCompiled:
         if notice.state == "begin":
             latest = self._latest
             goes_on = latest is not None and (latest.compilation, latest.stage) == (name, stage)
-            self._latest = latest if latest is not None and goes_on else _Phase(name, stage, self._clock())
+            self._latest = (
+                latest if latest is not None and goes_on else _Phase(name, stage, self._clock())
+            )
             self._open.append(self._latest)
             if name:
                 self._compilations.setdefault(name, None)
@@ -113,10 +115,18 @@ class BeingCompiled:
         if phase is None and self._latest and self._clock() - self._ended_s < PHASES_FOLLOW_S:
             phase = self._latest
         if phase is not None:
-            drawn, name, doing, began_s = bar(phase.stage), phase.compilation, STAGE_WORDS[phase.stage], phase.began_s
+            drawn, name, doing, began_s = (
+                bar(phase.stage),
+                phase.compilation,
+                STAGE_WORDS[phase.stage],
+                phase.began_s,
+            )
         elif self._running:
             name, began_s = list(self._running.items())[-1]
-            drawn, doing = bar(self._latest.stage) if self._latest else "." * len(STAGES), "compiling"
+            drawn, doing = (
+                bar(self._latest.stage) if self._latest else "." * len(STAGES),
+                "compiling",
+            )
         else:
             return f"{self._program}{so_far}"
         function, why = self._what(name)

@@ -42,14 +42,20 @@ def follow(
 
 
 async def _follow(
-    request: CaptureRequest, arguments: argparse.Namespace, output: Path, pass_through: bool, may_be_empty: bool
+    request: CaptureRequest,
+    arguments: argparse.Namespace,
+    output: Path,
+    pass_through: bool,
+    may_be_empty: bool,
 ) -> int:
     """Run the capture to its end, tell how it ended and where the session is, and return the exit
     code.
     """
     progress = CaptureNarration(sys.stderr, pass_through=pass_through)
     capture = Capture(
-        *(request, arguments.python, arguments.timeout, output), on_output=progress.program_output, force=arguments.force
+        *(request, arguments.python, arguments.timeout, output),
+        on_output=progress.program_output,
+        force=arguments.force,
     )
     outcome = await narrated(capture, progress)
     if outcome.kind == "not_started":
@@ -57,7 +63,11 @@ async def _follow(
         progress.tell(outcome.message)
     else:
         told = amounts(capture.session_path, progress.elapsed_s)
-        progress.tell(closing_words(outcome, capture.session_path, told, is_complete=capture.session_path == output))
+        progress.tell(
+            closing_words(
+                outcome, capture.session_path, told, is_complete=capture.session_path == output
+            )
+        )
         for line in support_words(capture.session_path):
             progress.tell(line)
     for line in leftovers.news():
@@ -181,7 +191,15 @@ def amounts(session: Path, elapsed_s: float) -> str:
 
 def closing_words(outcome: Outcome, session: Path, found: str, *, is_complete: bool) -> str:
     """Say in one or two lines how the capture ended, what was ``found``, and where the session is."""
-    where = f"session: {session} (look at it with: fx-explorer {session})" if is_complete else f"session kept in: {session}"
-    words = {"finished": f"done {found}", "raised": "the program raised", "incomplete": "the session is not complete"}
+    where = (
+        f"session: {session} (look at it with: fx-explorer {session})"
+        if is_complete
+        else f"session kept in: {session}"
+    )
+    words = {
+        "finished": f"done {found}",
+        "raised": "the program raised",
+        "incomplete": "the session is not complete",
+    }
     said = ": ".join(part for part in (words.get(outcome.kind, ""), outcome.message) if part)
     return f"{said}\n{where}"

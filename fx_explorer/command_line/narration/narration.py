@@ -43,9 +43,13 @@ class CaptureNarration:
 
     def show(self, notice: Notice) -> None:
         """Tell what stays of a notice: notes, each once, and without a live line what the worker does."""
-        if notice.kind == "worker" and not self._is_live and not self._pass_through:  # a script's own stderr is left as it is
+        if (
+            notice.kind == "worker" and not self._is_live and not self._pass_through
+        ):  # a script's own stderr is left as it is
             self.tell(notice.text)
-        elif notice.kind == "note" and notice.text not in self._notes:  # a break is met by every call and recompile
+        elif (
+            notice.kind == "note" and notice.text not in self._notes
+        ):  # a break is met by every call and recompile
             self._notes.add(notice.text)
             self.tell(f"note: {notice.text}")
         self._redraw()

@@ -20,9 +20,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.schema import SCHEMA_VERSION
 from fx_explorer.temporary_folder import temporary_folder
 
-HELP = (
-    "show the times of this profile beside the session: what torch.profiler wrote with export_chrome_trace, .json or .json.gz"
-)
+HELP = "show the times of this profile beside the session: what torch.profiler wrote with export_chrome_trace, .json or .json.gz"
 
 FOR_SESSIONS = (
     "a profile is read beside a session or a log of the same program, and {target} is neither. Record the program first, with "
@@ -49,10 +47,17 @@ def session_with_profile(target: str, trace: Path, until: contextlib.ExitStack) 
     with _Progress(trace) as progress:
         joined = joined_profile(session, trace, progress.tell)
     # The directory counts too, since SQLite makes its log beside the session.
-    if not is_of_today or not os.access(session, os.W_OK) or not os.access(session.absolute().parent, os.W_OK):
+    if (
+        not is_of_today
+        or not os.access(session, os.W_OK)
+        or not os.access(session.absolute().parent, os.W_OK)
+    ):
         folder = until.enter_context(temporary_folder())
         session = newest_session(session, folder / session.name)
-        tell(f"fx-explorer: the profile is joined to a copy: {printable(target)} stays as it is", sys.stderr)
+        tell(
+            f"fx-explorer: the profile is joined to a copy: {printable(target)} stays as it is",
+            sys.stderr,
+        )
     add_profile(session, joined)
     return session
 

@@ -26,13 +26,20 @@ class ReadingProgress:
             return
         self._next_s, self._is_shown = now + EVERY_S, True
         width = 30 * done // max(1, of)
-        self._out.write(f"\r\x1b[Kreading ranks [{'=' * width}{'.' * (30 - width)}] {done:,} of {of:,}")
+        self._out.write(
+            f"\r\x1b[Kreading ranks [{'=' * width}{'.' * (30 - width)}] {done:,} of {of:,}"
+        )
         self._out.flush()
 
     def __enter__(self) -> ReadingProgress:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self._is_shown:
             self._out.write("\r\x1b[K")
             self._out.flush()

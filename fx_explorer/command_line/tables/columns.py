@@ -17,7 +17,9 @@ class Columns:
 
     def __init__(self, rows: Sequence[Sequence[str]], width: int | None, indent: int = 2) -> None:
         """``width``: columns of the terminal; None for one line a row, however long."""
-        self._widths = [max(map(cell_len, cells), default=0) for cells in zip(*rows, strict=True)][:-1]
+        self._widths = [max(map(cell_len, cells), default=0) for cells in zip(*rows, strict=True)][
+            :-1
+        ]
         self._width = width
         self._indent = indent
         self._before = indent + sum(self._widths) + GAP * len(self._widths)
@@ -28,14 +30,18 @@ class Columns:
 
     def _row(self, row: Sequence[str]) -> list[str]:
         *cells, prose = row
-        aligned = (_padded(cell, wide + GAP) for cell, wide in zip(cells, self._widths, strict=True))
+        aligned = (
+            _padded(cell, wide + GAP) for cell, wide in zip(cells, self._widths, strict=True)
+        )
         start = " " * self._indent + "".join(aligned)
         if self._width is None:
             return [(start + prose).rstrip()]
         room = self._width - self._before
         if room < LEAST_PROSE:
             below = " " * (self._indent + INDENT)
-            prose_lines = textwrap.wrap(prose, max(LEAST_PROSE, self._width), initial_indent=below, subsequent_indent=below)
+            prose_lines = textwrap.wrap(
+                prose, max(LEAST_PROSE, self._width), initial_indent=below, subsequent_indent=below
+            )
             return [start.rstrip(), *prose_lines]
         first, *rest = textwrap.wrap(prose, room, break_on_hyphens=False) or [""]
         return [(start + first).rstrip(), *(" " * self._before + part for part in rest)]

@@ -35,7 +35,9 @@ def paragraphs_fitted(text: str, width: int | None) -> str:
     """
     if width is None:
         return text
-    parts = (([line] if _GAP.search(line.strip()) else _parts(line, width)) for line in text.split("\n"))
+    parts = (
+        ([line] if _GAP.search(line.strip()) else _parts(line, width)) for line in text.split("\n")
+    )
     return "\n".join(part for line in parts for part in line)
 
 
@@ -64,9 +66,14 @@ def _parts(line: str, width: int) -> list[str]:
     too_far = _GAP.search(line, own)
     if too_far and not begins:
         below = own + INDENT
-        return [line[: too_far.start()], *_parts(" " * below + line[too_far.end() :], max(width, below + LEAST_PROSE))]
+        return [
+            line[: too_far.start()],
+            *_parts(" " * below + line[too_far.end() :], max(width, below + LEAST_PROSE)),
+        ]
     indent = begins[-1] if begins else min(own, max(0, width - LEAST_PROSE))
     head, prose = line[:indent], line[indent:]
     room = max(1, width - indent)
-    first, *rest = textwrap.wrap(prose, room, break_long_words=False, break_on_hyphens=False) or [""]
+    first, *rest = textwrap.wrap(prose, room, break_long_words=False, break_on_hyphens=False) or [
+        ""
+    ]
     return [head + first, *(" " * indent + part for part in rest)]

@@ -15,7 +15,12 @@ from fx_explorer.analysis.modules.tree import ModuleRow
 from fx_explorer.analysis.words import bar
 from fx_explorer.cut_text import cut_in_middle
 from fx_explorer.highlight import printable
-from fx_explorer.report.performance.modules_report import INDENT, differences, figure_in_words, shown_figures
+from fx_explorer.report.performance.modules_report import (
+    INDENT,
+    differences,
+    figure_in_words,
+    shown_figures,
+)
 
 BAR_CELLS = 12
 LEAST_NAME_CELLS = 24
@@ -46,10 +51,14 @@ def _table(found: ModuleList, width: int) -> list[Table | str]:
     with_bar = barred(found)
     shown = _fitting(found, with_bar, width)
     room = width - BAR_CELLS - GAP - sum(_cells_of(found, *one) + GAP for one in shown)
-    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold", collapse_padding=True)
+    table = Table(
+        box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold", collapse_padding=True
+    )
     table.add_column("module", no_wrap=True)
     for heading, name in shown:
-        table.add_column(heading, justify="right", no_wrap=True, min_width=_cells_of(found, heading, name))
+        table.add_column(
+            heading, justify="right", no_wrap=True, min_width=_cells_of(found, heading, name)
+        )
         if name == with_bar:
             table.add_column("", no_wrap=True, min_width=BAR_CELLS)
     for row in found.rows:
@@ -66,12 +75,18 @@ def _named(row: ModuleRow, room: int) -> Text:
     return title + kind if title.cell_len + kind.cell_len <= room else title
 
 
-def _cells(figures: ModuleFigures, found: ModuleList, shown: Sequence[tuple[str, str]], with_bar: str) -> list[Text]:
+def _cells(
+    figures: ModuleFigures, found: ModuleList, shown: Sequence[tuple[str, str]], with_bar: str
+) -> list[Text]:
     cells: list[Text] = []
     for _, name in shown:
         cells.append(Text(figure_in_words(figures, name)))
         if name == with_bar:
-            drawn = "" if figures is found.whole else bar(getattr(figures, name), getattr(found.whole, name), BAR_CELLS)
+            drawn = (
+                ""
+                if figures is found.whole
+                else bar(getattr(figures, name), getattr(found.whole, name), BAR_CELLS)
+            )
             cells.append(Text(drawn, style="green"))
     return cells
 

@@ -56,24 +56,52 @@ NONE = "{shown} has no ledger; make one with: fx-explorer ledger TARGET -o {show
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument("target", metavar="X", help="a target: file.py, file.py:object …; or a session with a ledger")
+    parser.add_argument(
+        "target",
+        metavar="X",
+        help="a target: file.py, file.py:object …; or a session with a ledger",
+    )
     what = parser.add_argument_group("what to call")
     add_call_arguments(what)
     add_compile_arguments(parser, build=True)
     told = parser.add_argument_group("what to tell")
     told.add_argument(
-        "--format", choices=["text", "json", "csv", "markdown"], default="text", help="text (default), or another"
-    )
-    told.add_argument("--steps", action="store_true", help="with text and markdown: every step, in the order of the call")
-    told.add_argument("--flame", action="store_true", help="with text: draw the call as a flame chart, too")
-    told.add_argument("--svg", metavar="FILE", type=Path, help="write the flame chart as a picture, too")
-    told.add_argument(
-        "--try", dest="trying", action="store_true", help="measure the same call with what may help, as bench does"
+        "--format",
+        choices=["text", "json", "csv", "markdown"],
+        default="text",
+        help="text (default), or another",
     )
     told.add_argument(
-        "--budget", metavar="SECONDS", type=seconds, default=None, help="with --try: about how long the measuring may take"
+        "--steps",
+        action="store_true",
+        help="with text and markdown: every step, in the order of the call",
     )
-    told.add_argument("-o", "--output", metavar="FILE", type=Path, help="keep the capture with its ledger as a session")
+    told.add_argument(
+        "--flame", action="store_true", help="with text: draw the call as a flame chart, too"
+    )
+    told.add_argument(
+        "--svg", metavar="FILE", type=Path, help="write the flame chart as a picture, too"
+    )
+    told.add_argument(
+        "--try",
+        dest="trying",
+        action="store_true",
+        help="measure the same call with what may help, as bench does",
+    )
+    told.add_argument(
+        "--budget",
+        metavar="SECONDS",
+        type=seconds,
+        default=None,
+        help="with --try: about how long the measuring may take",
+    )
+    told.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        help="keep the capture with its ledger as a session",
+    )
     add_force_argument(told)
     add_worker_arguments(parser)
     parser.set_defaults(ledger=True, gpu=None, no_weights=False)
@@ -93,12 +121,23 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.build:
         raise UsageError("--no-build: kernels that are not built cannot be timed")
     if arguments.flame and arguments.format != "text":
-        raise UsageError(f"--flame is drawn in text, not in {arguments.format}: --svg FILE writes it beside any format")
+        raise UsageError(
+            f"--flame is drawn in text, not in {arguments.format}: --svg FILE writes it beside any format"
+        )
     if arguments.svg and arguments.output and arguments.svg.resolve() == arguments.output.resolve():
-        raise UsageError(f"-o and --svg cannot both be {arguments.svg}: the picture would take the place of the session")
+        raise UsageError(
+            f"-o and --svg cannot both be {arguments.svg}: the picture would take the place of the session"
+        )
     svg = text_output(arguments.svg, "picture", b"<svg", arguments, "--svg FILE")
     found: list[list[Remedy] | None] = []
-    code = answer_from(arguments, lambda reader: found.append(_tell(reader, arguments, svg)), session_output(arguments)) or 0
+    code = (
+        answer_from(
+            arguments,
+            lambda reader: found.append(_tell(reader, arguments, svg)),
+            session_output(arguments),
+        )
+        or 0
+    )
     told = found[0] if found else None
     if told is None:
         return code or UsageError.exit_code
@@ -113,10 +152,15 @@ def _why_none(reader: SessionReader) -> str:
     is_script = request is not None and reader.is_of_a_script()
     if is_script:
         return A_SCRIPT
-    return why_not_measured(request) or "The program did not come so far; what was captured of it is told above."
+    return (
+        why_not_measured(request)
+        or "The program did not come so far; what was captured of it is told above."
+    )
 
 
-def _tell(reader: SessionReader, arguments: argparse.Namespace, svg: OutputFile | None) -> list[Remedy] | None:
+def _tell(
+    reader: SessionReader, arguments: argparse.Namespace, svg: OutputFile | None
+) -> list[Remedy] | None:
     """Print the ledger, draw it where that is asked for, and return what may help; None where there is no ledger."""
     from fx_explorer.analysis.ledger.figures import ledger_figures
     from fx_explorer.analysis.ledger.remedies import remedies
@@ -176,7 +220,9 @@ async def _try(found: list[Remedy], arguments: argparse.Namespace) -> int:
     from fx_explorer.report.performance.ledger_report import TRIED
 
     if not found:
-        sys.stderr.write("Nothing was tried: no remedy that could be measured is known for where this time goes.\n")
+        sys.stderr.write(
+            "Nothing was tried: no remedy that could be measured is known for where this time goes.\n"
+        )
         return 0
     request = replace(request_from(arguments), ledger=False)
     plan = BenchPlan(
@@ -190,14 +236,21 @@ async def _try(found: list[Remedy], arguments: argparse.Namespace) -> int:
     )
     plain = plan.contenders()[-1].name
     names = {f"{plain} with {one.name}": one for one in found}
-    plan = replace(plan, others=tuple(Contender(name, _with(request, one)) for name, one in names.items()))
+    plan = replace(
+        plan, others=tuple(Contender(name, _with(request, one)) for name, one in names.items())
+    )
     folder, lock = leftovers.new_directory()
     narration = CaptureNarration(sys.stderr, pass_through=False)
     try:
         session = folder / leftovers.SESSION
         with SessionWriter(session) as writer:
             begin_session(writer, plan)
-            await Bench(plan, writer, arguments.python, lambda progress: narration.show_live(lambda: progress.in_words)).run()
+            await Bench(
+                plan,
+                writer,
+                arguments.python,
+                lambda progress: narration.show_live(lambda: progress.in_words),
+            ).run()
             end_session(writer, was_stopped=False)
         narration.end()
         with SessionReader(session) as reader:
@@ -227,4 +280,6 @@ def _with(request: CaptureRequest, remedy: Remedy) -> CaptureRequest:
         options = {name: value for name, value in request.options.items() if name == GUARD_FILTER}
         return replace(request, mode=remedy.mode, options=options)
     mode = "" if remedy.options.keys() - {GUARD_FILTER} else request.mode
-    return replace(request, mode=mode, options={**request.options, **remedy.options}, settings=settings)
+    return replace(
+        request, mode=mode, options={**request.options, **remedy.options}, settings=settings
+    )

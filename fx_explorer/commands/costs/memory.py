@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING
 
 from fx_explorer.analysis.memory.optimizers import TENSORS
 from fx_explorer.argument_types import words
-from fx_explorer.command_line.capture_options import add_allow_argument, add_capture_arguments, request_from
+from fx_explorer.command_line.capture_options import (
+    add_allow_argument,
+    add_capture_arguments,
+    request_from,
+)
 from fx_explorer.command_line.given_session import add_target_argument, answer_from, is_session
 from fx_explorer.command_line.narration.narration import CaptureNarration
 from fx_explorer.command_line.outputs import add_force_argument, text_output
@@ -48,9 +52,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     add_target_argument(parser)
     parser.add_argument(
-        "--format", choices=["text", "json", "csv", "markdown"], default="text", help="text (default), or another"
+        "--format",
+        choices=["text", "json", "csv", "markdown"],
+        default="text",
+        help="text (default), or another",
     )
-    parser.add_argument("--measure", action="store_true", help="build and call it, compiled and uncompiled; text and json")
+    parser.add_argument(
+        "--measure",
+        action="store_true",
+        help="build and call it, compiled and uncompiled; text and json",
+    )
     parser.add_argument(
         "--budgets",
         metavar="A,B",
@@ -65,7 +76,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="",
         help=f"count its state, too: {', '.join(sorted(TENSORS))}",
     )
-    parser.add_argument("--svg", metavar="FILE", type=Path, help="with both: draw memory against time (needs the extra plots)")
+    parser.add_argument(
+        "--svg",
+        metavar="FILE",
+        type=Path,
+        help="with both: draw memory against time (needs the extra plots)",
+    )
     add_force_argument(parser)
     add_allow_argument(parser)
     add_capture_arguments(parser)
@@ -78,7 +94,9 @@ def _budgets(text: str) -> tuple[float, ...]:
     except ValueError:
         found = (-1.0,)
     if not all(0 <= one <= 1 for one in found):
-        raise argparse.ArgumentTypeError(f"{text!r} is not numbers from 0 to 1, for example 1,0.5,0")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not numbers from 0 to 1, for example 1,0.5,0"
+        )
     return found
 
 
@@ -87,7 +105,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.measure or arguments.budgets or arguments.svg:
         return asyncio.run(_try(arguments))
     known: list[bool] = []
-    ended = answer_from(arguments, lambda reader: known.append(_tell(reader, arguments.format, arguments.optimizer)))
+    ended = answer_from(
+        arguments, lambda reader: known.append(_tell(reader, arguments.format, arguments.optimizer))
+    )
     return ended or int(not all(known))
 
 
@@ -96,7 +116,9 @@ def _tell(reader: SessionReader, format_: str, optimizer: str) -> bool:
 
     report = memory_report(reader, optimizer)
     width = width_for(sys.stdout)
-    sys.stdout.write(fitted(memory_text(report, width), width) if format_ == "text" else FORMATS[format_](report))
+    sys.stdout.write(
+        fitted(memory_text(report, width), width) if format_ == "text" else FORMATS[format_](report)
+    )
     return report.memory.is_known
 
 
@@ -113,7 +135,11 @@ async def _try(arguments: argparse.Namespace) -> int:
     worker = TrialWorker(arguments.python, arguments.timeout)
     try:
         found = await try_budgets(
-            request_from(arguments), arguments.budgets or (None,), worker, narration.tell, measures=arguments.measure
+            request_from(arguments),
+            arguments.budgets or (None,),
+            worker,
+            narration.tell,
+            measures=arguments.measure,
         )
     finally:
         narration.end()
@@ -121,28 +147,44 @@ async def _try(arguments: argparse.Namespace) -> int:
     if svg:
         _draw(found, svg, arguments.target)
     steps = [*(trial.measured for trial in found.trials), found.uncompiled]
-    is_whole = all(trial.predicted["is_known"] for trial in found.trials) and not any(step and step.message for step in steps)
+    is_whole = all(trial.predicted["is_known"] for trial in found.trials) and not any(
+        step and step.message for step in steps
+    )
     return int(not is_whole)
 
 
 def _picture(arguments: argparse.Namespace) -> OutputFile | None:
     """Return where the picture goes. Raises UsageError for what cannot be tried or drawn."""
     if is_session(arguments.target):
-        raise UsageError(f"--measure, --budgets and --svg are for targets: {arguments.target} is captured already")
+        raise UsageError(
+            f"--measure, --budgets and --svg are for targets: {arguments.target} is captured already"
+        )
     if arguments.optimizer:
-        raise UsageError("--optimizer adds to what is predicted, and --measure and --budgets take steps without an optimizer")
+        raise UsageError(
+            "--optimizer adds to what is predicted, and --measure and --budgets take steps without an optimizer"
+        )
     if arguments.format not in ("text", "json"):
-        raise UsageError(f"--measure and --budgets are told as text or json, not as {arguments.format}")
+        raise UsageError(
+            f"--measure and --budgets are told as text or json, not as {arguments.format}"
+        )
     if arguments.svg and not (arguments.measure and arguments.budgets):
         raise UsageError("--svg draws memory against time: it takes --budgets and --measure")
     if arguments.measure and arguments.gpu:
-        raise UsageError("--measure runs the program on this machine, and --gpu is for one that need not be there")
+        raise UsageError(
+            "--measure runs the program on this machine, and --gpu is for one that need not be there"
+        )
     return text_output(arguments.svg, "picture", b"<svg", arguments, "--svg FILE")
 
 
 def _draw(found: BudgetTrials, svg: OutputFile, target: str) -> None:
     from fx_explorer.report.performance.memory_picture import BudgetPoint, budgets_svg
 
-    steps = [step for step in (*(trial.measured for trial in found.trials), found.uncompiled) if step]
-    points = [BudgetPoint(step.name, step.peak_bytes, step.call_s) for step in steps if step.call_s and step.peak_bytes >= 0]
+    steps = [
+        step for step in (*(trial.measured for trial in found.trials), found.uncompiled) if step
+    ]
+    points = [
+        BudgetPoint(step.name, step.peak_bytes, step.call_s)
+        for step in steps
+        if step.call_s and step.peak_bytes >= 0
+    ]
     svg.write_text(budgets_svg(points, f"{Path(target).name}: memory against time"))

@@ -38,12 +38,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target_argument(parser)
     told = parser.add_argument_group("what to tell")
     told.add_argument(
-        "--format", choices=["text", "json", "csv", "markdown"], default="text", help="text (default), or another"
+        "--format",
+        choices=["text", "json", "csv", "markdown"],
+        default="text",
+        help="text (default), or another",
     )
-    told.add_argument("--all", dest="every", action="store_true", help="every layer by itself, and not repeated ones as one")
-    told.add_argument("--depth", metavar="N", type=count, default=None, help="only modules so many levels deep")
-    told.add_argument("--sort", choices=SORTS, default="order", help="the most first; order (default): as they are called")
-    told.add_argument("-o", "--output", metavar="FILE", type=Path, help="keep the capture as a session")
+    told.add_argument(
+        "--all",
+        dest="every",
+        action="store_true",
+        help="every layer by itself, and not repeated ones as one",
+    )
+    told.add_argument(
+        "--depth", metavar="N", type=count, default=None, help="only modules so many levels deep"
+    )
+    told.add_argument(
+        "--sort",
+        choices=SORTS,
+        default="order",
+        help="the most first; order (default): as they are called",
+    )
+    told.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, help="keep the capture as a session"
+    )
     add_force_argument(told)
     add_capture_arguments(parser)
 
@@ -51,7 +68,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Tell the tree. Returns the exit code of the capture; 1 where there is no module."""
     told: list[bool] = []
-    code = answer_from(arguments, lambda reader: told.append(_tell(reader, arguments)), session_output(arguments))
+    code = answer_from(
+        arguments, lambda reader: told.append(_tell(reader, arguments)), session_output(arguments)
+    )
     return code or int(not all(told))
 
 

@@ -36,7 +36,9 @@ exit codes: 0 told · 1 nothing could be joined · 2 bad usage · 5 a file canno
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument("target", metavar="X", help="a session (file.fxs) or a TORCH_TRACE log of the program")
+    parser.add_argument(
+        "target", metavar="X", help="a session (file.fxs) or a TORCH_TRACE log of the program"
+    )
     parser.add_argument(
         "trace",
         metavar="TRACE",
@@ -46,9 +48,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what torch.profiler wrote with export_chrome_trace (.json, .json.gz); default: the profile that X has",
     )
     parser.add_argument(
-        "--format", choices=["text", "json", "csv", "markdown"], default="text", help="text (default), or another"
+        "--format",
+        choices=["text", "json", "csv", "markdown"],
+        default="text",
+        help="text (default), or another",
     )
-    parser.add_argument("--all", dest="every", action="store_true", help="every row, and not only the dearest")
+    parser.add_argument(
+        "--all", dest="every", action="store_true", help="every row, and not only the dearest"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -67,7 +74,9 @@ def run(arguments: argparse.Namespace) -> int:
         with SessionReader(session) as reader:
             figures = profile_figures(reader)
             if figures is None:
-                raise UsageError(f"{session} has no profile. Give one: fx-explorer profile {session} TRACE")
+                raise UsageError(
+                    f"{session} has no profile. Give one: fx-explorer profile {session} TRACE"
+                )
             if arguments.format == "text":
                 tell_tables(partial(profile_text, figures, arguments.every))
             else:

@@ -23,7 +23,9 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
         for statement, _, name in site.calls():
             if name == "torch._dynamo.graph_break" and isinstance(statement, cst.Expr):
                 why = "The line asks for a graph break and does nothing else."
-                yield site.edit("remove the line that asks for the break", why, [removed(site.code, statement)])
+                yield site.edit(
+                    "remove the line that asks for the break", why, [removed(site.code, statement)]
+                )
         # The ids change between releases; the word is in the reason of all of them.
         if broken.registry_id in ("GB0098", "GB0099") or "disable" in broken.reason:
             yield from _enabled(reader, site)
@@ -53,7 +55,10 @@ def _without_disable(code: Code, name: str) -> Iterator[Splice]:
     for function in code.functions_named(name):
         for decorator in function.decorators:
             if _is_disable(code, decorator.decorator):
-                start, stop = (code.line_start(line) for line in (code.lines(decorator)[0], code.lines(decorator)[1] + 1))
+                start, stop = (
+                    code.line_start(line)
+                    for line in (code.lines(decorator)[0], code.lines(decorator)[1] + 1)
+                )
                 yield Splice(start, stop, "")
     for called in code.all(cst.Call):
         made = called.func  # disable(f)(x)
@@ -68,7 +73,11 @@ def _without_disable(code: Code, name: str) -> Iterator[Splice]:
 
 def _disabled(code: Code, call: cst.Call) -> str:
     """Return ``f`` for ``torch.compiler.disable(f)``; empty for any other call."""
-    return code.name_of(call.args[0].value) if call.args and code.name_of(call.func) in _DISABLES else ""
+    return (
+        code.name_of(call.args[0].value)
+        if call.args and code.name_of(call.func) in _DISABLES
+        else ""
+    )
 
 
 def _is_disable(code: Code, decorator: cst.BaseExpression) -> bool:

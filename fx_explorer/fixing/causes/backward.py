@@ -11,7 +11,15 @@ import libcst as cst
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.sites import Site
-from fx_explorer.fixing.splitting import RISK, SplitLines, body_lines, function_to_split, given_on, split, texts
+from fx_explorer.fixing.splitting import (
+    RISK,
+    SplitLines,
+    body_lines,
+    function_to_split,
+    given_on,
+    split,
+    texts,
+)
 from fx_explorer.session import SessionReader
 from fx_explorer.source_edit.code import Code, Splice
 from fx_explorer.source_edit.names import new_name, walk
@@ -47,9 +55,15 @@ def _outside(site: Site, stack: list[Site]) -> list[Splice]:
     function = function_to_split(site, stack)
     lines = body_lines(function) if function else []
     code = site.code
-    at = next((number for number, line in enumerate(lines) if _backward(code, line, site.line)), None)
+    at = next(
+        (number for number, line in enumerate(lines) if _backward(code, line, site.line)), None
+    )
     # A ``return`` above would leave the new function only, and the old one would go on.
-    if function is None or at is None or any(isinstance(node, cst.Return) for line in lines[:at] for node in walk(line)):
+    if (
+        function is None
+        or at is None
+        or any(isinstance(node, cst.Return) for line in lines[:at] for node in walk(line))
+    ):
         return []
     call = _backward(code, lines[at], site.line)
     assert call is not None
@@ -64,7 +78,9 @@ def _outside(site: Site, stack: list[Site]) -> list[Splice]:
         results = [*given_on(code, lines[:at], [*call.args, *lines[at + 1 :]]), name]
     if not inner or not results:
         return []
-    return split(site, function, SplitLines([*inner, f"return {', '.join(results)}"], outer, results))
+    return split(
+        site, function, SplitLines([*inner, f"return {', '.join(results)}"], outer, results)
+    )
 
 
 def _renamed(lines: list[str], loss: str, name: str) -> list[str]:
@@ -73,8 +89,14 @@ def _renamed(lines: list[str], loss: str, name: str) -> list[str]:
 
 def _backward(code: Code, line: cst.CSTNode, number: int) -> cst.Call | None:
     """Return the call ``LOSS.backward()`` where the statement on this line is nothing else."""
-    small = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
+    small = (
+        line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
+    )
     call = small.value if isinstance(small, cst.Expr) else None
-    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or call.func.attr.value != "backward":
+    if (
+        not isinstance(call, cst.Call)
+        or not isinstance(call.func, cst.Attribute)
+        or call.func.attr.value != "backward"
+    ):
         return None
     return call if code.lines(line)[0] <= number <= code.lines(line)[1] else None

@@ -32,19 +32,27 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
             ):
                 continue  # called for what it does, or no constant
             given = locals_read(site.code, opaque.call)
-            if given and (site.depth == 0 or all(is_declared_plain(site.code, opaque.call, name) for name in given)):
+            if given and (
+                site.depth == 0
+                or all(is_declared_plain(site.code, opaque.call, name) for name in given)
+            ):
                 yield from _assumed(site, opaque)
             elif not given:
                 yield _hoisted(site, opaque)
 
 
-_VARIES = re.compile(r"(time|random|secrets|uuid|datetime|numpy\.random)\.|os\.(getpid|getppid|times|urandom|getrandom)$")
+_VARIES = re.compile(
+    r"(time|random|secrets|uuid|datetime|numpy\.random)\.|os\.(getpid|getppid|times|urandom|getrandom)$"
+)
 """What gives something else at each call: the time, chance, the process."""
 
 
 def _is_on_tensors(site: Site, opaque: OpaqueCall) -> bool:
     # Nobody does these with anything but a tensor.
-    return re.search(r"\.(?:detach|numpy|cpu|item|tolist)\(\)", site.code.source(opaque.call)) is not None
+    return (
+        re.search(r"\.(?:detach|numpy|cpu|item|tolist)\(\)", site.code.source(opaque.call))
+        is not None
+    )
 
 
 def _hoisted(site: Site, opaque: OpaqueCall) -> Fix:

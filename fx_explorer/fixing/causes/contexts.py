@@ -32,7 +32,11 @@ def _skipped(site: Site, statement: cst.With) -> Iterator[Fix]:
     if any(item.asname for item in statement.items):
         return  # its value is used
     texts = [
-        replaced(code, item.item, f"contextlib.nullcontext() if torch.compiler.is_compiling() else {code.source(item.item)}")
+        replaced(
+            code,
+            item.item,
+            f"contextlib.nullcontext() if torch.compiler.is_compiling() else {code.source(item.item)}",
+        )
         for item in statement.items
     ]
     fix = site.edit(

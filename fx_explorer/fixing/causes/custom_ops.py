@@ -11,7 +11,14 @@ import libcst as cst
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.fixing.fix import Fix
-from fx_explorer.fixing.opaque_calls import REACH, IsolatedExpression, OpaqueCall, isolated, opaque_calls, tensor_around
+from fx_explorer.fixing.opaque_calls import (
+    REACH,
+    IsolatedExpression,
+    OpaqueCall,
+    isolated,
+    opaque_calls,
+    tensor_around,
+)
 from fx_explorer.fixing.sites import Site
 from fx_explorer.session import SessionReader
 from fx_explorer.source_edit.code import Code, Splice
@@ -36,7 +43,11 @@ def _custom_op(site: Site, opaque: OpaqueCall, whole: cst.Call) -> Iterator[Fix]
     code, parts = site.code, isolated(site.code, whole)
     if opaque.name.startswith("numpy.") and whole is opaque.call:
         return  # an operation of the graph gives tensors
-    types = [annotation_of(code, whole, name) or "torch.Tensor" for name in parts.parameters] if parts else []
+    types = (
+        [annotation_of(code, whole, name) or "torch.Tensor" for name in parts.parameters]
+        if parts
+        else []
+    )
     if parts is None or "torch.Tensor" not in types:
         return
     like = parts.parameters[types.index("torch.Tensor")]
@@ -46,7 +57,8 @@ def _custom_op(site: Site, opaque: OpaqueCall, whole: cst.Call) -> Iterator[Fix]
     for dtype in dtypes:
         name = new_name(code, f"{opaque.short_name.strip('_')}_op")
         yield site.edit(
-            f"make {opaque.written}() an operation of the graph" + (f" that gives {dtype}" if dtype else ""),
+            f"make {opaque.written}() an operation of the graph"
+            + (f" that gives {dtype}" if dtype else ""),
             "A custom operator is called by the graph as it is; the compiler needs to know just the shape of its result.",
             [
                 *imports(code, "torch"),
@@ -57,11 +69,15 @@ def _custom_op(site: Site, opaque: OpaqueCall, whole: cst.Call) -> Iterator[Fix]
         )
 
 
-def _operator(unit: str, name: str, parts: IsolatedExpression, types: list[str], like: str, dtype: str) -> str:
+def _operator(
+    unit: str, name: str, parts: IsolatedExpression, types: list[str], like: str, dtype: str
+) -> str:
     """Write the custom operator. What it computes is copied into a tensor of the promised shape and
     dtype, so the promise is kept.
     """
-    signature = ", ".join(f"{parameter}: {kind}" for parameter, kind in zip(parts.parameters, types, strict=True))
+    signature = ", ".join(
+        f"{parameter}: {kind}" for parameter, kind in zip(parts.parameters, types, strict=True)
+    )
     empty = f"torch.empty_like({like}{f', dtype={dtype}' if dtype else ''})"
     return "\n".join(
         [
@@ -98,5 +114,7 @@ def _allowed(code: Code, opaque: OpaqueCall) -> Splice | None:
         if isinstance(code.parent(function), cst.Module):
             offset = code.line_start(code.lines(function)[1] + 1)
             return Splice(offset, offset, f"\n\n{line}\n")
-    is_imported = written.partition(".")[0] in code.imported and not opaque.name.startswith("numpy.")
+    is_imported = written.partition(".")[0] in code.imported and not opaque.name.startswith(
+        "numpy."
+    )
     return after_imports(code, line) if is_imported else None

@@ -41,7 +41,9 @@ def _collecting(code: Code, function: cst.FunctionDef) -> list[Splice]:
     yields = [node for node in _own_nodes(function.body) if isinstance(node, cst.Yield)]
     body = function.body.body if isinstance(function.body, cst.IndentedBlock) else ()
     returns = [node for node in _own_nodes(function.body) if isinstance(node, cst.Return)]
-    is_plain = all(isinstance(code.parent(node), cst.Expr) for node in yields) and not function.decorators
+    is_plain = (
+        all(isinstance(code.parent(node), cst.Expr) for node in yields) and not function.decorators
+    )
     # A ``return`` would have to give the list, too; and a decorator such as ``contextmanager``
     # needs a generator.
     if returns or not (yields and body and is_plain):

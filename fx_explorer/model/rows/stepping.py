@@ -119,7 +119,9 @@ class Changes:
 
     def plus(self, more: Changes) -> Changes:
         """Return both changes together; ``more`` decides where the settings differ."""
-        return Changes({**self.settings, **more.settings}, (*self.marks, *more.marks), self._passes_with(more))
+        return Changes(
+            {**self.settings, **more.settings}, (*self.marks, *more.marks), self._passes_with(more)
+        )
 
     def _passes_with(self, more: Changes) -> tuple[PassFile, ...]:
         """Return each pass file once. One that is given again takes the place of what it did."""
@@ -137,7 +139,10 @@ class Changes:
             raise TypeError("changes are a JSON object")
         return cls(
             dict(fields.get("settings", {})),
-            tuple(checked(Mark(**{**mark, "nodes": tuple(mark.get("nodes", ()))})) for mark in fields.get("marks", ())),
+            tuple(
+                checked(Mark(**{**mark, "nodes": tuple(mark.get("nodes", ()))}))
+                for mark in fields.get("marks", ())
+            ),
             tuple(checked(PassFile(**one)) for one in fields.get("passes", ())),
         )
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from fx_explorer.model import Direction
 
-_FOLDER = re.compile(r"(?P<model>.+?)__(?P<id>\d+)_(?P<direction>forward|backward|inference)_\d+\.(?P<order>\d+)")
+_FOLDER = re.compile(
+    r"(?P<model>.+?)__(?P<id>\d+)_(?P<direction>forward|backward|inference)_\d+\.(?P<order>\d+)"
+)
 
 _OF_PACKAGE = re.compile(r"(?P<model>.+?)__(?P<id>_?\d*)\.(?P<order>\d+)")
 """The folder of what AOTInductor compiles: ``model___0.0``."""
@@ -19,7 +21,12 @@ _CODE = ("output_code.py", "output_code.cpp", "fx_graph_readable.py")
 _BELOW = (".", "torchinductor", "run_*/torchinductor", "torch_compile_debug/run_*/torchinductor")
 """Where the folders lie, from the directory that was named."""
 
-_LOGS = ("tlparse/*.log", "../tlparse/*.log", "torch_compile_debug/tlparse/*.log", "../../tlparse/*.log")
+_LOGS = (
+    "tlparse/*.log",
+    "../tlparse/*.log",
+    "torch_compile_debug/tlparse/*.log",
+    "../../tlparse/*.log",
+)
 """Where torch 2.13 writes a TORCH_TRACE log of the same run."""
 
 
@@ -61,5 +68,14 @@ def _folder(path: Path) -> GraphFolder | None:
         return GraphFolder(path, name, "inference", int(package["order"][:9]))
     if not named:
         return None
-    directions: dict[str, Direction] = {"forward": "forward", "backward": "backward", "inference": "inference"}
-    return GraphFolder(path, f"{named['model']} {named['id']}", directions[named["direction"]], int(named["order"][:9]))
+    directions: dict[str, Direction] = {
+        "forward": "forward",
+        "backward": "backward",
+        "inference": "inference",
+    }
+    return GraphFolder(
+        path,
+        f"{named['model']} {named['id']}",
+        directions[named["direction"]],
+        int(named["order"][:9]),
+    )

@@ -82,7 +82,9 @@ def _add_folder(
             record = _record(folder, kind, _text(file), number)
             compilations.begun_by(record)
             handles[kind](record)
-            if kind == "inductor_aot_wrapper_code":  # the trace has its kernels in a record after it
+            if (
+                kind == "inductor_aot_wrapper_code"
+            ):  # the trace has its kernels in a record after it
                 none = _record(folder, "inductor_aot_kernel_code", "", number)
                 handles[none.name](none)
             kinds[name] += 1
@@ -95,7 +97,9 @@ def _add_folder(
             continue
         try:
             words = in_words(read_provenance(_text(file)))
-            compilations.add_artifact(about, "listing", "output_code", TITLE, "text", words, folder.direction)
+            compilations.add_artifact(
+                about, "listing", "output_code", TITLE, "text", words, folder.direction
+            )
             kinds[name] += name not in _RECORDS  # which was counted
         except (ValueError, OSError):
             skipped += name not in _RECORDS
@@ -105,7 +109,15 @@ def _add_folder(
         if not file.exists():
             continue
         try:
-            compilations.add_artifact(about, document, stage, title, language, _text(file), folder.direction)  # type: ignore[arg-type]
+            compilations.add_artifact(
+                about,
+                document,  # type: ignore[arg-type]
+                stage,  # type: ignore[arg-type]
+                title,
+                language,
+                _text(file),
+                folder.direction,
+            )
             kinds[name] += 1
         except (ValueError, OSError):
             skipped += 1
@@ -116,7 +128,9 @@ def _add_folder(
     ]
     if others:
         listing = "\n".join(f"{file.stat().st_size:>14,}  {file.name}" for file in others)
-        compilations.add_artifact(about, "listing", "output_code", "Other files", "text", listing, folder.direction)
+        compilations.add_artifact(
+            about, "listing", "output_code", "Other files", "text", listing, folder.direction
+        )
     return skipped
 
 
@@ -131,15 +145,30 @@ def _record(folder: GraphFolder, name: str, text: str, number: int) -> Record:
     return Record("artifact", {"name": name}, folder.program, 0, -1, float(number), text, number)
 
 
-def _add_meta(writer: SessionWriter, directory: Path, kinds: Counter[str], skipped: int, unread_lines: int) -> None:
+def _add_meta(
+    writer: SessionWriter, directory: Path, kinds: Counter[str], skipped: int, unread_lines: int
+) -> None:
     writer.set_meta("fx_explorer", __version__)
     writer.set_meta("environment", {})
     name = directory.absolute().name
-    target = {"name": name, "kind": "log", "file": str(directory.absolute()), "object": "", "train": False}
+    target = {
+        "name": name,
+        "kind": "log",
+        "file": str(directory.absolute()),
+        "object": "",
+        "train": False,
+    }
     writer.set_meta("target", {**target, "parameters": 0})
     writer.set_meta("skipped_records", skipped)
     writer.set_meta("build", True)  # torch built what it wrote of
-    told = {"format": "debug_directory", "records": kinds.total(), "kinds": dict(kinds.most_common()), "unknown": {}}
+    told = {
+        "format": "debug_directory",
+        "records": kinds.total(),
+        "kinds": dict(kinds.most_common()),
+        "unknown": {},
+    }
     beside = {"beside": [str(log) for log in logs_beside(directory)][:3]}
-    writer.set_meta("log", {**told, **beside, "unread_graph_lines": unread_lines, "damaged_lines": []})
+    writer.set_meta(
+        "log", {**told, **beside, "unread_graph_lines": unread_lines, "damaged_lines": []}
+    )
     writer.set_meta("outcome", Outcome("finished").to_json())

@@ -95,7 +95,9 @@ class EventStream:
             try:
                 found, self._at = _DECODER.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
-                is_cut = error.pos >= len(self._text) - 16 or error.msg.startswith(("Unterminated", "Invalid \\"))
+                is_cut = error.pos >= len(self._text) - 16 or error.msg.startswith(
+                    ("Unterminated", "Invalid \\")
+                )
                 if is_cut and len(self._text) - self._at < LONGEST_EVENT and self._read():
                     continue
             except (ValueError, RecursionError):
@@ -135,5 +137,9 @@ def devices(head: str) -> list[str]:
         listed, _ = _DECODER.raw_decode(head, found.end())
     except (ValueError, RecursionError):
         return []
-    names = [one.get("name") for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    names = (
+        [one.get("name") for one in listed if isinstance(one, dict)]
+        if isinstance(listed, list)
+        else []
+    )
     return [name for name in names if isinstance(name, str)]

@@ -18,7 +18,16 @@ from fx_explorer.readers.kineto.unpacked import TraceText
 
 CPU = frozenset(("cpu_op", "user_annotation"))
 GPU = frozenset(("kernel", "gpu_memcpy", "gpu_memset"))
-LAUNCH = frozenset(("cuda_runtime", "cuda_driver", "hip_runtime", "hip_driver", "xpu_runtime", "privateuse1_runtime"))
+LAUNCH = frozenset(
+    (
+        "cuda_runtime",
+        "cuda_driver",
+        "hip_runtime",
+        "hip_driver",
+        "xpu_runtime",
+        "privateuse1_runtime",
+    )
+)
 
 MOST_EVENTS = 30_000_000
 """What comes behind is not read, and that is said: it would take GBs of memory."""
@@ -55,7 +64,9 @@ def read_trace(path: Path, tell: Told = lambda read: None) -> Trace:
     if not stream.is_trace:
         raise ProfileError(_what_it_is(path, text))
     if not trace.events:
-        raise ProfileError(f"{path} is a profile without events: nothing ran while it was recorded, or it was cut off")
+        raise ProfileError(
+            f"{path} is a profile without events: nothing ran while it was recorded, or it was cut off"
+        )
     for thread in trace.threads:
         thread.nest()
     trace.skipped += stream.skipped
@@ -116,7 +127,9 @@ class _Reading:
         thread = self._thread(event)
         external, sequence = _id(args.get("External id")), _number(args.get("Sequence number"))
         is_annotation = event.get("cat") == "user_annotation"
-        self.trace.threads[thread].add(start, duration, self.trace.names.number(name), external, sequence, is_annotation)
+        self.trace.threads[thread].add(
+            start, duration, self.trace.names.number(name), external, sequence, is_annotation
+        )
         stack = _stack(args)
         if stack and len(self.trace.stacks) < MOST_STACKS:
             self.trace.stacks[(thread, start)] = stack
@@ -131,7 +144,9 @@ class _Reading:
         gpu.names.append(self.trace.names.number(name))
         gpu.correlation.append(_id(args.get("correlation")))
         gpu.external.append(_id(args.get("External id")))
-        gpu.device.append(_number(args.get("device", args.get("inDevice"))))  # a copy between GPUs has the latter
+        gpu.device.append(
+            _number(args.get("device", args.get("inDevice")))
+        )  # a copy between GPUs has the latter
         gpu.stream.append(_number(args.get("stream")))
         gpu.graph_node.append(_id(args.get("graph node id")))
 
@@ -140,17 +155,28 @@ class _Reading:
         found = self._threads.get(key)
         if found is None:
             found = self._threads[key] = len(self.trace.threads)
-            self.trace.threads.append(CpuThread(self._processes.setdefault(key[0], len(self._processes))))
+            self.trace.threads.append(
+                CpuThread(self._processes.setdefault(key[0], len(self._processes)))
+            )
         return found
 
 
 def _is_time(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and 0 <= value < 1e18
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and 0 <= value < 1e18
+    )
 
 
 def _number(value: object) -> int:
     """Return a number that fits a column; -1 for anything else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62 else NONE
+    return (
+        value
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62
+        else NONE
+    )
 
 
 def _id(value: object) -> int:
@@ -166,7 +192,11 @@ def _stacks_of_kernel(args: Event) -> tuple[str, ...]:
     """
     given = args.get("stack")
     stacks = given if isinstance(given, list) else [given]
-    return tuple(stack[:LONGEST_STACK] for stack in stacks[:MOST_OF_KERNEL] if isinstance(stack, str) and stack)
+    return tuple(
+        stack[:LONGEST_STACK]
+        for stack in stacks[:MOST_OF_KERNEL]
+        if isinstance(stack, str) and stack
+    )
 
 
 def _stack(args: Event) -> tuple[str, str] | None:
@@ -174,5 +204,8 @@ def _stack(args: Event) -> tuple[str, str] | None:
     (``torch/profiler/_utils.py``, ``map_recorded_events_to_aten_ops_with_stack_trace``).
     """
     stack, node = args.get("stack_trace"), args.get("node_name")
-    found = (stack[:LONGEST_STACK] if isinstance(stack, str) else "", node[:200] if isinstance(node, str) else "")
+    found = (
+        stack[:LONGEST_STACK] if isinstance(stack, str) else "",
+        node[:200] if isinstance(node, str) else "",
+    )
     return found if any(found) else None

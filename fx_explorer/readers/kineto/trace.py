@@ -53,7 +53,15 @@ class CpuThread:
         self.parents = array("q")
         """Index of the event around each; -1 for none. Empty before ``nest``."""
 
-    def add(self, start: float, duration: float, name: int, external: int, sequence: int, is_annotation: bool) -> None:
+    def add(
+        self,
+        start: float,
+        duration: float,
+        name: int,
+        external: int,
+        sequence: int,
+        is_annotation: bool,
+    ) -> None:
         self.starts.append(start)
         self.ends.append(start + duration)
         self.names.append(name)
@@ -74,7 +82,9 @@ class CpuThread:
                 around.pop()
             # Events that two sources wrote may overlap without one being in the other.
             end = self.ends[at] - ROUNDED
-            self.parents[at] = next((one for one in reversed(around) if self.ends[one] >= end), NONE)
+            self.parents[at] = next(
+                (one for one in reversed(around) if self.ends[one] >= end), NONE
+            )
             around.append(at)
 
     def at(self, time: float) -> int:

@@ -40,7 +40,9 @@ def _of_kernel(kernel: KernelOrigin, line: int) -> Iterator[str]:
 
 def _stack(stack: tuple[Frame, ...]) -> Iterator[str]:
     """Yield the program's line, and below it those of libraries that it led to."""
-    own = next((i for i in reversed(range(len(stack))) if not is_torch(stack[i].file)), len(stack) - 1)
+    own = next(
+        (i for i in reversed(range(len(stack))) if not is_torch(stack[i].file)), len(stack) - 1
+    )
     for i, frame in enumerate(stack[own:]):
         label = "your line" if i == 0 and not is_torch(frame.file) else "in"
         yield f"    {label:<{_WIDTH}}{frame.file}:{frame.line} in {frame.function}: {frame.code}"

@@ -22,7 +22,9 @@ def read_table(file: Path, session: Path) -> None:
     """Write the session of a table. Raises SessionError for a file that cannot be read, or is no table."""
     try:
         if file.stat().st_size > MOST_READ:
-            raise SessionError(f"{file} has more than {MOST_READ >> 20} MB, and torch's tables have a few")
+            raise SessionError(
+                f"{file} has more than {MOST_READ >> 20} MB, and torch's tables have a few"
+            )
         text = file.read_text(encoding="utf-8", errors="replace")
         table = read_provenance(text)
     except OSError as error:
@@ -33,16 +35,52 @@ def read_table(file: Path, session: Path) -> None:
     with SessionWriter(session) as writer, writer.transaction():
         writer.set_meta("fx_explorer", __version__)
         writer.set_meta("environment", {})
-        target = {"name": file.name, "kind": "log", "file": str(file.absolute()), "object": "", "train": False}
+        target = {
+            "name": file.name,
+            "kind": "log",
+            "file": str(file.absolute()),
+            "object": "",
+            "train": False,
+        }
         writer.set_meta("target", {**target, "parameters": 0})
-        row = Compilation(0, "table", 0, 0, "", "", 0, status="ok", missing_stages=dict.fromkeys(stages, NOT_IN_TABLE))
+        row = Compilation(
+            0,
+            "table",
+            0,
+            0,
+            "",
+            "",
+            0,
+            status="ok",
+            missing_stages=dict.fromkeys(stages, NOT_IN_TABLE),
+        )
         compilation = writer.add(row)
-        for title, language, shown in ((TITLE, "text", in_words(table)), (file.name, "json", _indented(text))):
+        for title, language, shown in (
+            (TITLE, "text", in_words(table)),
+            (file.name, "json", _indented(text)),
+        ):
             lines = shown.removesuffix("\n").count("\n") + 1
-            writer.add(Artifact(0, compilation, "listing", "output_code", "", title, language, writer.text(shown), lines))
+            writer.add(
+                Artifact(
+                    0,
+                    compilation,
+                    "listing",
+                    "output_code",
+                    "",
+                    title,
+                    language,
+                    writer.text(shown),
+                    lines,
+                )
+            )
         writer.set_meta("skipped_records", table.left_out)
         writer.set_meta("build", True)  # torch built what it wrote of
-        told = {"format": "provenance", "records": len(table.kernels), "kinds": {"kernel": len(table.kernels)}, "unknown": {}}
+        told = {
+            "format": "provenance",
+            "records": len(table.kernels),
+            "kinds": {"kernel": len(table.kernels)},
+            "unknown": {},
+        }
         writer.set_meta("log", told)
         writer.set_meta("outcome", Outcome("finished").to_json())
 

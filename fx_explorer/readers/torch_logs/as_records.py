@@ -37,14 +37,29 @@ def as_records(message: Message, trained: set[str]) -> Iterator[Record]:
     if message.artifact == "graph_breaks" and "Graph break" in text:
         yield _record(message, "dynamo_graph_break_reason", text)
     elif message.artifact in ("recompiles", "recompiles_verbose") and _REASON.search(text):
-        yield _record(message, "recompile_reasons", json.dumps([found["reason"] for found in _REASON.finditer(text)]))
+        yield _record(
+            message,
+            "recompile_reasons",
+            json.dumps([found["reason"] for found in _REASON.finditer(text)]),
+        )
     elif message.artifact == "guards" and "TREE_GUARD_MANAGER" in text:
-        yield _record(message, "dynamo_cpp_guards_str", text.replace("Guard eval latency", "Guard latency"))
+        yield _record(
+            message, "dynamo_cpp_guards_str", text.replace("Guard eval latency", "Guard latency")
+        )
     elif message.artifact == "output_code" and text.startswith("Output code:"):
         yield _record(message, "inductor_output_code", text.partition("\n")[2])
     elif text.startswith("skipping cudagraph"):
-        yield replace(_record(message, "cudagraph_skip", ""), kind="cudagraph_skip", content={"cudagraph_skip_reason": text})
-    elif message.artifact in ("graph_code", "aot_graphs", "post_grad_graphs", "pre_grad_graphs") and _CLASS.search(text):
+        yield replace(
+            _record(message, "cudagraph_skip", ""),
+            kind="cudagraph_skip",
+            content={"cudagraph_skip_reason": text},
+        )
+    elif message.artifact in (
+        "graph_code",
+        "aot_graphs",
+        "post_grad_graphs",
+        "pre_grad_graphs",
+    ) and _CLASS.search(text):
         yield from _graph(message, trained)
 
 
@@ -66,5 +81,12 @@ def _graph(message: Message, trained: set[str]) -> Iterator[Record]:
 
 def _record(message: Message, name: str, payload: str) -> Record:
     return Record(
-        "artifact", {"name": name}, message.compilation, message.attempt, message.rank, message.seconds, payload, message.line
+        "artifact",
+        {"name": name},
+        message.compilation,
+        message.attempt,
+        message.rank,
+        message.seconds,
+        payload,
+        message.line,
     )

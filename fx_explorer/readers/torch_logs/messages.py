@@ -81,7 +81,9 @@ def messages(lines: Iterable[str], others: Others) -> Iterator[Message]:
             if line.strip():
                 others.lines.append(line)
             continue
-        of = found.group("rank", "hour", "minute", "second", "where", "compilation", "attempt", "artifact")
+        of = found.group(
+            "rank", "hour", "minute", "second", "where", "compilation", "attempt", "artifact"
+        )
         texts = tuple(one or "" for one in of)
         if begun is not None and texts != key:
             yield _message(*begun, below)

@@ -47,7 +47,9 @@ def read_text(text: Path, session: Path) -> None:
         }
         trained: set[str] = set()
         with writer.transaction():
-            for message in messages((line.decode("utf-8", "replace") for line in lines_of(log.blocks)), others):
+            for message in messages(
+                (line.decode("utf-8", "replace") for line in lines_of(log.blocks)), others
+            ):
                 kinds[message.artifact or "without a name"] += 1
                 ranks.add(message.rank)
                 try:
@@ -61,17 +63,31 @@ def read_text(text: Path, session: Path) -> None:
 
 
 def _add(
-    message: Message, records: list[Record], compilations: Compilations, handles: dict[str, Callable[[Record], None]]
+    message: Message,
+    records: list[Record],
+    compilations: Compilations,
+    handles: dict[str, Callable[[Record], None]],
 ) -> None:
     for record in records:
         compilations.begun_by(record)
         handles[record.name](record)
     if not records and message.text.strip():
-        record = Record("message", None, message.compilation, message.attempt, message.rank, message.seconds, "", message.line)
+        record = Record(
+            "message",
+            None,
+            message.compilation,
+            message.attempt,
+            message.rank,
+            message.seconds,
+            "",
+            message.line,
+        )
         compilations.begun_by(record)
         if not record.compilation:
             compilations.begin_without_frame(record)
-        title = message.artifact or message.text.strip().partition("\n")[0][:60] or "an empty message"
+        title = (
+            message.artifact or message.text.strip().partition("\n")[0][:60] or "an empty message"
+        )
         compilations.add_artifact(record, "listing", "dynamo", title, "text", message.text)
 
 
@@ -84,15 +100,34 @@ def _add_others(others: Others, compilations: Compilations) -> None:
 
 
 def _add_meta(
-    writer: SessionWriter, text: Path, kinds: Counter[str], ranks: set[int], damage: Damage, unread_lines: int
+    writer: SessionWriter,
+    text: Path,
+    kinds: Counter[str],
+    ranks: set[int],
+    damage: Damage,
+    unread_lines: int,
 ) -> None:
     writer.set_meta("fx_explorer", __version__)
     writer.set_meta("environment", {})
-    target = {"name": text.name, "kind": "log", "file": str(text.absolute()), "object": "", "train": False}
+    target = {
+        "name": text.name,
+        "kind": "log",
+        "file": str(text.absolute()),
+        "object": "",
+        "train": False,
+    }
     writer.set_meta("target", {**target, "parameters": 0})
     writer.set_meta("skipped_records", damage.skipped)
     writer.set_meta("build", True)  # torch built what it wrote of
-    told = {"format": "torch_logs", "records": kinds.total(), "kinds": dict(kinds.most_common()), "unknown": {}}
+    told = {
+        "format": "torch_logs",
+        "records": kinds.total(),
+        "kinds": dict(kinds.most_common()),
+        "unknown": {},
+    }
     lost = {"wrong_hashes": 0, "unread_graph_lines": unread_lines, "is_cut_off": damage.is_cut_off}
-    writer.set_meta("log", {**told, **lost, "damaged_lines": damage.first_lines, "ranks": sorted(ranks)[:MOST_RANKS]})
+    writer.set_meta(
+        "log",
+        {**told, **lost, "damaged_lines": damage.first_lines, "ranks": sorted(ranks)[:MOST_RANKS]},
+    )
     writer.set_meta("outcome", Outcome("finished").to_json())

@@ -9,7 +9,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fx_explorer.model import Artifact, ArtifactKind, Compilation, Direction, Failure, Frame, Metric, Span, Stage, Status
+from fx_explorer.model import (
+    Artifact,
+    ArtifactKind,
+    Compilation,
+    Direction,
+    Failure,
+    Frame,
+    Metric,
+    Span,
+    Stage,
+    Status,
+)
 from fx_explorer.readers.torch_trace.bucket_records import Buckets
 from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.records import Record
@@ -21,7 +32,16 @@ NOT_IN_LOG = "the log has no record of it"
 WITHOUT_FRAME = "no frame"
 """Name of what is compiled without Dynamo: by torch.export, by AOTInductor, or by a call of Inductor's own functions."""
 
-_STAGES: tuple[Stage, ...] = ("joint", "forward", "backward", "pre_grad", "post_grad", "schedule", "output_code", "kernel")
+_STAGES: tuple[Stage, ...] = (
+    "joint",
+    "forward",
+    "backward",
+    "pre_grad",
+    "post_grad",
+    "schedule",
+    "output_code",
+    "kernel",
+)
 
 _LEFT_TO_PYTHON = ("Unsupported", "UserError", "SkipFrame")
 """Kinds of failures after which Dynamo leaves the frame to Python."""
@@ -177,7 +197,14 @@ class Compilations:
         state.row = row
 
     def add_artifact(
-        self, record: Record, kind: ArtifactKind, stage: Stage, title: str, language: str, text: str, direction: Direction = ""
+        self,
+        record: Record,
+        kind: ArtifactKind,
+        stage: Stage,
+        title: str,
+        language: str,
+        text: str,
+        direction: Direction = "",
     ) -> int:
         """Add a text of a compilation as a document, and return its id. Where parts of a graph are compiled by themselves, the
         title names the part.
@@ -186,17 +213,27 @@ class Compilations:
         title = f"{title} · {part}" if part else title
         lines = text.removesuffix("\n").count("\n") + 1
         stays = self.leaves_texts and text is record.payload and len(text) > SHORT
-        text_id = self._writer.text_elsewhere(record.place) if stays else self._writer.text(text, like=f"{kind} {title}")
-        return self._writer.add(Artifact(0, self.id(record), kind, stage, direction, title, language, text_id, lines))
+        text_id = (
+            self._writer.text_elsewhere(record.place)
+            if stays
+            else self._writer.text(text, like=f"{kind} {title}")
+        )
+        return self._writer.add(
+            Artifact(0, self.id(record), kind, stage, direction, title, language, text_id, lines)
+        )
 
     def graph_of_attempt(self, record: Record) -> None:
         """Note that an attempt left a graph of Dynamo's. What an earlier attempt left gets a row of its own."""
         state = self.of(record)
         if state.graph_attempt >= 0 and record.attempt != state.graph_attempt:
-            aside = replace(state.row, id=0, name=f"{state.row.name}_{state.set_aside}", status="restarted")
+            aside = replace(
+                state.row, id=0, name=f"{state.row.name}_{state.set_aside}", status="restarted"
+            )
             aside = replace(aside, id=self._writer.add(aside))
             self._writer.move_compilation(state.row.id, aside.id)
-            left = State(aside, graph_attempt=state.graph_attempt, called=state.called, put_off=state.put_off)
+            left = State(
+                aside, graph_attempt=state.graph_attempt, called=state.called, put_off=state.put_off
+            )
             self.all.append(left)
             state.put_off = []
             state.set_aside += 1
@@ -211,12 +248,18 @@ class Compilations:
         if state.has_ended and record.attempt == 0:
             self._states.pop(record.compilation)
             state = self._begin(record.compilation, record.seconds)
-        frames = self._places.frames(record.content.get("stack")) if isinstance(record.content, dict) else ()
+        frames = (
+            self._places.frames(record.content.get("stack"))
+            if isinstance(record.content, dict)
+            else ()
+        )
         if frames and not state.row.function:
             where = frames[-1]
             self._places.file(where.file)
             stack = self._places.stack(frames[:-1])
-            self.change(state, function=where.function, file=where.file, line=where.line, stack=stack)
+            self.change(
+                state, function=where.function, file=where.file, line=where.line, stack=stack
+            )
 
     def _end(self, record: Record) -> None:
         self._metrics(record)
@@ -225,13 +268,29 @@ class Compilations:
         if state is None:
             return
         state.has_ended = True
-        restarts = tuple(sorted(_first_line(str(reason)) for reason in found.get("restart_reasons") or ()))
-        status = _status(found, state.has_broken) if record.compilation or found.get("fail_type") else "ok"
+        restarts = tuple(
+            sorted(_first_line(str(reason)) for reason in found.get("restart_reasons") or ())
+        )
+        status = (
+            _status(found, state.has_broken)
+            if record.compilation or found.get("fail_type")
+            else "ok"
+        )
         reason = " ".join(str(found.get("fail_reason") or "").split())
         if status == "failed":
             reason = f"{found.get('fail_type')}: {reason}"
             text = self._writer.text(state.error_text or str(found.get("fail_reason") or ""))
-            self._writer.add(Failure(0, state.row.id, "compiler", "dynamo", str(found.get("fail_type")), reason[:400], text))
+            self._writer.add(
+                Failure(
+                    0,
+                    state.row.id,
+                    "compiler",
+                    "dynamo",
+                    str(found.get("fail_type")),
+                    reason[:400],
+                    text,
+                )
+            )
         self.change(
             state,
             status=status,
@@ -249,7 +308,11 @@ class Compilations:
 
     def _metrics(self, record: Record) -> None:
         if isinstance(record.content, dict):
-            kept = {key: value for key, value in record.content.items() if value not in (None, [], "", 0, 0.0)}
+            kept = {
+                key: value
+                for key, value in record.content.items()
+                if value not in (None, [], "", 0, 0.0)
+            }
             self._writer.add(Metric(0, self.id(record), record.kind, json.dumps(kept, default=str)))
 
     def _event(self, record: Record) -> None:
@@ -266,7 +329,9 @@ class Compilations:
             depth = sum(map(len, self._events.values()))
             stage = STAGE_OF_EVENT.get(name)
             start = max(0.0, start_s - self._first_event_s)
-            self._writer.add(Span(0, compilation or self.id(record), name, stage, start, time_s - start_s, depth))
+            self._writer.add(
+                Span(0, compilation or self.id(record), name, stage, start, time_s - start_s, depth)
+            )
 
     def _error(self, record: Record) -> None:
         self.of(record).error_text = record.payload
@@ -278,7 +343,9 @@ class Compilations:
         """Finish the compilations of a text that does not say how they ended: all it has was compiled."""
         for state in self.all:
             if not state.has_ended:
-                self.change(state, status="broke" if state.has_broken else "ok", attempts=1 + state.attempt)
+                self.change(
+                    state, status="broke" if state.has_broken else "ok", attempts=1 + state.attempt
+                )
                 state.has_ended = True
         self.finish()
 
@@ -295,7 +362,11 @@ class Compilations:
                 continue
             absent = [stage for stage in _STAGES if stage not in state.seen]
             backend = "inductor" if state.seen & {"post_grad", "output_code"} else ""
-            self.change(state, backend=backend, missing_stages=dict.fromkeys(absent, _why_missing(state)) or None)
+            self.change(
+                state,
+                backend=backend,
+                missing_stages=dict.fromkeys(absent, _why_missing(state)) or None,
+            )
             if not state.has_ended and not _NUMBERS.search(state.row.name):
                 self.change(state, status="ok")
 

@@ -75,7 +75,9 @@ class DynamoRecords:
             state.has_broken = True
         user = self._places.user_frame(report.frames)
         code = report.frames[-1].code if report.frames else ""
-        file, line = (user.file, user.line) if user and is_torch(report.file) else (report.file, report.line)
+        file, line = (
+            (user.file, user.line) if user and is_torch(report.file) else (report.file, report.line)
+        )
         self._places.file(file)
         self._compilations.name_after(record, user)
         row = GraphBreak(
@@ -98,8 +100,14 @@ class DynamoRecords:
                 continue
             reason = parse_reason(text)
             user = self._places.user_frame(reason.frames)
-            file, line = (user.file, user.line) if user else (self._places.complete(reason.file), reason.line)
-            rows[about] = Recompile(0, self._compilations.id(record), reason.of, text, reason.guard, file, line)
+            file, line = (
+                (user.file, user.line)
+                if user
+                else (self._places.complete(reason.file), reason.line)
+            )
+            rows[about] = Recompile(
+                0, self._compilations.id(record), reason.of, text, reason.guard, file, line
+            )
         self._writer.add_all(rows.values())
 
     def _guards(self, record: Record) -> None:
@@ -134,7 +142,11 @@ class DynamoRecords:
     def _symbol(self, record: Record) -> None:
         content = _fields(record)
         self._begin(record)
-        compilation, source, value = self._compilations.id(record), str(content.get("source") or ""), content.get("val")
+        compilation, source, value = (
+            self._compilations.id(record),
+            str(content.get("source") or ""),
+            content.get("val"),
+        )
         name = str(content.get("symbol"))
         self._symbols.setdefault(compilation, set()).add(name)
         row = Symbol(
@@ -158,11 +170,22 @@ class DynamoRecords:
         else:
             expression, reason = str(content.get("expr")), str(content.get("result") or "")
         words = re.findall(r"\b[a-z]+\d+\b", str(content.get("symbol") or expression))
-        names = tuple(dict.fromkeys(word for word in words if word in self._symbols.get(compilation, ())))
+        names = tuple(
+            dict.fromkeys(word for word in words if word in self._symbols.get(compilation, ()))
+        )
         frames = self._user(content)
         user = self._places.user_frame(frames)
         place = (user.file, user.line) if user and not is_torch(user.file) else ("", 0)
-        event = SymbolEvent(0, compilation, _EVENTS[record.kind], names, expression, reason, *place, attempt=record.attempt)
+        event = SymbolEvent(
+            0,
+            compilation,
+            _EVENTS[record.kind],
+            names,
+            expression,
+            reason,
+            *place,
+            attempt=record.attempt,
+        )
         if event not in self._told:  # the same is asked again and again, at the same line
             self._told.add(event)
             self._writer.add(replace(event, stack=self._places.stack(frames)))
@@ -174,7 +197,9 @@ class DynamoRecords:
 
     def _user(self, content: dict[str, Any]) -> tuple[Frame, ...]:
         """Return the user's stack. torch.export leaves it empty, and gives the whole stack down to its own functions."""
-        return self._places.frames(content.get("user_stack")) or self._places.frames(content.get("stack"))
+        return self._places.frames(content.get("user_stack")) or self._places.frames(
+            content.get("stack")
+        )
 
 
 def _inlined(state: State | None, frames: Sequence[Frame]) -> Sequence[Frame]:
@@ -182,7 +207,11 @@ def _inlined(state: State | None, frames: Sequence[Frame]) -> Sequence[Frame]:
     None where it is not among the frames.
     """
     row = state.row if state else None
-    begins = [i for i, frame in enumerate(frames) if row and (frame.file, frame.function) == (row.file, row.function)]
+    begins = [
+        i
+        for i, frame in enumerate(frames)
+        if row and (frame.file, frame.function) == (row.file, row.function)
+    ]
     return frames[begins[-1] :] if begins else ()
 
 

@@ -21,7 +21,14 @@ from fx_explorer.errors import SessionError
 from fx_explorer.readers.torch_trace.zstd import CutOffError, Unpacked
 
 _KINDS = (
-    *(b"str", b"dynamo_start", b"dynamo_output_graph", b"dynamo_graph_break_reason", b"recompile_reasons", b"dynamo_error"),
+    *(
+        b"str",
+        b"dynamo_start",
+        b"dynamo_output_graph",
+        b"dynamo_graph_break_reason",
+        b"recompile_reasons",
+        b"dynamo_error",
+    ),
     *(b"dynamo_cpp_guards_str", b"compilation_metrics", b"torch_version"),
 )
 
@@ -37,7 +44,11 @@ _ARTIFACTS = (
 )
 
 _KEPT = re.compile(
-    rb'[^{]{0,1200}\{(?:"(?:' + rb"|".join(_KINDS) + rb')":|"artifact": ?\{"name": ?"(?:' + rb"|".join(_ARTIFACTS) + rb')")'
+    rb'[^{]{0,1200}\{(?:"(?:'
+    + rb"|".join(_KINDS)
+    + rb')":|"artifact": ?\{"name": ?"(?:'
+    + rb"|".join(_ARTIFACTS)
+    + rb')")'
 )
 """The beginning of a record that is kept: what stands before its JSON has no brace."""
 
@@ -111,7 +122,9 @@ class _Writing:
             if is_kept:
                 self._excerpt.write(line)
             if begins:
-                rank = begins["rank"] or next(iter(_RANK.findall(line[-400:]) or _RANK.findall(line)), b"")
+                rank = begins["rank"] or next(
+                    iter(_RANK.findall(line[-400:]) or _RANK.findall(line)), b""
+                )
                 self._ranks[rank] += 1
         ranks = sorted((int(rank), count) for rank, count in self._ranks.items() if rank)
         return Excerpt(tuple(ranks), self._unknown_end(), is_kept)

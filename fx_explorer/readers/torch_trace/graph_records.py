@@ -7,7 +7,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from fx_explorer.model import AFTER_PASSES, Direction, Frame, Graph, Link, Node, Stage, is_bucket_label
+from fx_explorer.model import (
+    AFTER_PASSES,
+    Direction,
+    Frame,
+    Graph,
+    Link,
+    Node,
+    Stage,
+    is_bucket_label,
+)
 from fx_explorer.readers.torch_trace.compilations import Compilations
 from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.records import Record
@@ -32,7 +41,10 @@ told by its inputs.
 """
 
 
-_AOT_INPUT = re.compile(r'^[ \t]*(?P<name>\w+): "[^"\n]*",?  # PlainAOTInput\(idx=(?P<index>\d{1,9})\)[ \t]*$', re.MULTILINE)
+_AOT_INPUT = re.compile(
+    r'^[ \t]*(?P<name>\w+): "[^"\n]*",?  # PlainAOTInput\(idx=(?P<index>\d{1,9})\)[ \t]*$',
+    re.MULTILINE,
+)
 """How torch comments the inputs of AOTAutograd's graphs, from 2.11 on (torch/_functorch/_aot_autograd/descriptors.py)."""
 
 
@@ -67,7 +79,11 @@ class GraphsOfCompilation:
         since backwards run from the last bucket to the first. A backward is compiled when it first runs, and its record
         names no bucket.
         """
-        waiting = [one for one, known in reversed(self.buckets.items()) if ("post_grad", "backward") not in known.by_stage]
+        waiting = [
+            one
+            for one, known in reversed(self.buckets.items())
+            if ("post_grad", "backward") not in known.by_stage
+        ]
         self.bucket = min(
             waiting or self.buckets,
             key=lambda one: len(set(inputs) ^ set(self.buckets[one].inputs.get("backward", ()))),
@@ -131,7 +147,9 @@ class GraphRecords:
             direction = _closest(inputs, known.inputs)
             if known.post_grad_records.setdefault(direction, record.name) != record.name:
                 title = "After the post-grad passes"
-                self._compilations.add_artifact(record, "listing", stage, title, "python", record.payload, direction)
+                self._compilations.add_artifact(
+                    record, "listing", stage, title, "python", record.payload, direction
+                )
                 return
         elif stage in ("forward", "backward"):
             known.inputs[direction] = inputs
@@ -163,7 +181,9 @@ class GraphRecords:
         frames = [node.frame for node in graph.nodes if node.frame]
         self._compilations.name_after(record, self._places.user_frame(frames[:1]))
 
-    def _link_inputs(self, known: GraphsOfCompilation, stage: Stage, text: str, inputs: dict[str, int]) -> None:
+    def _link_inputs(
+        self, known: GraphsOfCompilation, stage: Stage, text: str, inputs: dict[str, int]
+    ) -> None:
         """Link the inputs of what AOTAutograd traced, the joint or the inference graph, to those it was given."""
         if stage in ("dynamo", "pre_grad"):
             known.traced_inputs = tuple(inputs.values())
@@ -194,16 +214,31 @@ class GraphRecords:
         nodes = [self._node(node, is_backward, children, graph) for node in graph.nodes]
         calls = sum(node.op.startswith("call_") for node in nodes)
         placed = self._writer.add_graph(
-            Graph(0, row.compilation, row.stage, row.direction, row.name, row.parent, call_count=calls, label=row.label),
+            Graph(
+                0,
+                row.compilation,
+                row.stage,
+                row.direction,
+                row.name,
+                row.parent,
+                call_count=calls,
+                label=row.label,
+            ),
             nodes,
             graph.edges(),
         )
         for child in graph.children:
             inner = f"{row.name}.{child.name}".strip(".")
-            self._add_graph(child, Graph(0, row.compilation, row.stage, row.direction, inner, placed.id), is_backward)
+            self._add_graph(
+                child,
+                Graph(0, row.compilation, row.stage, row.direction, inner, placed.id),
+                is_backward,
+            )
         return placed
 
-    def _node(self, node: PrintedNode, is_backward: bool, children: set[str], graph: PrintedGraph) -> Node:
+    def _node(
+        self, node: PrintedNode, is_backward: bool, children: set[str], graph: PrintedGraph
+    ) -> Node:
         stack, file, line = self._place(node.frame)
         return Node(
             0,
@@ -231,7 +266,9 @@ class GraphRecords:
             return 0, 0, 0
         return self._places.stack((frame,)), self._places.file(frame.file), frame.line
 
-    def _links(self, known: GraphsOfCompilation, stage: Stage, direction: Direction, ids: dict[str, int]) -> Iterator[Link]:
+    def _links(
+        self, known: GraphsOfCompilation, stage: Stage, direction: Direction, ids: dict[str, int]
+    ) -> Iterator[Link]:
         """Yield the links that equal names make: a graph after passes was copied from the one before, and so was a
         graph that AOTAutograd cut out of the joint one.
         """
@@ -244,7 +281,11 @@ class GraphRecords:
             earlier = (("backward" if direction == "backward" else "forward", direction),)
         for key in earlier:
             parents = known.by_stage.get(key, {})
-            yield from (Link(node, parents[name], "name") for name, node in ids.items() if name in parents and name != "output")
+            yield from (
+                Link(node, parents[name], "name")
+                for name, node in ids.items()
+                if name in parents and name != "output"
+            )
 
 
 def _links_of_inputs(text: str, traced: Sequence[int], ids: dict[str, int]) -> Iterator[Link]:
@@ -269,5 +310,9 @@ def _called(node: PrintedNode, children: Iterable[str], graph: PrintedGraph) -> 
     """Return the nested graphs that a higher-order operator takes."""
     if node.op != "call_function":
         return ()
-    attributes = {one.name: one.target for one in graph.nodes if one.op == "get_attr" and one.target in set(children)}
+    attributes = {
+        one.name: one.target
+        for one in graph.nodes
+        if one.op == "get_attr" and one.target in set(children)
+    }
     return tuple(attributes[name] for name in node.inputs if name in attributes)

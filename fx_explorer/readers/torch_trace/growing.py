@@ -77,7 +77,9 @@ class GrowingLog:
         return has_grown
 
     def _has_grown(self) -> bool:
-        self._is_named_still = self._is_named()  # first: what is added before it loses its name is seen below
+        self._is_named_still = (
+            self._is_named()
+        )  # first: what is added before it loses its name is seen below
         size = os.fstat(self._file.fileno()).st_size
         if size < self._read or not self._is_as_read():
             raise SessionError(
@@ -95,7 +97,10 @@ class GrowingLog:
 
     def _is_as_read(self) -> bool:
         """Return whether what was read last still stands where it stood."""
-        return os.pread(self._file.fileno(), len(self._last), self._read - len(self._last)) == self._last
+        return (
+            os.pread(self._file.fileno(), len(self._last), self._read - len(self._last))
+            == self._last
+        )
 
     def __enter__(self) -> GrowingLog:
         return self
@@ -121,7 +126,11 @@ def log_to_follow(directory: Path) -> Path | None:
         entries = list(directory.iterdir())
     except OSError as error:
         raise SessionError(f"{directory} cannot be read: {error.strerror or error}") from error
-    found = [(_rank(entry), -changed, entry) for entry in entries if (changed := _changed_at(entry)) is not None]
+    found = [
+        (_rank(entry), -changed, entry)
+        for entry in entries
+        if (changed := _changed_at(entry)) is not None
+    ]
     return next((entry for _, _, entry in sorted(found) if kind_of_file(entry).kind == "log"), None)
 
 

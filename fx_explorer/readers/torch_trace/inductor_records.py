@@ -45,7 +45,9 @@ class _Written:
 class InductorRecords:
     """Makes rows of output code, kernels, and the nodes they compute."""
 
-    def __init__(self, writer: SessionWriter, compilations: Compilations, graphs: GraphRecords) -> None:
+    def __init__(
+        self, writer: SessionWriter, compilations: Compilations, graphs: GraphRecords
+    ) -> None:
         self._writer = writer
         self._compilations = compilations
         self._graphs = graphs
@@ -69,7 +71,10 @@ class InductorRecords:
         """Forget the calls of a compilation of which nothing more comes. Those that no table told of are linked to what
         the comments of the code name.
         """
-        for written in (*self._written.pop(compilation, ()), *self._without_table.pop(compilation, ())):
+        for written in (
+            *self._written.pop(compilation, ()),
+            *self._without_table.pop(compilation, ()),
+        ):
             self._writer.add_all(self._nodes_of_comments(compilation, written))
 
     def _code(self, record: Record) -> None:
@@ -85,7 +90,9 @@ class InductorRecords:
     def _aot_kernels(self, record: Record) -> None:
         """Add a wrapper of AOTInductor, now that the record after it has the kernels in C++."""
         if record.payload.strip():
-            self._compilations.add_artifact(record, "listing", "output_code", "Kernels", "cpp", record.payload)
+            self._compilations.add_artifact(
+                record, "listing", "output_code", "Kernels", "cpp", record.payload
+            )
         wrapper = self._wrappers.pop(self._compilations.id(record), None)
         if wrapper is not None:
             self._add(wrapper, "cpp", "inference", read_wrapper(wrapper.payload, record.payload))
@@ -98,7 +105,9 @@ class InductorRecords:
         for wrapper in self._wrappers.values():
             self._add(wrapper, "cpp", "inference", read_wrapper(wrapper.payload))
 
-    def _add(self, record: Record, language: str, direction: Direction, kernels: Iterable[PrintedKernel]) -> None:
+    def _add(
+        self, record: Record, language: str, direction: Direction, kernels: Iterable[PrintedKernel]
+    ) -> None:
         compilation = self._compilations.id(record)
         bucket = self._graphs.bucket(compilation)
         record = replace(record, subgraph=bucket) if bucket else record
@@ -112,38 +121,65 @@ class InductorRecords:
         commented: list[_CommentedCall] = []
         for position, kernel in enumerate(kernels):
             artifact = self._source(record, kernel, direction)
-            row = Kernel(0, compilation, direction, position, kernel.name, kernel.language, artifact, code, kernel.first_line)
+            row = Kernel(
+                0,
+                compilation,
+                direction,
+                position,
+                kernel.name,
+                kernel.language,
+                artifact,
+                code,
+                kernel.first_line,
+            )
             kernel_id = self._writer.add(row)
-            ids = [self._writer.add(KernelCall(0, kernel_id, i, call.line)) for i, call in enumerate(kernel.calls)]
+            ids = [
+                self._writer.add(KernelCall(0, kernel_id, i, call.line))
+                for i, call in enumerate(kernel.calls)
+            ]
             for call_id, call in zip(ids, kernel.calls, strict=True):
                 of_call = call_id if len(ids) > 1 else 0
                 fragment = kernel.fragment if call_id == ids[0] else ()
-                commented.append(_CommentedCall(artifact, call.line, of_call, call.sources, fragment))
+                commented.append(
+                    _CommentedCall(artifact, call.line, of_call, call.sources, fragment)
+                )
             calls += [(artifact, call.line, call.handle, kernel.name) for call in kernel.calls]
-        self._written.setdefault(compilation, []).append(_Written(code, direction, tuple(calls), tuple(commented)))
+        self._written.setdefault(compilation, []).append(
+            _Written(code, direction, tuple(calls), tuple(commented))
+        )
 
     def _source(self, record: Record, kernel: PrintedKernel, direction: Direction) -> int:
         if not kernel.source:
             return 0
         language = kernel.language
-        return self._compilations.add_artifact(record, "kernel", "kernel", kernel.name, language, kernel.source, direction)
+        return self._compilations.add_artifact(
+            record, "kernel", "kernel", kernel.name, language, kernel.source, direction
+        )
 
     def _mappings(self, record: Record) -> None:
         """Link what torch says: the calls of the code before it to post-grad nodes, and these to Dynamo's."""
         waiting = self._written.get(self._compilations.id(record), [])
-        if not record.payload.strip():  # torch keeps no table with code that it takes from its cache
+        if (
+            not record.payload.strip()
+        ):  # torch keeps no table with code that it takes from its cache
             self._without_table.setdefault(self._compilations.id(record), []).extend(waiting[-1:])
             del waiting[-1:]
             return
         found: dict[str, Any] = json.loads(record.payload)
         if waiting:
             written = waiting.pop()
-            self._writer.add_all(self._line_nodes(record, written, _table(found.get("cppCodeToPost"))))
-            self._writer.add_all(self._links(record, written.direction, _table(found.get("postToPre"))))
+            self._writer.add_all(
+                self._line_nodes(record, written, _table(found.get("cppCodeToPost")))
+            )
+            self._writer.add_all(
+                self._links(record, written.direction, _table(found.get("postToPre")))
+            )
         elif not record.compilation:
             self._early[self._compilations.id(record)] = record
 
-    def _line_nodes(self, record: Record, written: _Written, computed: dict[str, list[str]]) -> Iterator[LineNode]:
+    def _line_nodes(
+        self, record: Record, written: _Written, computed: dict[str, list[str]]
+    ) -> Iterator[LineNode]:
         """Yield what each call computes. A torch before 2.9 names no single call, but all of a function: each of them is then
         linked to what all compute.
         """
@@ -153,7 +189,12 @@ class InductorRecords:
             is_of_call = handle in computed
             for name in computed[handle] if is_of_call else computed.get(called, ()):
                 if name in nodes:
-                    yield LineNode(written.artifact, line, nodes[name], "call_site" if is_of_call else "origins")
+                    yield LineNode(
+                        written.artifact,
+                        line,
+                        nodes[name],
+                        "call_site" if is_of_call else "origins",
+                    )
                     if artifact:
                         yield LineNode(artifact, 0, nodes[name], "origins")
 
@@ -173,7 +214,9 @@ class InductorRecords:
                 if call.artifact:
                     yield LineNode(call.artifact, 0, node, "origins", call.call)
 
-    def _links(self, record: Record, direction: Direction, made_of: dict[str, list[str]]) -> Iterator[Link]:
+    def _links(
+        self, record: Record, direction: Direction, made_of: dict[str, list[str]]
+    ) -> Iterator[Link]:
         """Yield links from the graph that AOTAutograd traced to the one it was given: torch has them for
         nodes that have the same names in the graph after Inductor's passes. What the passes made is linked from there.
         """
@@ -190,4 +233,8 @@ class InductorRecords:
 def _table(value: Any) -> dict[str, list[str]]:
     if not isinstance(value, dict):
         return {}
-    return {str(key): [str(one) for one in names] for key, names in value.items() if isinstance(names, list)}
+    return {
+        str(key): [str(one) for one in names]
+        for key, names in value.items()
+        if isinstance(names, list)
+    }

@@ -68,9 +68,13 @@ def opened(log: Path, damage: Damage) -> Iterator[OpenedLog]:
             if start == _ZSTD:
                 yield OpenedLog(_blocks(Unpacked(raw, log), damage), raw, size, is_plain=False)
             elif start[:2] == _GZIP:
-                yield OpenedLog(_blocks(gzip.GzipFile(fileobj=raw), damage), raw, size, is_plain=False)
+                yield OpenedLog(
+                    _blocks(gzip.GzipFile(fileobj=raw), damage), raw, size, is_plain=False
+                )
             else:
-                yield OpenedLog(_blocks(raw, damage), raw, size, is_plain=is_file and log != STANDARD_INPUT)
+                yield OpenedLog(
+                    _blocks(raw, damage), raw, size, is_plain=is_file and log != STANDARD_INPUT
+                )
     except OSError as error:
         raise SessionError(f"{log} cannot be read: {error.strerror or error}") from error
 
@@ -101,7 +105,9 @@ class _Readable(Protocol):
 def _blocks(readable: _Readable, damage: Damage) -> Iterator[bytes]:
     while True:
         try:
-            block = readable.read1(BLOCK)  # not read(): what was unpacked before the end of a log that is cut off would be lost
+            block = readable.read1(
+                BLOCK
+            )  # not read(): what was unpacked before the end of a log that is cut off would be lost
         except (EOFError, zlib.error, gzip.BadGzipFile, CutOffError):
             damage.is_cut_off = True
             return

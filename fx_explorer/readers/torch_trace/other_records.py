@@ -32,27 +32,45 @@ _KNOWN: dict[str, tuple[Stage, str]] = {
     "triton_kernel_info": ("kernel", "Configurations of kernels"),
     "dynamo_guards": ("dynamo", "Guards, with the lines that they come from"),
     "compiled_autograd_graph": ("dynamo", "Graph of compiled autograd"),
-    "compiled_autograd_graph_pre_reordering": ("dynamo", "Graph of compiled autograd, before it was reordered"),
+    "compiled_autograd_graph_pre_reordering": (
+        "dynamo",
+        "Graph of compiled autograd, before it was reordered",
+    ),
     "compiled_autograd_compile_reasons": ("dynamo", "Why compiled autograd compiled"),
     "compiler_collective": ("dynamo", "What the ranks told one another"),
     "guard_on_data_dependent_error": ("dynamo", "A size that depends on data"),
     "get_local_code_state": ("dynamo", "Sizes that earlier runs found dynamic"),
     "get_remote_code_state": ("dynamo", "Sizes that earlier runs found dynamic, of a remote cache"),
     "put_local_code_state": ("dynamo", "Sizes found dynamic, kept for later runs"),
-    "put_remote_code_state": ("dynamo", "Sizes found dynamic, kept for later runs in a remote cache"),
+    "put_remote_code_state": (
+        "dynamo",
+        "Sizes found dynamic, kept for later runs in a remote cache",
+    ),
     "export": ("dynamo", "torch.export"),
     "before_recompile_pre_grad": ("pre_grad", "Before the pre-grad passes"),
     "after_recompile_pre_grad": ("pre_grad", "After the pre-grad passes"),
     "min_cut_information": ("joint", "What the partitioner weighed"),
-    "aot_forward_graph_fw_subclass_metadata": ("joint", "AOTAutograd's metadata of tensor subclasses"),
-    "aot_inference_graph_after_hop_passes": ("forward", "After the passes over higher-order operators"),
+    "aot_forward_graph_fw_subclass_metadata": (
+        "joint",
+        "AOTAutograd's metadata of tensor subclasses",
+    ),
+    "aot_inference_graph_after_hop_passes": (
+        "forward",
+        "After the passes over higher-order operators",
+    ),
     "aot_saved_tensors_hooks_graphs": ("joint", "Graphs of hooks for saved tensors"),
-    "eager_compile_backwards_failure": ("backward", "Why the backward was not compiled with the forward"),
+    "eager_compile_backwards_failure": (
+        "backward",
+        "Why the backward was not compiled with the forward",
+    ),
     "before_recompile_post_grad": ("post_grad", "Before the post-grad passes"),
     "after_recompile_post_grad": ("post_grad", "After the post-grad passes"),
     "inductor_post_to_pre_grad_nodes": ("post_grad", "What each node was made of"),
     "inductor_triton_kernel_to_post_grad_nodes": ("output_code", "What each kernel computes"),
-    "inductor_runtime_and_tensor_meta": ("output_code", "Estimated times, and the tensors of each step"),
+    "inductor_runtime_and_tensor_meta": (
+        "output_code",
+        "Estimated times, and the tensors of each step",
+    ),
     "inductor_graph_execution": ("output_code", "Order in which graphs ran"),
     "graph_execution": ("output_code", "Order in which graphs ran"),
     "inductor_aot_header_code": ("output_code", "Header of the generated C++"),
@@ -63,11 +81,17 @@ _KNOWN: dict[str, tuple[Stage, str]] = {
     "overlap_scheduling_graph_before": ("post_grad", "Before collectives are moved"),
     "overlap_scheduling_graph_after": ("post_grad", "After collectives were moved"),
     "fx_bucketing_passes_all_gather_buckets": ("post_grad", "All-gathers that are made one"),
-    "fx_bucketing_passes_reduce_scatter_buckets": ("post_grad", "Reduce-scatters that are made one"),
+    "fx_bucketing_passes_reduce_scatter_buckets": (
+        "post_grad",
+        "Reduce-scatters that are made one",
+    ),
 }
 """Name of a record → where its document belongs, and what it is called. Others belong to Dynamo, under torch's name."""
 
-_BYTECODE: dict[str, ArtifactKind] = {"_ORIGINAL_BYTECODE": "bytecode_original", "_MODIFIED_BYTECODE": "bytecode_modified"}
+_BYTECODE: dict[str, ArtifactKind] = {
+    "_ORIGINAL_BYTECODE": "bytecode_original",
+    "_MODIFIED_BYTECODE": "bytecode_modified",
+}
 """Ends of names that begin with the function's."""
 
 _STAGE_OF_CACHE: dict[str, Stage] = {"aotautograd": "joint", "fx_graph": "post_grad"}
@@ -97,7 +121,9 @@ class OtherRecords:
         for end, kind in _BYTECODE.items():
             if name.endswith(end):
                 title = f"{kind.removeprefix('bytecode_')} bytecode of {name.removesuffix(end)}"
-                self._compilations.add_artifact(record, kind, "dynamo", title, "bytecode", record.payload)
+                self._compilations.add_artifact(
+                    record, kind, "dynamo", title, "bytecode", record.payload
+                )
                 return
         is_cache = "_cache_" in name
         if name not in _KNOWN and not is_cache:
@@ -106,7 +132,9 @@ class OtherRecords:
             self._cache(record, name)
         text = record.payload or json.dumps(record.content, indent=2, ensure_ascii=False)
         language = "json" if text.lstrip()[:1] in ("{", "[") else "text"
-        stage, title = _KNOWN.get(name, (_STAGE_OF_CACHE.get(name.partition("_cache_")[0], "dynamo"), name))
+        stage, title = _KNOWN.get(
+            name, (_STAGE_OF_CACHE.get(name.partition("_cache_")[0], "dynamo"), name)
+        )
         self._compilations.add_artifact(record, "listing", stage, title, language, text)
 
     def _cache(self, record: Record, name: str) -> None:

@@ -31,7 +31,9 @@ class Piece(NamedTuple):
     """Lines at its end that were not kept, since it is too long."""
 
 
-def pieces(blocks: Iterable[bytes], is_whole: Callable[[bytes], bool] = lambda _: False) -> Iterator[Piece | None]:
+def pieces(
+    blocks: Iterable[bytes], is_whole: Callable[[bytes], bool] = lambda _: False
+) -> Iterator[Piece | None]:
     """Yield the pieces of a log. The first one begins where the log does, be that a record or not.
 
     Of a log that grows, an empty block says that it has not grown further. Then the last piece comes, too, if it

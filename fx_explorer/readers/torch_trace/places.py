@@ -42,10 +42,15 @@ class Places:
 
     def frames(self, stack: Any) -> tuple[Frame, ...]:
         """Return the frames of a structured stack."""
-        entries = [entry for entry in stack if isinstance(entry, dict)] if isinstance(stack, list) else []
+        entries = (
+            [entry for entry in stack if isinstance(entry, dict)] if isinstance(stack, list) else []
+        )
         return tuple(
             Frame(
-                self._path(entry.get("filename")), _int(entry.get("line")), str(entry.get("name")), str(entry.get("loc") or "")
+                self._path(entry.get("filename")),
+                _int(entry.get("line")),
+                str(entry.get("name")),
+                str(entry.get("loc") or ""),
             )
             for entry in entries
         )
@@ -81,7 +86,11 @@ class Places:
 
     def complete(self, shortened: str) -> str:
         """Return the full path of a file whose end torch's texts show, if exactly one known file ends so."""
-        candidates = [path for path in self._files if path.endswith(shortened.lstrip("./"))] if shortened else []
+        candidates = (
+            [path for path in self._files if path.endswith(shortened.lstrip("./"))]
+            if shortened
+            else []
+        )
         return candidates[0] if len(candidates) == 1 else shortened
 
 

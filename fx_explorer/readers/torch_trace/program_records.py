@@ -18,7 +18,10 @@ from fx_explorer.torch_texts.printed_graph import read_graphs
 _AFTER_GRAPH = "\nGraph signature:"
 """Begins what follows the graph in the text of an ExportedProgram."""
 
-_FAILURES = {"missing_fake_kernel": "MissingFakeKernel", "mismatched_fake_kernel": "MismatchedFakeKernel"}
+_FAILURES = {
+    "missing_fake_kernel": "MissingFakeKernel",
+    "mismatched_fake_kernel": "MismatchedFakeKernel",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,13 @@ class _Expression:
 class ProgramRecords:
     """Makes rows and documents of them."""
 
-    def __init__(self, writer: SessionWriter, compilations: Compilations, graphs: GraphRecords, places: Places) -> None:
+    def __init__(
+        self,
+        writer: SessionWriter,
+        compilations: Compilations,
+        graphs: GraphRecords,
+        places: Places,
+    ) -> None:
         self._writer = writer
         self._compilations = compilations
         self._graphs = graphs
@@ -54,7 +63,9 @@ class ProgramRecords:
 
     def _exported(self, record: Record) -> None:
         self._begin(record)
-        self._compilations.add_artifact(record, "listing", "dynamo", "Exported program", "python", record.payload)
+        self._compilations.add_artifact(
+            record, "listing", "dynamo", "Exported program", "python", record.payload
+        )
         printed, _, _ = record.payload.partition(_AFTER_GRAPH)
         found = read_graphs(printed)
         if found:
@@ -78,25 +89,40 @@ class ProgramRecords:
             if record.kind == "missing_fake_kernel"
             else "computes something else than its fake kernel says"
         )
-        message = ": ".join(filter(None, (f"{content.get('op')} {about}", str(content.get("reason") or ""))))
-        row = Failure(0, self._compilations.id(record), "compiler", None, _FAILURES[record.kind], message[:400])
+        message = ": ".join(
+            filter(None, (f"{content.get('op')} {about}", str(content.get("reason") or "")))
+        )
+        row = Failure(
+            0,
+            self._compilations.id(record),
+            "compiler",
+            None,
+            _FAILURES[record.kind],
+            message[:400],
+        )
         self._writer.add(row)
 
     def _link(self, record: Record) -> None:
         content = _fields(record)
         title = f"Link: {content.get('name')}"
-        self._compilations.add_artifact(record, "listing", "dynamo", title, "text", str(content.get("url")))
+        self._compilations.add_artifact(
+            record, "listing", "dynamo", title, "text", str(content.get("url"))
+        )
 
     def _file(self, record: Record) -> None:
         title = f"Generated file {_fields(record).get('name')}"
-        self._compilations.add_artifact(record, "listing", "dynamo", title, "python", record.payload)
+        self._compilations.add_artifact(
+            record, "listing", "dynamo", title, "python", record.payload
+        )
 
     def finish(self) -> None:
         """Write how the expressions of sizes came about, as one document of each compilation."""
         for found in self._expressions.values():
             text = "\n".join(one.text for one in found)
             title = "How expressions of sizes came about"
-            self._compilations.add_artifact(found[0].record, "listing", "dynamo", title, "text", text)
+            self._compilations.add_artifact(
+                found[0].record, "listing", "dynamo", title, "text", text
+            )
 
 
 def _fields(record: Record) -> dict[str, Any]:

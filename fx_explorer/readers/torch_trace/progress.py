@@ -27,19 +27,27 @@ class Progress:
 
 def in_words(progress: Progress) -> str:
     """Return ``finding records ▰▰▰▱▱▱▱▱▱▱▱▱ 25 %, 812 compilations``; without a bar where nobody knows how long the log is."""
-    compilations = f"{progress.compilations:,} compilation{'' if progress.compilations == 1 else 's'}"
+    compilations = (
+        f"{progress.compilations:,} compilation{'' if progress.compilations == 1 else 's'}"
+    )
     if progress.idle_s is not None:
         return f"following the log, {compilations}, {_since(progress.idle_s)}"
     if progress.share_found < 1:
         how_far = f"{bar(progress.share_found)}, " if progress.share_found else ""
         return f"finding records {how_far}{compilations}"
-    return f"decoding graphs {bar(progress.decoded / max(1, progress.compilations))} of {compilations}"
+    return (
+        f"decoding graphs {bar(progress.decoded / max(1, progress.compilations))} of {compilations}"
+    )
 
 
 def _since(idle_s: float) -> str:
     if idle_s < SILENT_FROM_S:
         return "being written"
-    return f"nothing new for {int(idle_s)} s" if idle_s < 120 else f"nothing new for {int(idle_s) // 60} min"
+    return (
+        f"nothing new for {int(idle_s)} s"
+        if idle_s < 120
+        else f"nothing new for {int(idle_s) // 60} min"
+    )
 
 
 def bar(share: float) -> str:

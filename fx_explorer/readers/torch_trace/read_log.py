@@ -49,7 +49,13 @@ DECODED_SEEN_AFTER_S = 1.0
 """The same for what is decoded: whoever looks reads overview and outline again each time."""
 
 
-def read_log(log: Path, session: Path, *, leave_texts: bool = False, tell: Callable[[Progress], None] | None = None) -> None:
+def read_log(
+    log: Path,
+    session: Path,
+    *,
+    leave_texts: bool = False,
+    tell: Callable[[Progress], None] | None = None,
+) -> None:
     """Write the session of a log. What could not be read of it is counted there: ``skipped_records``, and the entry ``log``.
 
     With ``leave_texts`` the session is of use only as long as the log is there, and only to who knows it
@@ -66,7 +72,12 @@ class LogReading:
     """Reads a log into a session. A context manager: the session is written to until it is left."""
 
     def __init__(
-        self, log: Path, session: Path, *, leave_texts: bool = False, tell: Callable[[Progress], None] | None = None
+        self,
+        log: Path,
+        session: Path,
+        *,
+        leave_texts: bool = False,
+        tell: Callable[[Progress], None] | None = None,
     ) -> None:
         """``tell`` hears how far it is, whenever what was found can be seen in the session."""
         self._log = log
@@ -155,7 +166,9 @@ class LogReading:
         with self._writer.transaction():
             self._writer.set_meta("outcome", Outcome("finished").to_json())
 
-    def _end_following(self, growing: GrowingLog, found: Iterator[Record | None], handles: dict[str, Handle]) -> None:
+    def _end_following(
+        self, growing: GrowingLog, found: Iterator[Record | None], handles: dict[str, Handle]
+    ) -> None:
         """Handle the record that was being written, and what else waited for more."""
         growing.end()
         with self._writer.transaction():
@@ -168,7 +181,9 @@ class LogReading:
         self._compilations.finish(is_over=False)
         self._write_counts()
 
-    def _take(self, found: Iterator[Record | None], handles: dict[str, Handle]) -> Literal["more", "idle", "over"]:
+    def _take(
+        self, found: Iterator[Record | None], handles: dict[str, Handle]
+    ) -> Literal["more", "idle", "over"]:
         """Handle records for a while. Return whether there are more; ``idle``: none that were written yet."""
         until = time.monotonic() + SEEN_AFTER_S
         for record in found:
@@ -248,7 +263,12 @@ class LogReading:
         with self._writer.transaction():
             self._writer.set_meta("fx_explorer", __version__)
             file = str(self._log.absolute()) if self._log != STANDARD_INPUT else ""
-            target = {"name": self._log.name if file else "the standard input", "kind": "log", "file": file, "object": ""}
+            target = {
+                "name": self._log.name if file else "the standard input",
+                "kind": "log",
+                "file": file,
+                "object": "",
+            }
             self._writer.set_meta("target", {**target, "train": False, "parameters": 0})
             self._writer.set_meta("build", True)  # torch built what it wrote of
 
@@ -256,8 +276,15 @@ class LogReading:
         damage = self._damage
         self._writer.set_meta("environment", self._compilations.environment)
         self._writer.set_meta("skipped_records", damage.skipped)
-        told = {"records": self._kinds.total(), "kinds": dict(self._kinds.most_common()), "unknown": self._others.counted}
-        lost = {"wrong_hashes": damage.wrong_hashes, "unread_graph_lines": self._graphs.unread_lines}
+        told = {
+            "records": self._kinds.total(),
+            "kinds": dict(self._kinds.most_common()),
+            "unknown": self._others.counted,
+        }
+        lost = {
+            "wrong_hashes": damage.wrong_hashes,
+            "unread_graph_lines": self._graphs.unread_lines,
+        }
         self._writer.set_meta(
             "log",
             {

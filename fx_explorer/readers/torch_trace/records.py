@@ -82,7 +82,11 @@ class Record:
     @property
     def name(self) -> str:
         """Return the name of an artifact and of a dumped graph, and the kind of any other record."""
-        found = self.content.get("name") if self.kind in _NAMED and isinstance(self.content, dict) else None
+        found = (
+            self.content.get("name")
+            if self.kind in _NAMED and isinstance(self.content, dict)
+            else None
+        )
         return str(found) if found else self.kind
 
 
@@ -213,8 +217,14 @@ JSON_OF_LOGS = json.JSONDecoder(parse_int=_whole, parse_constant=_no_number)
 
 def compilation_name(fields: dict[str, Any]) -> str:
     """Return the name as torch writes it (torch/_guards.py, ``CompileId.__str__``)."""
-    frame, compile_id, outer = (fields.get(key) for key in ("frame_id", "frame_compile_id", "compiled_autograd_id"))
-    inner = "" if frame is None or compile_id is None else f"{_number(frame, 0)}/{_number(compile_id, 0)}"
+    frame, compile_id, outer = (
+        fields.get(key) for key in ("frame_id", "frame_compile_id", "compiled_autograd_id")
+    )
+    inner = (
+        ""
+        if frame is None or compile_id is None
+        else f"{_number(frame, 0)}/{_number(compile_id, 0)}"
+    )
     if outer is None:
         return inner
     return f"!{_number(outer, 0)}" + (f"/{inner}" if inner else "")

@@ -22,7 +22,11 @@ _TITLES = {
     "vllm_compile_event": "vLLM: what is compiled",
 }
 
-_CACHE_WORDS = {"hit": "from the cache", "miss": "not in the cache", "bypass": "the cache was not asked"}
+_CACHE_WORDS = {
+    "hit": "from the cache",
+    "miss": "not in the cache",
+    "bypass": "the cache was not asked",
+}
 
 
 @dataclass(slots=True)
@@ -63,9 +67,17 @@ class VllmRecords:
             return
         if name == "vllm_piecewise_split_graph":
             self._split(record, pieces)
-        language = "python" if record.kind == "graph_dump" else "json" if record.payload.lstrip()[:1] in ("{", "[") else "text"
+        language = (
+            "python"
+            if record.kind == "graph_dump"
+            else "json"
+            if record.payload.lstrip()[:1] in ("{", "[")
+            else "text"
+        )
         title = _TITLES.get(name) or f"vLLM: {name.removeprefix('vllm_')}"
-        self._compilations.add_artifact(record, "listing", "dynamo", title, language, record.payload)
+        self._compilations.add_artifact(
+            record, "listing", "dynamo", title, language, record.payload
+        )
 
     def follow(self, record: Record) -> None:
         """Note a record that may belong to the compile of a piece: what the cache said, and that it went on until then."""
@@ -101,7 +113,9 @@ class VllmRecords:
             self._compilations.parts.pop(compilation, None)
             text = "\n".join(_summary(pieces))
             if text:
-                self._compilations.add_artifact(pieces.first, "listing", "dynamo", "vLLM's pieces", "text", text)
+                self._compilations.add_artifact(
+                    pieces.first, "listing", "dynamo", "vLLM's pieces", "text", text
+                )
 
 
 def _summary(pieces: _Pieces) -> list[str]:

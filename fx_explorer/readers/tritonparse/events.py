@@ -62,14 +62,20 @@ def table(value: Any) -> dict[str, Any]:
 def launching_frame(places: Places, stack: Any) -> Frame | None:
     """Return the line that launched a kernel, or had it compiled: the innermost one outside torch and Triton."""
     frames = places.frames(stack)
-    own = (frame for frame in reversed(frames) if not is_torch(frame.file) and not _OF_TRITON.search(frame.file))
+    own = (
+        frame
+        for frame in reversed(frames)
+        if not is_torch(frame.file) and not _OF_TRITON.search(frame.file)
+    )
     return next(own, places.user_frame(frames))
 
 
 def is_tuning(stack: Any) -> bool:
     """Return whether a kernel was launched to be timed beside others, by Triton's autotuner or Inductor's."""
     frames = stack if isinstance(stack, list) else []
-    return any((_base(frame), frame.get("name")) in _TUNING for frame in frames if isinstance(frame, dict))
+    return any(
+        (_base(frame), frame.get("name")) in _TUNING for frame in frames if isinstance(frame, dict)
+    )
 
 
 _TUNING = {

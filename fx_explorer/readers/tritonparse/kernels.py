@@ -20,7 +20,9 @@ from fx_explorer.session.levels import add_level
 TRITON = "Triton"
 """What compiles a kernel of the user's own."""
 
-NO_SOURCE = "# The log has launches of this kernel, and neither its source nor what it was compiled to.\n"
+NO_SOURCE = (
+    "# The log has launches of this kernel, and neither its source nor what it was compiled to.\n"
+)
 
 MICROSECOND = 1e-6
 
@@ -73,7 +75,9 @@ class Kernels:
             return
         source = table(payload.get("python_source"))
         code = str(source.get("code") or "") or NO_SOURCE
-        function = self._function(event, str(metadata.get("name") or "a kernel without a name"), code)
+        function = self._function(
+            event, str(metadata.get("name") or "a kernel without a name"), code
+        )
         file = str(source.get("file_path") or "")
         arguments = _arguments(code, function.row.name)
         row = KernelBuild(
@@ -94,12 +98,20 @@ class Kernels:
         )
         levels = self._levels(function, table(payload.get("file_content")), row)
         row = replace(row, levels=levels)
-        build = Build(replace(row, id=self._writer.add(row)), function, _told_apart(metadata, arguments))
+        build = Build(
+            replace(row, id=self._writer.add(row)), function, _told_apart(metadata, arguments)
+        )
         function.builds.append(build)
         self.by_hash[known] = build
         where = launching_frame(self._places, event.fields.get("stack"))
-        told = {"compiled_for": f"{where.file}:{where.line}" if where else None, **metadata, "times": payload.get("times")}
-        self._document(function, f"Metadata · {function.row.name} · {row.shown_options}", "json", as_text(told))
+        told = {
+            "compiled_for": f"{where.file}:{where.line}" if where else None,
+            **metadata,
+            "times": payload.get("times"),
+        }
+        self._document(
+            function, f"Metadata · {function.row.name} · {row.shown_options}", "json", as_text(told)
+        )
 
     def launched_only(self, event: Event, known: str, name: str) -> Build:
         """Add a kernel of which the log has launches alone."""
@@ -140,7 +152,9 @@ class Kernels:
         where = launching_frame(self._places, event.fields.get("stack"))
         if where and not state.row.function:
             self._places.file(where.file)
-            self._compilations.change(state, function=where.function, file=where.file, line=where.line)
+            self._compilations.change(
+                state, function=where.function, file=where.file, line=where.line
+            )
         artifact = self._compilations.add_artifact(record, "kernel", "kernel", name, "triton", code)
         position = self._positions[compilation] = self._positions.get(compilation, -1) + 1
         row = Kernel(0, state.row.id, "", position, name, "triton", artifact)
@@ -148,20 +162,26 @@ class Kernels:
         self._functions[compilation, name, code] = function
         return function
 
-    def _levels(self, function: Function, texts: dict[str, Any], build: KernelBuild) -> dict[str, int]:
+    def _levels(
+        self, function: Function, texts: dict[str, Any], build: KernelBuild
+    ) -> dict[str, int]:
         """Add the texts of a configuration. One that has no view is a document; so is what tritonparse says in the place
         of one that it could not read.
         """
         levels: dict[str, int] = {}
         for file, text in texts.items():
             level = file.rpartition(".")[2]
-            is_there = isinstance(text, str) and not (text.startswith("<") and "\n" not in text.strip())
+            is_there = isinstance(text, str) and not (
+                text.startswith("<") and "\n" not in text.strip()
+            )
             if level in LEVELS and is_there:
                 named: Level = level
                 levels[level] = add_level(self._writer, function.row, named, text)
             elif level != "json" or not is_there:  # the JSON is the metadata
                 title = f"{level} · {function.row.name} · {build.shown_options}"
-                self._document(function, title, "text", text if isinstance(text, str) else as_text(text))
+                self._document(
+                    function, title, "text", text if isinstance(text, str) else as_text(text)
+                )
         return levels
 
     def _document(self, function: Function, title: str, language: str, text: str) -> None:
@@ -172,15 +192,27 @@ def _options(metadata: dict[str, Any], arguments: dict[str, bool]) -> dict[str, 
     """Return the values that a configuration was compiled with, by the names of the function's arguments. Where the source says
     which are ``tl.constexpr``, these alone: Triton makes a constant of a size that is 1, too.
     """
-    constants = {_named(key, arguments): value for key, value in table(metadata.get("src_constants")).items()}
-    found = {name: value for name, value in constants.items() if value is not None and arguments.get(name, True)}
+    constants = {
+        _named(key, arguments): value for key, value in table(metadata.get("src_constants")).items()
+    }
+    found = {
+        name: value
+        for name, value in constants.items()
+        if value is not None and arguments.get(name, True)
+    }
     found |= {name: metadata[name] for name in _ALWAYS if name in metadata}
-    return found | {name: metadata[name] for name in _WHERE_SET if metadata.get(name) not in (None, 1)}
+    return found | {
+        name: metadata[name] for name in _WHERE_SET if metadata.get(name) not in (None, 1)
+    }
 
 
 def _told_apart(metadata: dict[str, Any], arguments: dict[str, bool]) -> dict[str, str]:
-    constants = {_named(key, arguments): value for key, value in table(metadata.get("src_constants")).items()}
-    ones = [name for name, value in constants.items() if value == 1 and not arguments.get(name, True)]
+    constants = {
+        _named(key, arguments): value for key, value in table(metadata.get("src_constants")).items()
+    }
+    ones = [
+        name for name, value in constants.items() if value == 1 and not arguments.get(name, True)
+    ]
     multiples = [
         _named(key, arguments)
         for key, found in table(metadata.get("src_attrs")).items()
@@ -209,7 +241,10 @@ def _arguments(code: str, name: str) -> dict[str, bool]:
     functions = [node for node in ast.walk(found) if isinstance(node, ast.FunctionDef)]
     own = [node for node in functions if node.name == name] or functions
     arguments = [*own[0].args.posonlyargs, *own[0].args.args] if own else []
-    return {one.arg: one.annotation is not None and "constexpr" in ast.unparse(one.annotation) for one in arguments}
+    return {
+        one.arg: one.annotation is not None and "constexpr" in ast.unparse(one.annotation)
+        for one in arguments
+    }
 
 
 def _gpu(metadata: dict[str, Any]) -> str:
@@ -218,7 +253,10 @@ def _gpu(metadata: dict[str, Any]) -> str:
 
 
 def _threads(metadata: dict[str, Any]) -> int:
-    warps, width = _whole(metadata.get("num_warps")), _whole(table(metadata.get("target")).get("warp_size"), 32)
+    warps, width = (
+        _whole(metadata.get("num_warps")),
+        _whole(table(metadata.get("target")).get("warp_size"), 32),
+    )
     return warps * width if warps > 0 else NOT_KNOWN
 
 
@@ -229,9 +267,17 @@ def _took(times: Any, metadata: dict[str, Any]) -> float:
     stages = table(times).get("lowering_stages")
     if not isinstance(stages, list) or not stages:
         return NOT_KNOWN
-    spent = [one[1] for one in stages if isinstance(one, list) and len(one) == 2 and isinstance(one[1], int | float)]
+    spent = [
+        one[1]
+        for one in stages
+        if isinstance(one, list) and len(one) == 2 and isinstance(one[1], int | float)
+    ]
     return (sum(spent) + max(0, _whole(table(times).get("ir_initialization"), 0))) * MICROSECOND
 
 
 def _whole(value: Any, otherwise: int = NOT_KNOWN) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 40 else otherwise
+    return (
+        value
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 40
+        else otherwise
+    )

@@ -46,7 +46,9 @@ class _OfKernel:
 class Launches:
     """Counts launches while the log is read, and writes rows of them when it was."""
 
-    def __init__(self, writer: SessionWriter, compilations: Compilations, places: Places, kernels: Kernels) -> None:
+    def __init__(
+        self, writer: SessionWriter, compilations: Compilations, places: Places, kernels: Kernels
+    ) -> None:
         self._writer = writer
         self._compilations = compilations
         self._places = places
@@ -81,7 +83,9 @@ class Launches:
     def finish(self) -> None:
         """Write the rows and, for each kernel, the document that says what differed."""
         for known, found in self._waiting.items():
-            build = self._kernels.by_hash.get(known) or self._kernels.launched_only(*self._first[known])
+            build = self._kernels.by_hash.get(known) or self._kernels.launched_only(
+                *self._first[known]
+            )
             self._known.setdefault(build.function.row.id, _OfKernel())
             self._take_over(self._known[build.function.row.id], found, build.row.position)
         self._waiting.clear()
@@ -112,7 +116,11 @@ class Launches:
     def _write(self, build: Build, found: _OfKernel) -> None:
         groups = found.groups.get(build.row.position, {})
         for group in groups.values():
-            self._writer.add(KernelLaunch(0, build.function.row.id, build.row.id, group.grid, group.count, group.arguments))
+            self._writer.add(
+                KernelLaunch(
+                    0, build.function.row.id, build.row.id, group.grid, group.count, group.arguments
+                )
+            )
         if groups and not build.row.is_picked:
             self._kernels.change(build, is_picked=True)
 
@@ -120,7 +128,9 @@ class Launches:
 def _count(groups: dict[str, _Group], launch: dict[str, Any]) -> None:
     given = table(launch.get("extracted_args"))
     arguments = tuple(_argument(name, table(value)) for name, value in given.items())
-    grid = tuple(one for one in launch.get("grid") or () if isinstance(one, int) and 0 <= one < 1 << 40)[:3]
+    grid = tuple(
+        one for one in launch.get("grid") or () if isinstance(one, int) and 0 <= one < 1 << 40
+    )[:3]
     key = repr((grid, arguments))
     if key not in groups and len(groups) >= MOST_GROUPS:
         key, grid, arguments = "others", (), ()
@@ -164,5 +174,7 @@ def _in_words(function: Function, found: _OfKernel) -> str:
     lines += [f"  {name}  {value}" for name, value in same]
     if found.places:
         lines += ["", "Launched from:"]
-        lines += [f"  {count:>8,} × {place}" for place, count in found.places.most_common(MOST_PLACES)]
+        lines += [
+            f"  {count:>8,} × {place}" for place, count in found.places.most_common(MOST_PLACES)
+        ]
     return "\n".join(lines) + "\n"

@@ -28,7 +28,9 @@ MOST_DOCUMENTS = 2_000
 """Events that become documents of their own; of more, it is counted how many there are."""
 
 
-def read_tritonparse(log: Path, session: Path, *, tell: Callable[[Progress], None] | None = None) -> None:
+def read_tritonparse(
+    log: Path, session: Path, *, tell: Callable[[Progress], None] | None = None
+) -> None:
     """Write the session of a log. ``tell`` hears how far it is. Raises SessionError for one that cannot be read at all."""
     with EventReading(log, session, tell=tell) as reading:
         reading.find()
@@ -38,7 +40,9 @@ def read_tritonparse(log: Path, session: Path, *, tell: Callable[[Progress], Non
 class EventReading:
     """Reads a log into a session. A context manager: the session is written to until it is left."""
 
-    def __init__(self, log: Path, session: Path, *, tell: Callable[[Progress], None] | None = None) -> None:
+    def __init__(
+        self, log: Path, session: Path, *, tell: Callable[[Progress], None] | None = None
+    ) -> None:
         """``tell`` hears how far it is, whenever what was found can be seen in the session."""
         self._log = log
         self._tell = tell or (lambda _: None)
@@ -104,14 +108,26 @@ class EventReading:
             return
         self._documents += 1
         build = self._kernels.by_hash.get(str(event.fields.get("hash")))
-        record = build.function.record if build else Record("event", None, "", 0, -1, event.seconds, "", event.line)
+        record = (
+            build.function.record
+            if build
+            else Record("event", None, "", 0, -1, event.seconds, "", event.line)
+        )
         if build is None:
             self._compilations.begun_by(record)
             self._compilations.begin_without_frame(record, TRITON)
         title = " · ".join(
-            filter(None, (event.kind, build.function.row.name if build else str(event.fields.get("name") or "")))
+            filter(
+                None,
+                (
+                    event.kind,
+                    build.function.row.name if build else str(event.fields.get("name") or ""),
+                ),
+            )
         )
-        self._compilations.add_artifact(record, "listing", "kernel", title, "json", as_text(event.fields))
+        self._compilations.add_artifact(
+            record, "listing", "kernel", title, "json", as_text(event.fields)
+        )
 
     def _progress(self) -> Progress:
         number = len(self._compilations.all)
@@ -121,7 +137,13 @@ class EventReading:
         with self._writer.transaction():
             self._writer.set_meta("fx_explorer", __version__)
             self._writer.set_meta("environment", {})
-            target = {"name": self._log.name, "kind": "log", "file": str(self._log.absolute()), "object": "", "train": False}
+            target = {
+                "name": self._log.name,
+                "kind": "log",
+                "file": str(self._log.absolute()),
+                "object": "",
+                "train": False,
+            }
             self._writer.set_meta("target", {**target, "parameters": 0})
             self._writer.set_meta("build", True)  # Triton built what it wrote of
 
@@ -129,8 +151,15 @@ class EventReading:
         damage = self._damage
         self._writer.set_meta("skipped_records", damage.skipped)
         kinds = dict(self._kinds.most_common(100))
-        told = {"format": "tritonparse", "records": self._kinds.total(), "kinds": kinds, "unknown": dict(self._unknown)}
-        self._writer.set_meta("log", {**told, "is_cut_off": damage.is_cut_off, "damaged_lines": damage.first_lines})
+        told = {
+            "format": "tritonparse",
+            "records": self._kinds.total(),
+            "kinds": kinds,
+            "unknown": dict(self._unknown),
+        }
+        self._writer.set_meta(
+            "log", {**told, "is_cut_off": damage.is_cut_off, "damaged_lines": damage.first_lines}
+        )
 
     def __enter__(self) -> EventReading:
         return self

@@ -25,17 +25,27 @@ class Tuning:
     def finish(self) -> None:
         for event in self._events:
             name = str(event.fields.get("kernel_name"))
-            of_name = [function for function in self._kernels.functions if function.row.name == name]
+            of_name = [
+                function for function in self._kernels.functions if function.row.name == name
+            ]
             builds = [build for function in of_name for build in function.builds]
             best = str(event.fields.get("best_config"))
             for config, timing in table(event.fields.get("configs_timings")).items():
                 for build in builds:
                     if is_of(build, config):
-                        self._kernels.change(build, timing_s=_seconds(timing), is_picked=build.row.is_picked or config == best)
+                        self._kernels.change(
+                            build,
+                            timing_s=_seconds(timing),
+                            is_picked=build.row.is_picked or config == best,
+                        )
             if of_name:
                 title = f"Autotuning · {name}"
-                text = as_text({key: value for key, value in event.fields.items() if key != "stack"})
-                self._compilations.add_artifact(of_name[0].record, "listing", "output_code", title, "json", text)
+                text = as_text(
+                    {key: value for key, value in event.fields.items() if key != "stack"}
+                )
+                self._compilations.add_artifact(
+                    of_name[0].record, "listing", "output_code", title, "json", text
+                )
         self._events.clear()
 
 

@@ -19,7 +19,17 @@ OTHERS = "other values"
 USUAL = (("is_contiguous", True), ("storage_offset", 0), ("type", "tensor"), ("type", "NoneType"))
 """Parts of an argument that are not worth a line."""
 
-VOLATILE = ("data_ptr", "dtype", "device", "timestamp", "function", "blob_path", "memory_usage", "numel", "element_size")
+VOLATILE = (
+    "data_ptr",
+    "dtype",
+    "device",
+    "timestamp",
+    "function",
+    "blob_path",
+    "memory_usage",
+    "numel",
+    "element_size",
+)
 """Parts of an argument that are told otherwise, or of no interest: where it lay, and what follows from shape and type."""
 
 
@@ -77,7 +87,10 @@ def fields_of(launch: dict[str, Any]) -> Iterator[tuple[str, str]]:
                 yield name, _plain(described["value"])
                 continue
             if described.get("type") == "tensor":
-                yield name, f"tensor of {str(described.get('dtype')).removeprefix('torch.')} on {described.get('device')}"
+                yield (
+                    name,
+                    f"tensor of {str(described.get('dtype')).removeprefix('torch.')} on {described.get('device')}",
+                )
             for part, value in described.items():
                 if part not in VOLATILE and (part, value) not in USUAL:
                     yield f"{name}.{part}", _plain(value)

@@ -74,7 +74,9 @@ def curves(figures: BenchFigures) -> list[Curve]:
     results. Raises UsageError when there is none.
     """
     found = [
-        Curve(name, [one for one in figures.of_contender(name) if one.speed_up and not one.is_wrong])
+        Curve(
+            name, [one for one in figures.of_contender(name) if one.speed_up and not one.is_wrong]
+        )
         for name in figures.contenders
     ]
     drawn = [curve for curve in found if curve.points]
@@ -91,7 +93,10 @@ def bench_svg(figures: BenchFigures) -> str:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise UsageError(NO_LIBRARY.format(library="matplotlib")) from error
-    with matplotlib.rc_context({"svg.hashsalt": SVG_SALT, "svg.fonttype": "none"}), warnings.catch_warnings():
+    with (
+        matplotlib.rc_context({"svg.hashsalt": SVG_SALT, "svg.fonttype": "none"}),
+        warnings.catch_warnings(),
+    ):
         # Text stays text in the SVG, and whoever shows it has the letters.
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         figure = Figure(figsize=(8, 4.5), layout="constrained")
@@ -103,8 +108,17 @@ def bench_svg(figures: BenchFigures) -> str:
                 [middle - low for middle, low in zip(curve.speeds, curve.lows, strict=True)],
                 [high - middle for middle, high in zip(curve.speeds, curve.highs, strict=True)],
             ]
-            axes.errorbar(places, curve.speeds, yerr=errors, marker="o", capsize=4, label=_plain(curve.contender))
-        axes.set_xticks(range(len(figures.sizes)), [_plain(size or "example") for size in figures.sizes])
+            axes.errorbar(
+                places,
+                curve.speeds,
+                yerr=errors,
+                marker="o",
+                capsize=4,
+                label=_plain(curve.contender),
+            )
+        axes.set_xticks(
+            range(len(figures.sizes)), [_plain(size or "example") for size in figures.sizes]
+        )
         axes.set_ylim(*shown_range(drawn))
         axes.set_ylabel("times as fast as uncompiled")
         axes.set_title(_plain(f"{figures.target}: speed-up, with intervals of 95 %"))
@@ -143,7 +157,13 @@ def draw(plot: _figure_class, figures: BenchFigures, drawn: Sequence[Curve]) -> 
     plot.hline(1.0)
     for curve, colour, mark in zip(drawn, itertools.cycle(COLOURS), itertools.cycle(MARKS)):
         places = curve.positions(sizes)
-        plot.plot(places, curve.speeds, marker="braille", color=colour, label=f"{mark} {printable(curve.contender)}")
+        plot.plot(
+            places,
+            curve.speeds,
+            marker="braille",
+            color=colour,
+            label=f"{mark} {printable(curve.contender)}",
+        )
         # Its interval, drawn as a line from end to end.
         for place, low, high in zip(places, curve.lows, curve.highs, strict=True):
             plot.plot([place, place], [low, high], marker="braille", color=colour)

@@ -53,7 +53,10 @@ def bench_csv(figures: BenchFigures) -> str:
 
 def bench_json(figures: BenchFigures) -> str:
     """Return everything as JSON."""
-    return json.dumps({"schema": SCHEMA, "target": figures.target, **bench_object(figures)}, indent=2) + "\n"
+    return (
+        json.dumps({"schema": SCHEMA, "target": figures.target, **bench_object(figures)}, indent=2)
+        + "\n"
+    )
 
 
 def bench_object(figures: BenchFigures) -> dict[str, object]:
@@ -80,13 +83,19 @@ def _notes(figures: BenchFigures) -> list[str]:
     told = list(dict.fromkeys(note for one in figures.cells for note in one.cell.notes))
     cell = next((one.cell for one in figures.cells if one.cell.state == "measured"), None)
     if cell:
-        on = cell.device if cell.device != "cpu" else str(figures.machine.get("processor", "the CPU"))
+        on = (
+            cell.device
+            if cell.device != "cpu"
+            else str(figures.machine.get("processor", "the CPU"))
+        )
         clock = (
             "CUDA events around each call, with a cleared L2 cache"
             if cell.clock == "events"
             else "the clock around blocks of calls"
         )
-        told.append(f"Measured on {on}, {counted(cell.threads, 'thread')}, torch {cell.torch}, by {clock}.")
+        told.append(
+            f"Measured on {on}, {counted(cell.threads, 'thread')}, torch {cell.torch}, by {clock}."
+        )
         if len(figures.sizes) == 1:
             told.append(f"Inputs: {cell.inputs}.")
     return told
@@ -122,7 +131,16 @@ def _nested(one: CellFigures) -> dict[str, object]:
 
 
 _OF_CELL = (
-    *("is_compiled", "inputs", "trains", "first_call_s", "warm_up_s", "warm_up_calls", "is_unstable", "graphs"),
+    *(
+        "is_compiled",
+        "inputs",
+        "trains",
+        "first_call_s",
+        "warm_up_s",
+        "warm_up_calls",
+        "is_unstable",
+        "graphs",
+    ),
     *(
         "graph_breaks",
         "recompiles",

@@ -31,7 +31,8 @@ def _about(figures: LedgerFigures, frame: FlameFrame) -> list[str]:
     told = [
         frame.name,
         f"{frame.duration_s * 1e6:,.3f} µs, {part} of a call; it begins after {run_time(frame.began_s)}",
-        kind_in_words(figures, frame.kind) + (f", {counted(len(frame.steps), 'step')}" if frame.children else ""),
+        kind_in_words(figures, frame.kind)
+        + (f", {counted(len(frame.steps), 'step')}" if frame.children else ""),
     ]
     if frame.line:
         told.append(in_file(*frame.line))

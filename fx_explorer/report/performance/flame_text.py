@@ -26,7 +26,10 @@ def flame_text(figures: LedgerFigures, width: int, *, has_colours: bool) -> Text
     legend; without them lines fill the blocks.
     """
     root = flame(figures)
-    rows = [row_of_blocks(blocks, fill="" if has_colours else FILL) for blocks in flame_rows(root, width)]
+    rows = [
+        row_of_blocks(blocks, fill="" if has_colours else FILL)
+        for blocks in flame_rows(root, width)
+    ]
     lines = [Text.assemble(*((text, _style(kind)) for text, kind, _ in row)) for row in rows]
     lines.append(Text(_axis(root.duration_s, width)))
     if has_colours:
@@ -63,7 +66,11 @@ def _axis(whole_s: float, width: int) -> str:
     line = ""
     for tick in range(ticks):
         line = line.ljust(tick * width // ticks) + EDGE + run_time(whole_s * tick / ticks)
-    return line[: max(0, width - len(last) - 1)].ljust(width - len(last)) + last if len(last) <= width else ""
+    return (
+        line[: max(0, width - len(last) - 1)].ljust(width - len(last)) + last
+        if len(last) <= width
+        else ""
+    )
 
 
 def _legend(figures: LedgerFigures, root: FlameFrame, width: int) -> Iterator[Text]:

@@ -67,8 +67,14 @@ def ledger_markdown(figures: LedgerFigures, steps: bool) -> str:
     tables = [(KIND_HEADER, kind_rows(figures)), (LINE_HEADER, line_rows(figures))]
     tables += [(GAP_HEADER, gap_rows(figures))] if figures.gaps else []
     tables += [(step_header(figures), _steps(figures))] if steps else []
-    told = [f"- {_in_markdown(sentence)}" for sentence in [*verdict(figures), *_guards(figures), *_notes(figures)]]
-    return "\n".join([*told, *(line for header, rows in tables for line in _markdown(header, rows))]) + "\n"
+    told = [
+        f"- {_in_markdown(sentence)}"
+        for sentence in [*verdict(figures), *_guards(figures), *_notes(figures)]
+    ]
+    return (
+        "\n".join([*told, *(line for header, rows in tables for line in _markdown(header, rows))])
+        + "\n"
+    )
 
 
 def ledger_csv(figures: LedgerFigures, steps: bool) -> str:
@@ -77,7 +83,10 @@ def ledger_csv(figures: LedgerFigures, steps: bool) -> str:
     rows = [_step(figures, entry) for entry in figures.entries]
     writer = csv.DictWriter(out, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
-    writer.writerows({**row, "lines": " ".join(f"{one['file']}:{one['line']}" for one in row["lines"])} for row in rows)  # type: ignore[attr-defined]
+    writer.writerows(
+        {**row, "lines": " ".join(f"{one['file']}:{one['line']}" for one in row["lines"])}  # type: ignore[attr-defined]
+        for row in rows
+    )
     return out.getvalue()
 
 
@@ -101,12 +110,21 @@ def ledger_object(figures: LedgerFigures) -> dict[str, object]:
         "gaps": [_gap(figures, one) for one in gaps_told(figures)],
         "uncompiled_operators": [_operator(row) for row in figures.operators],
         "ceilings": {kind: row.rate for kind, row in figures.ceilings.items()},
-        "guards": {"in_cpp": figures.guards.in_cpp, "in_python": figures.guards.in_python, "filters": _filters(figures)},
+        "guards": {
+            "in_cpp": figures.guards.in_cpp,
+            "in_python": figures.guards.in_python,
+            "filters": _filters(figures),
+        },
         "remedies": [asdict(one) for one in remedies(figures)],
     }
 
 
-FORMATS: dict[str, Format] = {"text": ledger_text, "json": ledger_json, "csv": ledger_csv, "markdown": ledger_markdown}
+FORMATS: dict[str, Format] = {
+    "text": ledger_text,
+    "json": ledger_json,
+    "csv": ledger_csv,
+    "markdown": ledger_markdown,
+}
 
 
 def tried_text(sentences: Sequence[str]) -> str:
@@ -128,7 +146,11 @@ def _or_null(value: object) -> object:
 
 
 def _line(one: LineTime) -> dict[str, object]:
-    return {**asdict(one.line), "compiled_s": _or_null(one.compiled_s), "uncompiled_s": _or_null(one.uncompiled_s)}
+    return {
+        **asdict(one.line),
+        "compiled_s": _or_null(one.compiled_s),
+        "uncompiled_s": _or_null(one.uncompiled_s),
+    }
 
 
 def _step(figures: LedgerFigures, entry: LedgerEntry) -> dict[str, object]:
@@ -154,9 +176,15 @@ def _step(figures: LedgerFigures, entry: LedgerEntry) -> dict[str, object]:
 def _gap(figures: LedgerFigures, told: ToldGap) -> dict[str, object]:
     position = {id(entry): at for at, entry in enumerate(figures.entries)}
     steps = [
-        {"step": position[id(entry)], "name": step_name(figures, entry), "seconds": took_s} for entry, took_s in told.meanwhile
+        {"step": position[id(entry)], "name": step_name(figures, entry), "seconds": took_s}
+        for entry, took_s in told.meanwhile
     ]
-    return {"before": told.gap.before, "after": told.gap.after, "seconds": told.gap.seconds, "meanwhile": steps}
+    return {
+        "before": told.gap.before,
+        "after": told.gap.after,
+        "seconds": told.gap.seconds,
+        "meanwhile": steps,
+    }
 
 
 def _operator(row: object) -> dict[str, object]:

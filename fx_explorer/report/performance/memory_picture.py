@@ -10,7 +10,9 @@ from fx_explorer.analysis.words import size
 from fx_explorer.errors import UsageError
 from fx_explorer.report.pictures.libraries import NO_LIBRARY, SVG_SALT
 
-NOTHING = "There is nothing to draw: a picture of memory against time takes --budgets and --measure."
+NOTHING = (
+    "There is nothing to draw: a picture of memory against time takes --budgets and --measure."
+)
 
 
 class BudgetPoint(NamedTuple):
@@ -35,7 +37,12 @@ def budgets_svg(points: Sequence[BudgetPoint], title: str) -> str:
         axes = figure.add_subplot()
         for name, bytes_, call_s in points:
             axes.plot([bytes_ / 1e6], [call_s * 1e3], marker="o", linestyle="")
-            axes.annotate(f"{name}: {size(bytes_)}", (bytes_ / 1e6, call_s * 1e3), xytext=(6, 6), textcoords="offset points")
+            axes.annotate(
+                f"{name}: {size(bytes_)}",
+                (bytes_ / 1e6, call_s * 1e3),
+                xytext=(6, 6),
+                textcoords="offset points",
+            )
         axes.set_xlabel("memory of a step beyond what is there before it, MB (measured)")
         axes.set_ylabel("a step, ms (median)")
         axes.margins(0.2)

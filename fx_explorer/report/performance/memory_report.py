@@ -62,17 +62,27 @@ class MemoryReport:
 
     @cached_property
     def sentences(self) -> list[str]:
-        return verdict(self.memory, self.used, self.paths, _again(self.recomputed), self.optimizer, self.saved)
+        return verdict(
+            self.memory, self.used, self.paths, _again(self.recomputed), self.optimizer, self.saved
+        )
 
     def line(self, node: model.Node | None) -> str:
         """Return ``model.py:57``; empty where no line is known."""
-        return in_file(self.paths[node.file], node.line) if node is not None and node.file in self.paths else ""
+        return (
+            in_file(self.paths[node.file], node.line)
+            if node is not None and node.file in self.paths
+            else ""
+        )
 
 
 def _again(found: Sequence[Recomputed]) -> str:
     """Say how much the backward computes again; empty where it does not."""
     bytes_ = size(sum(max(0, one.choice.size_bytes) for one in found))
-    return f"{counted(len(found), 'operation')} of the forward ({bytes_}) are done again in the backward." if found else ""
+    return (
+        f"{counted(len(found), 'operation')} of the forward ({bytes_}) are done again in the backward."
+        if found
+        else ""
+    )
 
 
 def memory_report(reader: SessionReader, optimizer: str = "") -> MemoryReport:
@@ -81,7 +91,14 @@ def memory_report(reader: SessionReader, optimizer: str = "") -> MemoryReport:
     if optimizer:
         memory = replace(memory, step=with_optimizer(memory.step, optimizer))
     computed = saved_total(reader, *COMPUTED).size_bytes
-    return MemoryReport(memory, source_paths(reader), recomputed(reader), optimizer, saved_in_words(reader), computed)
+    return MemoryReport(
+        memory,
+        source_paths(reader),
+        recomputed(reader),
+        optimizer,
+        saved_in_words(reader),
+        computed,
+    )
 
 
 # text
@@ -113,19 +130,31 @@ def _peak_lines(report: MemoryReport, width: int | None) -> list[str]:
     rest = sum(max(0, one.size_bytes) for one in held[BIGGEST:])
     rows = [_of_peak(report, one) for one in held[:BIGGEST]]
     rows += [(size(rest), "", f"in {counted(len(held) - BIGGEST, 'more storage')}")] if rest else []
-    told = [line for lines in text_table(PEAK_HEADER, rows, PEAK_COLUMNS, width, indent=2).rows[1:] for line in lines]
+    told = [
+        line
+        for lines in text_table(PEAK_HEADER, rows, PEAK_COLUMNS, width, indent=2).rows[1:]
+        for line in lines
+    ]
     return [f"At the peak, {size(peak.total_bytes)}:", *kinds, "", "The biggest of it:", *told]
 
 
 def _of_peak(report: MemoryReport, one: Held) -> tuple[str, ...]:
     bytes_ = "unknown" if one.size_bytes == UNKNOWN else size(one.size_bytes)
-    return bytes_, IN_WORDS[one.kind][0], f"{name_of(one)}  {where(one.node, report.paths)}".rstrip()
+    return (
+        bytes_,
+        IN_WORDS[one.kind][0],
+        f"{name_of(one)}  {where(one.node, report.paths)}".rstrip(),
+    )
 
 
 def _timeline_lines(report: MemoryReport) -> list[str]:
     whole = report.used.peak.total_bytes
     rows = timeline(report.used, TIMELINE_ROWS)
-    return ["What is held, kernel after kernel:", f"  {LEGEND}", *(_timeline_line(report, row, whole) for row in rows)]
+    return [
+        "What is held, kernel after kernel:",
+        f"  {LEGEND}",
+        *(_timeline_line(report, row, whole) for row in rows),
+    ]
 
 
 def _timeline_line(report: MemoryReport, row: TimelineRow, whole: int) -> str:
@@ -147,8 +176,15 @@ def memory_markdown(report: MemoryReport) -> str:
     if not report.memory.is_known:
         return "\n".join(told) + "\n"
     held = report.used.held_at(report.used.peak.at)[:BIGGEST]
-    rows = [("bytes", "kind", "what", "line"), ("---:", "---", "---", "---"), *(_row_of_peak(report, one) for one in held)]
-    return "\n".join([*told, "", *(f"| {' | '.join(map(_in_markdown, row))} |" for row in rows)]) + "\n"
+    rows = [
+        ("bytes", "kind", "what", "line"),
+        ("---:", "---", "---", "---"),
+        *(_row_of_peak(report, one) for one in held),
+    ]
+    return (
+        "\n".join([*told, "", *(f"| {' | '.join(map(_in_markdown, row))} |" for row in rows)])
+        + "\n"
+    )
 
 
 def _row_of_peak(report: MemoryReport, one: Held) -> Sequence[str]:
@@ -164,7 +200,10 @@ def memory_csv(report: MemoryReport) -> str:
     moments = (_moment(report, row) for row in _every_call(report))
     return csv_text(
         ["compilation", "direction", "kernel", "file", "line", "module", "total", *KINDS],
-        ([*(moment[key] for key in _OF_MOMENT), moment["bytes"], *_bytes_of(moment)] for moment in moments),
+        (
+            [*(moment[key] for key in _OF_MOMENT), moment["bytes"], *_bytes_of(moment)]
+            for moment in moments
+        ),
     )
 
 
@@ -211,7 +250,9 @@ def memory_object(report: MemoryReport) -> Json:
         "device": used.device,
         "peak_bytes": used.peak.total_bytes,
         "peak": dict(used.peak.by_kind),
-        "peak_in": ("backward" if used.is_backward(used.peak.at) else "forward") if memory.is_known else "",
+        "peak_in": ("backward" if used.is_backward(used.peak.at) else "forward")
+        if memory.is_known
+        else "",
         "held_at_peak": [_held(report, one) for one in held[:BIGGEST]],
         "begin_bytes": used.begin_bytes,
         "saved_bytes": memory.step.saved_bytes if memory.is_known else report.saved_bytes,
@@ -219,7 +260,10 @@ def memory_object(report: MemoryReport) -> Json:
         "unknown_sizes": used.unknown,
         "assumed": memory.step.assumed,
         "recomputed": [_recomputed(report, one) for one in report.recomputed],
-        "unread": [{"compilation": one.compilation, "direction": one.direction, "reason": one.reason} for one in memory.unread],
+        "unread": [
+            {"compilation": one.compilation, "direction": one.direction, "reason": one.reason}
+            for one in memory.unread
+        ],
         "left_out": memory.left_out,
     }
 
@@ -232,8 +276,12 @@ def held_lines(report: MemoryReport) -> list[model.HeldLine]:
     for one in report.used.held_at(report.used.peak.at) if report.memory.is_known else []:
         if one.kind not in BEFORE and one.size_bytes != UNKNOWN:
             has_line = one.node is not None and one.node.file in report.paths
-            found[(report.paths[one.node.file], one.node.line) if one.node and has_line else ("", 0)] += one.size_bytes
-    return [model.HeldLine(file, line, size_bytes) for (file, line), size_bytes in found.most_common()]
+            found[
+                (report.paths[one.node.file], one.node.line) if one.node and has_line else ("", 0)
+            ] += one.size_bytes
+    return [
+        model.HeldLine(file, line, size_bytes) for (file, line), size_bytes in found.most_common()
+    ]
 
 
 def _every_call(report: MemoryReport) -> list[TimelineRow]:
@@ -251,12 +299,23 @@ def _place(report: MemoryReport, node: model.Node | None) -> Json:
 
 def _held(report: MemoryReport, one: Held) -> Json:
     known = one.size_bytes if one.size_bytes != UNKNOWN else None
-    return {"kind": one.kind, "name": name_of(one), "bytes": known, "kernel": one.kernel or None, **_place(report, one.node)}
+    return {
+        "kind": one.kind,
+        "name": name_of(one),
+        "bytes": known,
+        "kernel": one.kernel or None,
+        **_place(report, one.node),
+    }
 
 
 def _recomputed(report: MemoryReport, one: Recomputed) -> Json:
     known = one.choice.size_bytes if one.choice.size_bytes >= 0 else None
-    return {"name": one.node.name, "bytes": known, "why": why(one.choice), **_place(report, one.node)}
+    return {
+        "name": one.node.name,
+        "bytes": known,
+        "why": why(one.choice),
+        **_place(report, one.node),
+    }
 
 
 def _moment(report: MemoryReport, row: TimelineRow) -> Json:

@@ -35,7 +35,9 @@ INDENT = "  "
 
 def shown_figures(found: ModuleList) -> list[tuple[str, str]]:
     """Return the figures that have something in them."""
-    return [(heading, name) for heading, name in FIGURES if name in ALWAYS or getattr(found.whole, name)]
+    return [
+        (heading, name) for heading, name in FIGURES if name in ALWAYS or getattr(found.whole, name)
+    ]
 
 
 def figure_in_words(figures: ModuleFigures, name: str) -> str:
@@ -61,7 +63,10 @@ def modules_text(found: ModuleList) -> str:
         return "".join(f"{sentence}\n" for sentence in found.sentences)
     shown = shown_figures(found)
     rows = [["module", *(heading for heading, _ in shown)]]
-    rows += [[INDENT * row.depth + printable(title_of(row)), *_cells(row.figures, shown)] for row in found.rows]
+    rows += [
+        [INDENT * row.depth + printable(title_of(row)), *_cells(row.figures, shown)]
+        for row in found.rows
+    ]
     rows.append(["all together", *_cells(found.whole, shown)])
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     lines = [_line(row, widths) for row in rows]
@@ -80,12 +85,18 @@ def _cells(figures: ModuleFigures, shown: Sequence[tuple[str, str]]) -> list[str
 
 def differences(found: ModuleList) -> list[str]:
     """Say of repeated layers in what they differ, a sentence each."""
-    return [f"{printable(whole_name(row))} differ in {row.difference}." for row in found.rows if row.difference]
+    return [
+        f"{printable(whole_name(row))} differ in {row.difference}."
+        for row in found.rows
+        if row.difference
+    ]
 
 
 def whole_name(row: ModuleRow) -> str:
     """Return the whole name: ``layers: 0 … 11 ×12`` for several."""
-    return f"{in_words(row.path[:-1])}: {row.title}" if row.is_fold else in_words(row.path) or row.name
+    return (
+        f"{in_words(row.path[:-1])}: {row.title}" if row.is_fold else in_words(row.path) or row.name
+    )
 
 
 def modules_markdown(found: ModuleList) -> str:
@@ -95,7 +106,10 @@ def modules_markdown(found: ModuleList) -> str:
         return "\n".join(told) + "\n"
     shown = shown_figures(found)
     rows = [["module", *(heading for heading, _ in shown)], ["---", *["---:"] * len(shown)]]
-    rows += [["&nbsp;&nbsp;" * row.depth + _in_markdown(title_of(row)), *_cells(row.figures, shown)] for row in found.rows]
+    rows += [
+        ["&nbsp;&nbsp;" * row.depth + _in_markdown(title_of(row)), *_cells(row.figures, shown)]
+        for row in found.rows
+    ]
     rows.append(["all together", *_cells(found.whole, shown)])
     return "\n".join([*told, "", *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
 
@@ -108,7 +122,15 @@ def modules_csv(found: ModuleList) -> str:
     """Return a line for each row of the tree. A row of repeated layers has their sum and their number."""
     names = [name for _, name in FIGURES]
     return csv_text(
-        ["module", "class", "depth", "layers", *names, *(f"own_{name}" for name in names), "differ_in"],
+        [
+            "module",
+            "class",
+            "depth",
+            "layers",
+            *names,
+            *(f"own_{name}" for name in names),
+            "differ_in",
+        ],
         (
             [whole_name(row), row.type, row.depth, row.count]
             + [getattr(row.figures, name) for name in names]

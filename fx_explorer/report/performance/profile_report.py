@@ -20,11 +20,20 @@ SCHEMA = "fx-explorer/profile/1"
 MOST_ROWS = 10
 """Rows of each table, unless all are asked for."""
 
-RIGHT = frozenset(("time", "share", "runs", "forward", "backward", "itself", "with all in it", "for"))
+RIGHT = frozenset(
+    ("time", "share", "runs", "forward", "backward", "itself", "with all in it", "for")
+)
 
 COLUMNS = ColumnRules(
     right=RIGHT,
-    names={"kernel": 24, "operation": 24, "operator": 16, "your line": 18, "line": 18, "module": 14},
+    names={
+        "kernel": 24,
+        "operation": 24,
+        "operator": 16,
+        "your line": 18,
+        "line": 18,
+        "module": 14,
+    },
     prose={"what": 18, "where": 22, "meanwhile the program": 24},
     first_to_go=("runs", "frame", "direction", "part of its kernel"),
 )
@@ -57,7 +66,18 @@ def profile_markdown(figures: ProfileFigures, every: bool) -> str:
 
 def profile_csv(figures: ProfileFigures, every: bool) -> str:
     """Return a line for each kernel, with times in seconds; all of them in any case."""
-    names = ["kernel", "frame", "direction", "seconds", "shared_seconds", "similar", "runs", "file", "line", "module"]
+    names = [
+        "kernel",
+        "frame",
+        "direction",
+        "seconds",
+        "shared_seconds",
+        "similar",
+        "runs",
+        "file",
+        "line",
+        "module",
+    ]
     rows = ([*_kernel(one).values()] for one in figures.kernels)
     return csv_text(names, ([*row[:7], *(row[7] or ("", "")), row[8]] for row in rows))  # type: ignore[misc]
 
@@ -72,7 +92,12 @@ def profile_json(figures: ProfileFigures, every: bool) -> str:
         "at_operation_s": figures.at_node_s,
         "at_line_s": figures.at_line_s,
         "lines": [
-            {"file": one.line[0], "line": one.line[1], "forward_s": one.forward_s, "backward_s": one.backward_s}
+            {
+                "file": one.line[0],
+                "line": one.line[1],
+                "forward_s": one.forward_s,
+                "backward_s": one.backward_s,
+            }
             for one in figures.lines
         ],
         "modules": [
@@ -86,11 +111,21 @@ def profile_json(figures: ProfileFigures, every: bool) -> str:
             for row in figures.modules
         ],
         "kernels": [
-            {**_kernel(one), "line": {"file": one.cost.lines[0][0], "line": one.cost.lines[0][1]} if one.cost.lines else None}
+            {
+                **_kernel(one),
+                "line": {"file": one.cost.lines[0][0], "line": one.cost.lines[0][1]}
+                if one.cost.lines
+                else None,
+            }
             for one in figures.kernels
         ],
         "operations": [
-            {"node": one.node.name, "graph": one.node.graph, "seconds": one.seconds, "among": one.among}
+            {
+                "node": one.node.name,
+                "graph": one.node.graph,
+                "seconds": one.seconds,
+                "among": one.among,
+            }
             for one in figures.nodes
         ],
         "elsewhere": [_without_ids(asdict(one)) for one in figures.others],

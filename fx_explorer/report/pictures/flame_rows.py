@@ -11,7 +11,13 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-from fx_explorer.analysis.flame.cells import FlameBlock, in_order, is_all_of, marked_blocks, short_name
+from fx_explorer.analysis.flame.cells import (
+    FlameBlock,
+    in_order,
+    is_all_of,
+    marked_blocks,
+    short_name,
+)
 from fx_explorer.analysis.flame.frames import FlameFrame
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.highlight import printable
@@ -41,20 +47,31 @@ class FlamePiece(NamedTuple):
 FlameRow = list[FlamePiece]
 
 
-def marked_chart(rows: Sequence[Sequence[FlameBlock]], width: int, height: int, steps: Collection[int]) -> list[FlameRow]:
+def marked_chart(
+    rows: Sequence[Sequence[FlameBlock]], width: int, height: int, steps: Collection[int]
+) -> list[FlameRow]:
     """Return the chart in ``height`` rows, with some steps marked. The last row points at them; where
     there is no room for all levels, it says which ones are shown: those down to the marked blocks.
     """
     steps = in_order(steps)
     found = marked_blocks(rows, steps)
     window = _levels(found, len(rows), height)
-    levels = f"levels {window[0] + 1} to {window[-1] + 1} of {len(rows)}" if len(window) < len(rows) else ""
+    levels = (
+        f"levels {window[0] + 1} to {window[-1] + 1} of {len(rows)}"
+        if len(window) < len(rows)
+        else ""
+    )
     marked = [block for _, block in found]
     lit = [block for block in marked if not block.is_open or _is_meant(block.main, steps)]
-    return [*(row_of_blocks(rows[number], lit) for number in window), [FlamePiece(_pointers(marked, steps, width, levels))]]
+    return [
+        *(row_of_blocks(rows[number], lit) for number in window),
+        [FlamePiece(_pointers(marked, steps, width, levels))],
+    ]
 
 
-def shown_levels(rows: Sequence[Sequence[FlameBlock]], height: int, steps: Collection[int]) -> range:
+def shown_levels(
+    rows: Sequence[Sequence[FlameBlock]], height: int, steps: Collection[int]
+) -> range:
     """Return the levels that ``marked_chart`` shows."""
     return _levels(marked_blocks(rows, steps), len(rows), height)
 
@@ -66,13 +83,17 @@ def _levels(marked: Marked, count: int, height: int) -> range:
     return range(first, min(first + shown, count))
 
 
-def row_of_blocks(blocks: Sequence[FlameBlock], lit: Collection[FlameBlock] = (), fill: str = "") -> FlameRow:
+def row_of_blocks(
+    blocks: Sequence[FlameBlock], lit: Collection[FlameBlock] = (), fill: str = ""
+) -> FlameRow:
     """Return a row of the chart. ``lit`` are marked; ``fill`` is what blocks are filled with beside their names."""
     found, cell = FlameRow(), 0
     for block in blocks:
         if block.first > cell:
             found.append(FlamePiece(" " * (block.first - cell)))
-        found.append(FlamePiece(EDGE + _inside(block, block.cells - 1, fill), block.kind, block in lit))
+        found.append(
+            FlamePiece(EDGE + _inside(block, block.cells - 1, fill), block.kind, block in lit)
+        )
         cell = block.first + block.cells
     return found
 
@@ -131,7 +152,9 @@ def _pointed(cell: int, names: Sequence[str], room: int) -> str:
 
 
 def _cut(text: str, room: int) -> str:
-    return text if cell_len(text) <= room else set_cell_size(text, room - 1) + "…" if room > 1 else ""
+    return (
+        text if cell_len(text) <= room else set_cell_size(text, room - 1) + "…" if room > 1 else ""
+    )
 
 
 def _names(block: FlameBlock, steps: Sequence[int]) -> list[str]:
@@ -143,7 +166,10 @@ def _names(block: FlameBlock, steps: Sequence[int]) -> list[str]:
         return [block.steps_in_words]
     found = within[-1]
     took = run_time(found.duration_s) + _company(block, found)
-    return [printable(told) for told in (f"{found.name}, {took}", f"{short_name(found.name)}, {took}", took)]
+    return [
+        printable(told)
+        for told in (f"{found.name}, {took}", f"{short_name(found.name)}, {took}", took)
+    ]
 
 
 def _company(block: FlameBlock, frame: FlameFrame) -> str:

@@ -73,12 +73,17 @@ def flame_picture_svg(picture: FlamePicture) -> str:
     titles = textwrap.wrap(sentences, int((WIDTH - 2 * MARGIN) / LETTER))
     chart = _Chart(picture, top=MARGIN + LINE * len(titles))
     legend = list(_legend(picture, chart.bottom + 3 * LINE))
-    height = chart.bottom + 2 * LINE + MARGIN + LINE * (1 + max((row for row, _ in legend), default=0))
+    height = (
+        chart.bottom + 2 * LINE + MARGIN + LINE * (1 + max((row for row, _ in legend), default=0))
+    )
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">',
             f"<style>{STYLE}</style>",
-            *(_text(MARGIN, MARGIN + LINE * number + 7, line, "beside title") for number, line in enumerate(titles)),
+            *(
+                _text(MARGIN, MARGIN + LINE * number + 7, line, "beside title")
+                for number, line in enumerate(titles)
+            ),
             *chart.blocks(),
             *chart.axis(),
             *(drawn for _, drawn in legend),
@@ -122,7 +127,10 @@ class _Chart:
         """Yield times, each below the place where it is in the chart."""
         for tick in range(TICKS + 1):
             time_s = self._root.duration_s * tick / TICKS
-            left, anchor = MARGIN + time_s * self._scale, "start" if tick == 0 else "end" if tick == TICKS else "middle"
+            left, anchor = (
+                MARGIN + time_s * self._scale,
+                "start" if tick == 0 else "end" if tick == TICKS else "middle",
+            )
             yield f'<path d="M{left:.2f} {self.bottom} v5" stroke="{GREY}"/>'
             yield _text(left, self.bottom + 17, run_time(time_s), "beside", anchor)
 
@@ -151,7 +159,9 @@ def _fitting(name: str, letters: int) -> str:
     for told in (name, short_name(name)):
         if cell_len(told) <= letters:
             return told
-    return set_cell_size(short_name(name), letters - 1).rstrip() + "…" if letters >= LEAST_CUT else ""
+    return (
+        set_cell_size(short_name(name), letters - 1).rstrip() + "…" if letters >= LEAST_CUT else ""
+    )
 
 
 def _text(x: float, y: float, words: str, style: str = "", anchor: str = "start") -> str:

@@ -51,7 +51,9 @@ class RooflinePlot:
 
 def rate_in_words(rate: float) -> str:
     """Return ``67 T``, ``3.35 T`` or ``12.6 G``: a number a second, with its unit to follow."""
-    scale, prefix = next(((scale, prefix) for scale, prefix in _PREFIXES if rate >= scale), (1.0, ""))
+    scale, prefix = next(
+        ((scale, prefix) for scale, prefix in _PREFIXES if rate >= scale), (1.0, "")
+    )
     return f"{rate / scale:.3g} {prefix}"
 
 
@@ -97,7 +99,9 @@ def roofline_plot(found: KernelRoofline, width: int, height: int) -> RooflinePlo
         (AT_MOST, [one for one in drawn if not one.is_measured]),
         (MEASURED, [one for one in drawn if one.is_measured]),
     ):
-        places = list(dict.fromkeys(_place(one) for one in points))  # repeated layers stand in one place
+        places = list(
+            dict.fromkeys(_place(one) for one in points)
+        )  # repeated layers stand in one place
         if places:
             plotext.scatter([x for x, _ in places], [y for _, y in places], marker=mark)
     plotext.xlim(axes.left, axes.right)
@@ -135,7 +139,9 @@ def _cell(lines: Sequence[str], axes: Axes, point: KernelPoint) -> tuple[int, in
     left, right = lines[top].index("┌"), lines[top].rindex("┐")
     x, y = _place(point)
     column = left + 1 + round((x - axes.left) / (axes.right - axes.left) * (right - left - 2))
-    return bottom - 1 - round((y - axes.bottom) / (axes.top - axes.bottom) * (bottom - top - 2)), column
+    return bottom - 1 - round(
+        (y - axes.bottom) / (axes.top - axes.bottom) * (bottom - top - 2)
+    ), column
 
 
 def roofline_svg(found: KernelRoofline) -> str:
@@ -149,7 +155,10 @@ def roofline_svg(found: KernelRoofline) -> str:
     except ImportError as error:
         raise UsageError(NO_LIBRARY.format(library="matplotlib")) from error
     axes_shown = axes_of(found)
-    with matplotlib.rc_context({"svg.hashsalt": SVG_SALT, "svg.fonttype": "none"}), warnings.catch_warnings():
+    with (
+        matplotlib.rc_context({"svg.hashsalt": SVG_SALT, "svg.fonttype": "none"}),
+        warnings.catch_warnings(),
+    ):
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         figure = Figure(figsize=(9, 5.5), layout="constrained")
         axes = figure.add_subplot()
@@ -157,7 +166,12 @@ def roofline_svg(found: KernelRoofline) -> str:
             corners = _roof_corners(found.roof, kind, axes_shown)
             if corners and found.roof:
                 label = f"{kind}: {rate_in_words(found.roof.flops_per_s[kind])}FLOP/s"
-                axes.plot([10**x for x, _ in corners], [10**y for _, y in corners], linewidth=1.5, label=label)
+                axes.plot(
+                    [10**x for x, _ in corners],
+                    [10**y for _, y in corners],
+                    linewidth=1.5,
+                    label=label,
+                )
         for filled, words in ((True, "measured"), (False, "at most: nothing ran")):
             points = [one for one in drawn if one.is_measured == filled]
             if points:
@@ -165,7 +179,14 @@ def roofline_svg(found: KernelRoofline) -> str:
                 xs, ys = [one.intensity for one in points], [one.flops_per_s for one in points]
                 axes.scatter(xs, ys, facecolors=face, edgecolors="tab:blue", label=words, zorder=3)
         for name, x, y in _labels(drawn):
-            axes.annotate(name, (x, y), xytext=(6, -3), textcoords="offset points", fontsize="x-small", va="top")
+            axes.annotate(
+                name,
+                (x, y),
+                xytext=(6, -3),
+                textcoords="offset points",
+                fontsize="x-small",
+                va="top",
+            )
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xlim(10.0**axes_shown.left, 10.0**axes_shown.right)
@@ -174,7 +195,8 @@ def roofline_svg(found: KernelRoofline) -> str:
         axes.set_ylabel(Y_WORDS)
         title = f"{counted(len(drawn), 'kernel')} of {len(found.points):,} below the roof"
         axes.set_title(
-            _plain(f"{title} of {found.roof.title} ({found.roof.origin})" if found.roof else title), fontsize="small"
+            _plain(f"{title} of {found.roof.title} ({found.roof.origin})" if found.roof else title),
+            fontsize="small",
         )
         axes.legend(fontsize="small", loc="lower right")
         out = io.StringIO()
@@ -190,11 +212,15 @@ def _labels(drawn: Sequence[KernelPoint]) -> list[tuple[str, float, float]]:
     """Return a name for each place, the dearest places first: repeated layers stand in one."""
     places: dict[tuple[float, float], list[KernelPoint]] = {}
     for one in drawn:
-        places.setdefault((round(one.intensity, 2), float(f"{one.flops_per_s:.2g}")), []).append(one)
+        places.setdefault((round(one.intensity, 2), float(f"{one.flops_per_s:.2g}")), []).append(
+            one
+        )
     found = []
     for points in list(places.values())[:LABELLED]:
         first, more = points[0], f" ×{len(points)}" if len(points) > 1 else ""
-        found.append((_plain(first.cost.use.kernel.name) + more, first.intensity, first.flops_per_s))
+        found.append(
+            (_plain(first.cost.use.kernel.name) + more, first.intensity, first.flops_per_s)
+        )
     return found
 
 

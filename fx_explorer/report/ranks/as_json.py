@@ -22,7 +22,10 @@ def ranks_json(ranks: ComparedRanks) -> dict[str, object]:
         "first_divergence": _finding(first) if first else None,
         "findings": [_finding(one) for one in ranks.findings],
         "groups": [_group(ranks, group) for group in ranks.groups],
-        "agreement": {aspect: [list(one) for one in groups] for aspect, groups in agreement(ranks.summaries).items()},
+        "agreement": {
+            aspect: [list(one) for one in groups]
+            for aspect, groups in agreement(ranks.summaries).items()
+        },
         "ranks": [
             {
                 "rank": one.rank,

@@ -39,7 +39,9 @@ def headline(ranks: ComparedRanks) -> str:
         if len(unknown) == count:
             return f"{as_sentence(rank_words(unknown))} did the same, as far as what is there of them goes."
         if unknown:
-            told = others_in_words([one.rank for one in ranks.summaries if not one.unknown_end], unknown, count)
+            told = others_in_words(
+                [one.rank for one in ranks.summaries if not one.unknown_end], unknown, count
+            )
             return f"{as_sentence(rank_words(unknown))} did the same as {told}, as far as what is there of it goes."
         who = "Both ranks" if count == 2 else f"All {count:,} ranks"
         return f"{who} compiled the same, {counted(len(ranks.summaries[0].compilations), 'compilation')} each."
@@ -50,7 +52,11 @@ def headline(ranks: ComparedRanks) -> str:
 
 def first_words(finding: RankFinding) -> str:
     """Return the sentence about the first divergence."""
-    at = f" ([{finding.compilation or finding.other_compilation}])" if finding.compilation or finding.other_compilation else ""
+    at = (
+        f" ([{finding.compilation or finding.other_compilation}])"
+        if finding.compilation or finding.other_compilation
+        else ""
+    )
     return f"{as_sentence(finding.words)}{at}."
 
 
@@ -60,7 +66,9 @@ def place(finding: RankFinding) -> str:
 
 def further(found: Sequence[RankFinding], first: RankFinding | None) -> Iterator[str]:
     """Yield what else differs. Of one kind about the same ranks, only the first few are told, and how many there are."""
-    rest = sorted((one for one in found if one is not first), key=lambda one: (one.position, one.ranks))
+    rest = sorted(
+        (one for one in found if one is not first), key=lambda one: (one.position, one.ranks)
+    )
     told = 0
     for _, group in groupby(rest, key=lambda one: (one.aspect, one.ranks)):
         alike = list(group)
@@ -86,7 +94,11 @@ def group_words(ranks: ComparedRanks, group: RankGroup) -> str:
     first = first_of_group(ranks.findings, group)
     unknown = f"its end is unknown: {group.first.unknown_end}" if group.first.unknown_end else ""
     if first is None:
-        return f"the same up to its end, which is unknown: {group.first.unknown_end}" if unknown else "alike"
+        return (
+            f"the same up to its end, which is unknown: {group.first.unknown_end}"
+            if unknown
+            else "alike"
+        )
     at = f" at {place(first)}" if first.file else ""
     return "; ".join(filter(None, (f"differs in {ASPECTS[first.aspect]}{at}", unknown)))
 
@@ -94,9 +106,15 @@ def group_words(ranks: ComparedRanks, group: RankGroup) -> str:
 def group_figures(group: RankGroup) -> str:
     """Return how many compilations there are, how they ended, and what they took."""
     statuses = Counter(one.status for one in group.first.compilations)
-    told = [f"{statuses[status]:,} {words}" for status, words in _STATUSES.items() if statuses[status]]
+    told = [
+        f"{statuses[status]:,} {words}" for status, words in _STATUSES.items() if statuses[status]
+    ]
     times = sorted(one.compile_s for one in group.members)
-    took = " to ".join(dict.fromkeys((seconds(times[0]), seconds(times[-1])))) if times[-1] else "times unknown"
+    took = (
+        " to ".join(dict.fromkeys((seconds(times[0]), seconds(times[-1]))))
+        if times[-1]
+        else "times unknown"
+    )
     count = counted(len(group.first.compilations), "compilation")
     return f"{count}{f' ({listed(told)})' if told else ''}, {took}"
 
@@ -113,7 +131,9 @@ def agreed(ranks: ComparedRanks) -> tuple[list[str], list[str]]:
             same.append(ASPECTS[aspect])
         elif aspect in found:
             more = " | …" if len(groups) > MOST_PARTIES else ""
-            other.append(f"{ASPECTS[aspect]}: {' | '.join(rank_numbers(group) for group in groups[:MOST_PARTIES])}{more}")
+            other.append(
+                f"{ASPECTS[aspect]}: {' | '.join(rank_numbers(group) for group in groups[:MOST_PARTIES])}{more}"
+            )
     return same, other
 
 
@@ -124,7 +144,11 @@ def gaps(ranks: ComparedRanks) -> list[str]:
         for one in ranks.summaries
         if one.unknown_end
     ]
-    apart = [] if began_together(ranks.summaries) or not any(one.compilations for one in ranks.summaries) else [_APART]
+    apart = (
+        []
+        if began_together(ranks.summaries) or not any(one.compilations for one in ranks.summaries)
+        else [_APART]
+    )
     return [*unknown, *(f"{note}." for note in ranks.notes), *apart]
 
 

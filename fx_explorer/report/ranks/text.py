@@ -57,7 +57,10 @@ def ranks_markdown(ranks: ComparedRanks) -> Iterator[str]:
     yield f"**{_escaped(headline(ranks))}**"
     if ranks.first:
         yield from ("", _escaped(first_words(ranks.first)))
-    yield from _list("Then" if ranks.first else "Noted, and no divergence", list(further(ranks.findings, ranks.first)))
+    yield from _list(
+        "Then" if ranks.first else "Noted, and no divergence",
+        list(further(ranks.findings, ranks.first)),
+    )
     yield from ("", "| ranks | compilations | |", "| --- | --- | --- |")
     for group in ranks.groups[:MOST_GROUPS]:
         cells = rank_numbers(group.ranks), group_figures(group), group_words(ranks, group)
@@ -70,7 +73,9 @@ def ranks_markdown(ranks: ComparedRanks) -> Iterator[str]:
     yield from _list("Files that are not compared", left_out_words(ranks))
 
 
-def group_text(ranks: ComparedRanks, group: RankGroup, rank: RankSummary, width: int) -> Iterator[str]:
+def group_text(
+    ranks: ComparedRanks, group: RankGroup, rank: RankSummary, width: int
+) -> Iterator[str]:
     """Yield all that is known of a group; ``rank`` is the one of it whose compilations are listed."""
     of_group = [one for one in ranks.findings if one.ranks == group.ranks]
     if rank.unknown_end:
@@ -88,9 +93,13 @@ def group_text(ranks: ComparedRanks, group: RankGroup, rank: RankSummary, width:
     yield f"What rank {rank.rank} compiled ({rank.path}):"
     for one in rank.compilations[:MOST_COMPILATIONS]:
         said = f", {', '.join(map(cache_in_words, one.cache))}" if one.cache else ""
-        why = one.error.partition(" Explanation: ")[0]  # the rest of torch's report is for a screen of its own
+        why = one.error.partition(" Explanation: ")[
+            0
+        ]  # the rest of torch's report is for a screen of its own
         error = f": {why}" if why else ""
-        where = f"{plain_function(one.function)} at {in_file(one.file, one.line)}" if one.file else ""
+        where = (
+            f"{plain_function(one.function)} at {in_file(one.file, one.line)}" if one.file else ""
+        )
         yield f"  [{one.name}] {where}  {seconds(one.duration_s)}  {STATUS_WORDS.get(one.status, one.status)}{said}{error}"
     if len(rank.compilations) > MOST_COMPILATIONS:
         yield f"  and {len(rank.compilations) - MOST_COMPILATIONS:,} more"
@@ -102,7 +111,11 @@ def _waits(ranks: ComparedRanks, group: RankGroup | None = None) -> list[str]:
     """Return the longest waits in sentences; of a group, those that it has a part in."""
     found = waits(ranks.summaries)
     if group:
-        found = [one for one in found if {one.first, *one.last, *one.never, *one.waiting} & set(group.ranks)]
+        found = [
+            one
+            for one in found
+            if {one.first, *one.last, *one.never, *one.waiting} & set(group.ranks)
+        ]
     return [f"{as_sentence(one.in_words)}." for one in found[:MOST_WAITS]]
 
 
@@ -118,7 +131,8 @@ def chart_lines(chart: TimeLine) -> Iterator[str]:
 
 def _groups(ranks: ComparedRanks) -> list[str]:
     rows = [
-        (rank_numbers(group.ranks), group_figures(group), group_words(ranks, group)) for group in ranks.groups[:MOST_GROUPS]
+        (rank_numbers(group.ranks), group_figures(group), group_words(ranks, group))
+        for group in ranks.groups[:MOST_GROUPS]
     ]
     first, second = (max(len(row[at]) for row in rows) for at in (0, 1))
     lines = [f"{one:<{first}}  {two:<{second}}  {three}" for one, two, three in rows]

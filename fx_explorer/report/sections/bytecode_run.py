@@ -20,5 +20,7 @@ def bytecode_run(reader: SessionReader) -> Json | None:
         "steps": len(record.steps),
         "in_words": run.said or None,
         "functions": list(functions.values()),
-        "graphs_called": [step.calls for step in record.steps if step.calls.startswith(COMPILED_GRAPH)],
+        "graphs_called": [
+            step.calls for step in record.steps if step.calls.startswith(COMPILED_GRAPH)
+        ],
     }

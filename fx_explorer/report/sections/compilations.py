@@ -78,13 +78,17 @@ def other_variant(reader: SessionReader, one: OtherVariant) -> Json:
         "saved_s": round(variant.saved_s, 6),
         "measured": _measured(reader, variant),
         "kernels": list(one.kernels),
-        "graphs": [_graph(reader, graph) for graph in reader.rows(model.Graph, compilation=variant.id)],
+        "graphs": [
+            _graph(reader, graph) for graph in reader.rows(model.Graph, compilation=variant.id)
+        ],
     }
 
 
 def intervention(reader: SessionReader, one: model.Intervention) -> Json:
     """Return what the user changed at a gate, and how many nodes the graph had before and after."""
-    sizes = {graph.id: graph.node_count for graph in reader.by_ids(model.Graph, (one.before, one.after))}
+    sizes = {
+        graph.id: graph.node_count for graph in reader.by_ids(model.Graph, (one.before, one.after))
+    }
     owners = [owner.name for owner in reader.by_ids(model.Compilation, [one.compilation])]
     return {
         "compilation": owners[0] if owners else None,

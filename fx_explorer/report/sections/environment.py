@@ -16,7 +16,12 @@ def environment(reader: SessionReader) -> Json:
     present, virtual = recorded.pop("gpu", None), recorded.pop("virtual_gpu", None)
     told = reader.meta("virtual_gpu")
     emulated = (
-        {"virtual_gpu": {name: told[name] for name in ("feeding", "reason", "questions")} | _advice(told)} if told else {}
+        {
+            "virtual_gpu": {name: told[name] for name in ("feeding", "reason", "questions")}
+            | _advice(told)
+        }
+        if told
+        else {}
     )
     return {**recorded, "gpu": virtual, "gpu_present": present, **emulated}
 
@@ -30,4 +35,8 @@ def target(reader: SessionReader) -> Json:
     """Return what was captured, by the name that the user typed where the worker did not come to know it."""
     recorded: Json = dict(reader.meta("target") or {})
     request = reader.meta("request") or {}
-    return {"name": request.get("target", ""), **recorded, "build": bool(reader.meta("build", False))}
+    return {
+        "name": request.get("target", ""),
+        **recorded,
+        "build": bool(reader.meta("build", False)),
+    }

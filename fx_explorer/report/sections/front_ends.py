@@ -52,4 +52,9 @@ def _opcodes(seen: Seen) -> dict[str, int]:
 
 
 def _line(one: LineOfBoth) -> Json:
-    return {"file": one.file, "line": one.line, "dynamo": list(one.dynamo), "front_end": list(one.other)}
+    return {
+        "file": one.file,
+        "line": one.line,
+        "dynamo": list(one.dynamo),
+        "front_end": list(one.other),
+    }

@@ -32,7 +32,10 @@ def graph_break(reader: SessionReader, one: DistinctBreak) -> Json:
         "column": one.column or None,
         "code": one.code,
         "carets": one.carets,
-        "chain": [{"file": f.file, "line": f.line, "function": f.function, "code": f.code} for f in one.chain],
+        "chain": [
+            {"file": f.file, "line": f.line, "function": f.function, "code": f.code}
+            for f in one.chain
+        ],
         "count": one.count,
         "compilations": list(one.compilations),
         "resume_functions": list(one.resume_functions),
@@ -84,7 +87,11 @@ def measured_call(call: model.CallTime | None) -> Json | None:
 
 
 def _tensors(tensors: Tensors) -> Json:
-    return {"tensors": tensors.count, "bytes": tensors.size_bytes, "unknown_sizes": tensors.unknown_sizes}
+    return {
+        "tensors": tensors.count,
+        "bytes": tensors.size_bytes,
+        "unknown_sizes": tensors.unknown_sizes,
+    }
 
 
 def fallback(one: LeftToPython) -> Json:
@@ -109,7 +116,11 @@ list.
 
 
 def called(one: FunctionCall, depth: int = 0) -> Json:
-    below = [called(inner, depth + 1) for inner in one.calls] if depth < DEEPEST else [_alone(each) for each in one.walk()][1:]
+    below = (
+        [called(inner, depth + 1) for inner in one.calls]
+        if depth < DEEPEST
+        else [_alone(each) for each in one.walk()][1:]
+    )
     return {**_alone(one), "calls": below}
 
 

@@ -20,7 +20,11 @@ def kernel_configs(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None)
     """Return the configurations of a kernel: for a virtual GPU those that somebody has asked for,
     else those that a real one built and ran.
     """
-    rows = candidates(reader, kernel, gpu) if gpu and kernel.language == "triton" else real_candidates(reader, kernel)
+    rows = (
+        candidates(reader, kernel, gpu)
+        if gpu and kernel.language == "triton"
+        else real_candidates(reader, kernel)
+    )
     # No pick at all: nothing was timed, and "not picked" would be wrong of every row.
     is_known = any(one.build.is_picked for one in rows)
     return [_config(one, is_known) for one in rows if one.build.state != "candidate"]
@@ -29,7 +33,10 @@ def kernel_configs(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None)
 def kernel_launches(reader: SessionReader, kernel: model.Kernel) -> list[Json]:
     """Return the launches of a kernel on a real GPU: one row per size of its arguments."""
     rows = reader.rows(model.KernelLaunch, kernel=kernel.id)
-    return [{"count": row.count, "grid": list(row.grid), "arguments": list(row.arguments)} for row in rows]
+    return [
+        {"count": row.count, "grid": list(row.grid), "arguments": list(row.arguments)}
+        for row in rows
+    ]
 
 
 def _config(one: Candidate, is_pick_known: bool) -> Json:

@@ -14,7 +14,18 @@ from fx_explorer.analysis.words import counted, listed, size
 from fx_explorer.session import SessionReader
 from fx_explorer.text_table import ColumnRules, text_table
 
-HEADINGS = ("kernel", "frame", "version", "direction", "your line", "module", "bytes", "time", "known", "calls")
+HEADINGS = (
+    "kernel",
+    "frame",
+    "version",
+    "direction",
+    "your line",
+    "module",
+    "bytes",
+    "time",
+    "known",
+    "calls",
+)
 COLUMNS = ColumnRules(
     right=frozenset(("bytes", "time", "calls")),
     names={"kernel": 24, "your line": 18, "module": 14},
@@ -34,7 +45,9 @@ def kernel_cost(one: KernelCost) -> dict[str, Any]:
         "bytes": one.size_bytes if one.size_bytes >= 0 else None,
         "seconds": one.time_s or None,
         "seconds_are": one.time_kind or None,
-        "version": {"number": version.number, "of": version.count, "function": version.function} if version else None,
+        "version": {"number": version.number, "of": version.count, "function": version.function}
+        if version
+        else None,
     }
 
 

@@ -9,7 +9,11 @@ from fx_explorer import model
 from fx_explorer.analysis.kernels.candidates import session_gpu
 from fx_explorer.analysis.kernels.costs import kernel_costs
 from fx_explorer.analysis.links.own_kernels import definition
-from fx_explorer.report.sections.kernel_configs import kernel_configs, kernel_estimate, kernel_launches
+from fx_explorer.report.sections.kernel_configs import (
+    kernel_configs,
+    kernel_estimate,
+    kernel_launches,
+)
 from fx_explorer.report.sections.kernel_costs import kernel_cost
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernel.kernels import kernel_nodes
@@ -29,7 +33,10 @@ def kernels_of(reader: SessionReader, compilation: model.Compilation) -> list[Js
     kernels.sort(key=lambda k: (model.DIRECTIONS.index(k.direction), k.position))
     gpu = session_gpu(reader)
     costs = {one.use.kernel.id: one for one in kernel_costs(reader, compilation.id)}
-    found = [_kernel(kernel, [nodes[i] for i in computed.get(kernel.id, ())], paths) for kernel in kernels]
+    found = [
+        _kernel(kernel, [nodes[i] for i in computed.get(kernel.id, ())], paths)
+        for kernel in kernels
+    ]
     for kernel, one in zip(kernels, found, strict=True):
         one["written_at"] = _written_at(reader, kernel)
         one["configs"] = kernel_configs(reader, kernel, gpu)

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from fx_explorer import model
 from fx_explorer.analysis.memory.choices import choices, why
-from fx_explorer.analysis.memory.saved_values import SavedValue, kept_bytes, saved_values, user_names
+from fx_explorer.analysis.memory.saved_values import (
+    SavedValue,
+    kept_bytes,
+    saved_values,
+    user_names,
+)
 from fx_explorer.session import SessionReader
 
 Json = dict[str, object]
@@ -15,7 +20,11 @@ def saved_tensors(reader: SessionReader) -> list[Json]:
     decided, values = choices(reader), saved_values(reader)
     names = user_names(reader, values)
     return [
-        _saved_tensor(one, decided.get((one.saved.compilation, one.saved.name)), names.get(one.saved.id, one.saved.name))
+        _saved_tensor(
+            one,
+            decided.get((one.saved.compilation, one.saved.name)),
+            names.get(one.saved.id, one.saved.name),
+        )
         for one in values
     ]
 

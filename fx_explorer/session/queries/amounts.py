@@ -9,4 +9,6 @@ from fx_explorer.session.reader import SessionReader
 
 def rows_up_to(reader: SessionReader, row_type: type, most: int) -> int:
     """Return how many rows of a kind there are, ``most`` at most: no more of them are looked at."""
-    return number(reader, f"SELECT count(*) FROM (SELECT 1 FROM {schema.TABLES[row_type]} LIMIT {most:d})")
+    return number(
+        reader, f"SELECT count(*) FROM (SELECT 1 FROM {schema.TABLES[row_type]} LIMIT {most:d})"
+    )

@@ -13,7 +13,9 @@ def break_count(reader: SessionReader) -> int:
     """Return how many distinct breaks there are: by the user's line and the cause, however often
     each was hit.
     """
-    return number(reader, f"SELECT count(*) FROM (SELECT DISTINCT {_DISTINCT_BREAK} FROM graph_break)")
+    return number(
+        reader, f"SELECT count(*) FROM (SELECT DISTINCT {_DISTINCT_BREAK} FROM graph_break)"
+    )
 
 
 def chains_of_breaks(reader: SessionReader) -> list[int]:

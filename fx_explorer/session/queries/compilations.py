@@ -23,7 +23,9 @@ def compilation_count(reader: SessionReader) -> int:
     """Return how many compilations there are. Each counts once, however many variants set out from
     its gates.
     """
-    return number(reader, "SELECT count(*) FROM compilation WHERE status != 'restarted' AND variant_of = ''")
+    return number(
+        reader, "SELECT count(*) FROM compilation WHERE status != 'restarted' AND variant_of = ''"
+    )
 
 
 def recompile_count(reader: SessionReader) -> int:
@@ -35,7 +37,10 @@ def first_compilation(reader: SessionReader) -> int:
     """Return the id of the first that made a graph, or of the first at all when none did; 0 when
     there is none.
     """
-    found = column(reader, "SELECT compilation FROM graph WHERE node_count AND compilation ORDER BY compilation LIMIT 1")
+    found = column(
+        reader,
+        "SELECT compilation FROM graph WHERE node_count AND compilation ORDER BY compilation LIMIT 1",
+    )
     found = found or column(reader, "SELECT id FROM compilation ORDER BY id LIMIT 1")
     return int(found[0]) if found else 0
 
@@ -48,7 +53,9 @@ def other_variants(reader: SessionReader) -> set[int]:
 def origins_of_variants(reader: SessionReader) -> dict[int, int]:
     """Return the id of the variant that another one set out from, by the id of that other one."""
     return dict(
-        reader.query("SELECT c.id, o.id FROM compilation c JOIN compilation o ON o.name = c.variant_of AND o.id < c.id")
+        reader.query(
+            "SELECT c.id, o.id FROM compilation c JOIN compilation o ON o.name = c.variant_of AND o.id < c.id"
+        )
     )
 
 
@@ -59,7 +66,13 @@ def compile_seconds(reader: SessionReader, compilation: int | None = None) -> fl
     A backward that is compiled when it is first needed has outermost spans of its own, outside the
     frame's duration.
     """
-    condition, values = (" WHERE variant_of=''", ()) if compilation is None else (" WHERE compilation.id=?", (compilation,))
+    condition, values = (
+        (" WHERE variant_of=''", ())
+        if compilation is None
+        else (" WHERE compilation.id=?", (compilation,))
+    )
     spans = "SELECT coalesce(sum(duration_s), 0) FROM span WHERE depth=0 AND span.compilation=compilation.id"
-    found = reader.query(f"SELECT sum(max(duration_s, ({spans}))) FROM compilation{condition}", values)
+    found = reader.query(
+        f"SELECT sum(max(duration_s, ({spans}))) FROM compilation{condition}", values
+    )
     return float(found[0][0] or 0.0)

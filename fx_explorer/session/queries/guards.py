@@ -17,7 +17,11 @@ def check_count(reader: SessionReader, compilation: int | None = None) -> int:
     known (a session of old), the guards are counted.
     """
     condition, values = _of(compilation)
-    checks = "SELECT count(*) FROM (SELECT DISTINCT compilation, kind, source, code FROM guard_check" + condition + ")"
+    checks = (
+        "SELECT count(*) FROM (SELECT DISTINCT compilation, kind, source, code FROM guard_check"
+        + condition
+        + ")"
+    )
     left = f"SELECT count(*) FROM ({_LEFT}){condition}"
     return number(reader, checks, *values) or number(reader, left, *values)
 
@@ -27,7 +31,12 @@ def guard_kind_counts(reader: SessionReader, compilation: int | None = None) -> 
     or of all. What a filter dropped is left out.
     """
     condition, values = _of(compilation)
-    return dict(reader.query(f"SELECT kind, count(*) FROM ({_LEFT}){condition} GROUP BY kind ORDER BY 2 DESC, 1", values))
+    return dict(
+        reader.query(
+            f"SELECT kind, count(*) FROM ({_LEFT}){condition} GROUP BY kind ORDER BY 2 DESC, 1",
+            values,
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +72,10 @@ def checked_tensors(reader: SessionReader, compilation: int) -> list[tuple[str, 
     """Return the tensors that a compilation checks: torch's name for each, and what it was then
     (``f32[4, 64]``).
     """
-    return reader.query("SELECT source, value FROM guard_check WHERE compilation=? AND kind='TENSOR_MATCH'", (compilation,))
+    return reader.query(
+        "SELECT source, value FROM guard_check WHERE compilation=? AND kind='TENSOR_MATCH'",
+        (compilation,),
+    )
 
 
 def _of(compilation: int | None) -> tuple[str, tuple[int, ...]]:
@@ -72,4 +84,7 @@ def _of(compilation: int | None) -> tuple[str, tuple[int, ...]]:
 
 def guarded_sources(reader: SessionReader) -> list[str]:
     """Return what guards look at, in torch's words: ``L['self']._modules['fc']._parameters['weight']``."""
-    return column(reader, "SELECT source FROM guard WHERE source != '' UNION SELECT source FROM guard_check WHERE source != ''")
+    return column(
+        reader,
+        "SELECT source FROM guard WHERE source != '' UNION SELECT source FROM guard_check WHERE source != ''",
+    )

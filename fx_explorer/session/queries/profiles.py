@@ -54,7 +54,10 @@ def places_of_calls(reader: SessionReader) -> list[PlaceOfCall]:
         "coalesce(kernel.first_line, 0), coalesce(kernel.artifact, 0) != 0 "
         "FROM kernel JOIN kernel_call ON kernel_call.kernel = kernel.id ORDER BY 1, 2"
     )
-    return [PlaceOfCall(kernel, call, code, line, first, bool(has_code)) for kernel, call, code, line, first, has_code in found]
+    return [
+        PlaceOfCall(kernel, call, code, line, first, bool(has_code))
+        for kernel, call, code, line, first, has_code in found
+    ]
 
 
 def nodes_of_calls(reader: SessionReader) -> Iterator[tuple[int, int, list[int]]]:

@@ -26,7 +26,10 @@ def sources_to_read(reader: SessionReader) -> set[int]:
 
     Guards have stacks too, through files nobody asked for.
     """
-    used = " OR ".join(f"EXISTS (SELECT 1 FROM {table} WHERE {table}.stack=stack.id)" for table in ("node", "graph_break"))
+    used = " OR ".join(
+        f"EXISTS (SELECT 1 FROM {table} WHERE {table}.stack=stack.id)"
+        for table in ("node", "graph_break")
+    )
     innermost = f"SELECT json_extract(frames, '$[#-1][0]') FROM stack WHERE {used}"  # a frame is [file, line, function, code]
     return set(column(reader, f"SELECT id FROM source_file WHERE is_user OR path IN ({innermost})"))
 
@@ -36,4 +39,8 @@ def source_files(session: Path) -> list[Path]:
     whole. Raises sqlite3.Error.
     """
     with contextlib.closing(sqlite3.connect(session)) as db:
-        return [Path(path) for (path,) in db.execute("SELECT path FROM source_file") if isinstance(path, str)]
+        return [
+            Path(path)
+            for (path,) in db.execute("SELECT path FROM source_file")
+            if isinstance(path, str)
+        ]

@@ -50,7 +50,9 @@ def check_is_python(file: Path, *, as_python: bool) -> None:
     if found.kind == "unreadable":
         raise UnreadableProgramError(f"{file} is {found.words}. {found.advice_for(file)}.")
     if not found.may_be_python:
-        raise TargetError(f"{file} is no Python file: it is {found.words}. {found.advice_for(file)}.")
+        raise TargetError(
+            f"{file} is no Python file: it is {found.words}. {found.advice_for(file)}."
+        )
     if not as_python and not _is_called_python(file):
         raise _no_python_by_name(file, found)
 

@@ -90,16 +90,24 @@ _PRINTED = re.compile(
 )
 """A line that torch prints for TORCH_LOGS. Others may stand before it, since people paste them."""
 
-_PRINTED_LOG = FileKind("torch_logs", "what torch prints for TORCH_LOGS", "Look at it with: fx-explorer {file}")
+_PRINTED_LOG = FileKind(
+    "torch_logs", "what torch prints for TORCH_LOGS", "Look at it with: fx-explorer {file}"
+)
 
-_TRITONPARSE = FileKind("tritonparse", "a log of tritonparse", "Look at it with: fx-explorer {file}")
+_TRITONPARSE = FileKind(
+    "tritonparse", "a log of tritonparse", "Look at it with: fx-explorer {file}"
+)
 
 _LOG = FileKind("log", "a TORCH_TRACE log", "Look at it with: fx-explorer {file}")
 
 _EVENT = re.compile(rb'\s*\{\s*"event_type"\s*:\s*"\w+"')
 """How a line of tritonparse begins (tritonparse/structured_logging.py, ``TritonJsonFormatter``)."""
 
-_PROVENANCE = FileKind("provenance", "torch's table of what each kernel computes", "Look at it with: fx-explorer {file}")
+_PROVENANCE = FileKind(
+    "provenance",
+    "torch's table of what each kernel computes",
+    "Look at it with: fx-explorer {file}",
+)
 
 _TABLE = re.compile(
     rb'\s*\{\s*(?:"version"\s*:\s*[\d.]+\s*,\s*)?(?:"(?:preToPost|postToPre|cppCodeToPost|postToCppCode)"\s*:|'
@@ -119,13 +127,17 @@ def kind_of_file(file: Path) -> FileKind:
     if stat.S_ISDIR(mode):
         return FileKind("directory", "a directory", "Name a file in it")
     if not stat.S_ISREG(mode):  # reading a FIFO would wait for whoever writes to it
-        advice = "Write it to a file first; a log may come from the standard input: … | fx-explorer -"
+        advice = (
+            "Write it to a file first; a log may come from the standard input: … | fx-explorer -"
+        )
         return FileKind("special", kind_of(mode), advice)
     try:
         with file.open("rb") as opened:
             start = opened.read(BEGINNING)
     except OSError as error:
-        return FileKind("unreadable", f"a file that cannot be read ({error.strerror})", "Make it readable")
+        return FileKind(
+            "unreadable", f"a file that cannot be read ({error.strerror})", "Make it readable"
+        )
     return _by_beginning(file, start)
 
 
@@ -133,14 +145,21 @@ def _by_beginning(file: Path, start: bytes) -> FileKind:
     if not start:
         return FileKind("empty", "an empty file")
     if start.startswith(SQLITE_HEADER):
-        return FileKind("sqlite", "an SQLite database", "If it is a session, look at it with: fx-explorer {file}")
+        return FileKind(
+            "sqlite",
+            "an SQLite database",
+            "If it is a session, look at it with: fx-explorer {file}",
+        )
     if start.startswith((_ZIP, _EMPTY_ZIP)):
         return _archive(file)
     if start.startswith(_GZIP) and (log := _kind_of_log(_unpacked(start))):
         return log
     if start.startswith(_ZSTD):
         return _packed_with_zstd(file)
-    known = next(((words, advice) for beginning, words, advice in _BINARY if start.startswith(beginning)), None)
+    known = next(
+        ((words, advice) for beginning, words, advice in _BINARY if start.startswith(beginning)),
+        None,
+    )
     if known:
         return FileKind("binary", *known)
     # A pickle, or safetensors: eight bytes of length, then JSON.
@@ -148,7 +167,9 @@ def _by_beginning(file: Path, start: bytes) -> FileKind:
         return FileKind("binary", _CHECKPOINT, _THE_PYTHON_FILE)
     if b"\0" in start:
         if start.startswith(b"#!") and _ZIP in start:
-            return FileKind("binary", "a zip archive for Python to run", "Unpack it and name its directory")
+            return FileKind(
+                "binary", "a zip archive for Python to run", "Unpack it and name its directory"
+            )
         return FileKind("binary", "binary data")
     return _text(file, start)
 
@@ -199,11 +220,19 @@ def _archive(file: Path) -> FileKind:
         with opened(file) as archive:
             names = {member.name for member in members_of(file, archive)}
     except UnreadableProgramError:
-        return FileKind("broken_archive", "a zip archive that is damaged or cut off", "Save or copy it again")
+        return FileKind(
+            "broken_archive", "a zip archive that is damaged or cut off", "Save or copy it again"
+        )
     if program_of(names):
-        return FileKind("exported_program", "an ExportedProgram (torch.export.save)", "Capture it with: fx-explorer {file}")
+        return FileKind(
+            "exported_program",
+            "an ExportedProgram (torch.export.save)",
+            "Capture it with: fx-explorer {file}",
+        )
     if any(name.startswith(AOT_FOLDER) for name in names):
-        return FileKind("aot_inductor", "a package of AOTInductor", "Look at it with: fx-explorer {file}")
+        return FileKind(
+            "aot_inductor", "a package of AOTInductor", "Look at it with: fx-explorer {file}"
+        )
     if any(name.startswith("code/") for name in names):
         return FileKind("archive", "a TorchScript archive (torch.jit.save)", _THE_PYTHON_FILE)
     if "data.pkl" in names:
@@ -219,7 +248,9 @@ _FORMER_PROGRAM = "serialized_exported_program.json"
 
 def program_of(names: set[str]) -> str:
     """Return the member that is the graph of an ExportedProgram; empty where there is none."""
-    programs = sorted(name for name in names if name.startswith("models/") and name.endswith(".json"))
+    programs = sorted(
+        name for name in names if name.startswith("models/") and name.endswith(".json")
+    )
     if programs and "archive_format" in names:
         return programs[0]
     return _FORMER_PROGRAM if _FORMER_PROGRAM in names else ""
@@ -231,7 +262,9 @@ def _text(file: Path, start: bytes) -> FileKind:
     if _TABLE.match(start):
         return _PROVENANCE
     if start.lstrip().startswith(b"{") and b'"cells"' in start + _end_of(file):
-        return FileKind("text", "a notebook", "Make a script of it first: jupyter nbconvert --to script {file}")
+        return FileKind(
+            "text", "a notebook", "Make a script of it first: jupyter nbconvert --to script {file}"
+        )
     return FileKind("text", "JSON" if _is_json(start) else "text")
 
 

@@ -68,12 +68,23 @@ def _is_bench(value: Any) -> bool:
 def _is_log(value: Any) -> bool:
     named = (
         value.get(name, 0)
-        for name in ("records", "wrong_hashes", "unread_graph_lines", "is_cut_off", "is_followed", "lost_its_name")
+        for name in (
+            "records",
+            "wrong_hashes",
+            "unread_graph_lines",
+            "is_cut_off",
+            "is_followed",
+            "lost_its_name",
+        )
     )
     counts = (*named, *value.get("unknown", {}).values())
     ranks = value.get("ranks", [])
     is_of_ranks = isinstance(ranks, list) and all(isinstance(rank, int) for rank in ranks)
-    return all(isinstance(count, int) for count in counts) and isinstance(value.get("damaged_lines", []), list) and is_of_ranks
+    return (
+        all(isinstance(count, int) for count in counts)
+        and isinstance(value.get("damaged_lines", []), list)
+        and is_of_ranks
+    )
 
 
 _CHECKS: dict[str, Callable[[Any], bool]] = {

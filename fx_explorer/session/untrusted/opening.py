@@ -37,7 +37,9 @@ UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
 _NAME = r'(?:\w+|"\w+")'
 _COLUMN = rf"{_NAME}(?: (?:INTEGER|REAL|TEXT|BLOB)?)?(?: PRIMARY KEY)?(?: NOT NULL)?(?: UNIQUE)?"
 _KEY = rf"PRIMARY KEY \({_NAME}(?:, {_NAME})*\)"
-_TABLE = re.compile(rf"CREATE TABLE {_NAME} ?\({_COLUMN}(?:, (?:{_KEY}|{_COLUMN}))*\)(?: WITHOUT ROWID)?")
+_TABLE = re.compile(
+    rf"CREATE TABLE {_NAME} ?\({_COLUMN}(?:, (?:{_KEY}|{_COLUMN}))*\)(?: WITHOUT ROWID)?"
+)
 _INDEX = re.compile(rf"CREATE INDEX {_NAME} ON {_NAME} ?\({_NAME}(?:, {_NAME})*\)")
 
 
@@ -53,7 +55,11 @@ def opened(path: Path) -> sqlite3.Connection:
             db = _connected(uri + "?mode=ro&immutable=1")
     except UNREADABLE as error:
         found = kind_of_file(path)
-        what = f"{found.words} that is damaged or cut off ({reason(error)})" if found.kind == "sqlite" else found.words
+        what = (
+            f"{found.words} that is damaged or cut off ({reason(error)})"
+            if found.kind == "sqlite"
+            else found.words
+        )
         raise NotASessionError(f"{path} is not an fx-explorer session: it is {what}") from error
     return db
 

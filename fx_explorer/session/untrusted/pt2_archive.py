@@ -15,7 +15,13 @@ from typing import Any, Literal
 
 from fx_explorer.errors import UnreadableProgramError
 from fx_explorer.session.untrusted.kind_of_file import AOT_FOLDER, kind_of_file, program_of
-from fx_explorer.session.untrusted.zip_archive import Member, check_archive, content_of, members_of, opened
+from fx_explorer.session.untrusted.zip_archive import (
+    Member,
+    check_archive,
+    content_of,
+    members_of,
+    opened,
+)
 
 MOST_JSON_NAMES = 40
 """Characters of a version that are shown."""
@@ -35,7 +41,11 @@ class Pt2Archive:
 
     def models(self) -> list[str]:
         """Return the names of the compiled models of an AOTInductor package."""
-        found = (one.name.split("/")[2] for one in self.members if one.name.startswith(AOT_FOLDER) and one.name.count("/") >= 3)
+        found = (
+            one.name.split("/")[2]
+            for one in self.members
+            if one.name.startswith(AOT_FOLDER) and one.name.count("/") >= 3
+        )
         return list(dict.fromkeys(found))
 
     def of_model(self, model: str) -> list[Member]:
@@ -74,7 +84,10 @@ def read_pt2(path: Path) -> Pt2Archive:
             members,
             str(written.get("torch_version", ""))[:MOST_JSON_NAMES],
             _version(written.get("schema_version")),
-            any(name.startswith("data/sample_inputs/") or name == "serialized_example_inputs.pt" for name in names),
+            any(
+                name.startswith("data/sample_inputs/") or name == "serialized_example_inputs.pt"
+                for name in names
+            ),
         )
 
 
@@ -82,7 +95,9 @@ def _json_of(path: Path, archive: zipfile.ZipFile, member: Member) -> dict[str, 
     try:
         found = json.loads(content_of(path, archive, member))
     except (ValueError, RecursionError) as error:
-        raise UnreadableProgramError(f"{path} is damaged: {member.name} is no JSON ({error})") from error
+        raise UnreadableProgramError(
+            f"{path} is damaged: {member.name} is no JSON ({error})"
+        ) from error
     return found if isinstance(found, dict) else {}
 
 

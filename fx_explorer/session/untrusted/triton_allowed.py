@@ -38,7 +38,9 @@ IMPORTS = {
 }
 """Statement → the names that functions may use, and what each stands for."""
 
-FROM_TRITON = re.compile(r"triton\.language(\.(core|standard|math|random|extra\.(cuda\.|hip\.)?libdevice))?")
+FROM_TRITON = re.compile(
+    r"triton\.language(\.(core|standard|math|random|extra\.(cuda\.|hip\.)?libdevice))?"
+)
 """Modules that a kernel of the user's own may import single functions from: Inductor writes such an
 import when it does.
 """
@@ -47,7 +49,15 @@ ON_TOP = ("triton_helpers.set_driver_to_gpu()", "triton_helpers.set_driver_to_cp
 """Calls that Inductor writes at the top level."""
 
 HEURISTICS = {
-    *("pointwise", "reduction", "persistent_reduction", "cooperative_reduction", "split_scan", "template", "foreach"),
+    *(
+        "pointwise",
+        "reduction",
+        "persistent_reduction",
+        "cooperative_reduction",
+        "split_scan",
+        "template",
+        "foreach",
+    ),
     *("user_autotune", "fixed_config"),
 }
 
@@ -63,10 +73,24 @@ CONSTRUCTORS = {
 }
 """What may be called among the arguments of a decorator."""
 
-REACHES_OUT = {"ir_override", "extern_libs", "pre_hook", "post_hook", "profile_bandwidth_output", "repr", "launch_metadata"}
+REACHES_OUT = {
+    "ir_override",
+    "extern_libs",
+    "pre_hook",
+    "post_hook",
+    "profile_bandwidth_output",
+    "repr",
+    "launch_metadata",
+}
 """Names of options that open files or are called."""
 
-JIT_OPTIONS = {"do_not_specialize", "do_not_specialize_on_alignment", "noinline", "debug", "version"}
+JIT_OPTIONS = {
+    "do_not_specialize",
+    "do_not_specialize_on_alignment",
+    "noinline",
+    "debug",
+    "version",
+}
 
 PLAIN_TEXT = re.compile(r"[\w.*:<>\[\], +\-]*", re.ASCII)
 """What a string among a decorator's arguments may be: names, types and numbers; nothing that could
@@ -118,8 +142,32 @@ METHODS = {
         "log",
         "log2",
     ),
-    *("sin", "cos", "sqrt", "rsqrt", "sigmoid", "softmax", "floor", "ceil", "erf", "histogram", "xor_sum", "gather", "item"),
-    *("load", "store", "atomic_add", "atomic_max", "atomic_min", "atomic_and", "atomic_or", "atomic_xor", "atomic_cas"),
+    *(
+        "sin",
+        "cos",
+        "sqrt",
+        "rsqrt",
+        "sigmoid",
+        "softmax",
+        "floor",
+        "ceil",
+        "erf",
+        "histogram",
+        "xor_sum",
+        "gather",
+        "item",
+    ),
+    *(
+        "load",
+        "store",
+        "atomic_add",
+        "atomic_max",
+        "atomic_min",
+        "atomic_and",
+        "atomic_or",
+        "atomic_xor",
+        "atomic_cas",
+    ),
     *(
         "atomic_xchg",
         "logical_and",
@@ -135,13 +183,36 @@ METHODS = {
     *("is_fp32", "is_fp64", "is_int_signed", "is_int_unsigned", "is_bool", "is_standard_floating"),
 }
 ATTRIBUTES = {
-    *("dtype", "shape", "type", "element_ty", "numel", "T", "scalar", "value", "name", "primitive_bitwidth", "int_bitwidth"),
+    *(
+        "dtype",
+        "shape",
+        "type",
+        "element_ty",
+        "numel",
+        "T",
+        "scalar",
+        "value",
+        "name",
+        "primitive_bitwidth",
+        "int_bitwidth",
+    ),
     *("fp_mantissa_width", "block_shape", "strides", "ALL", "NONE"),
 }
 """Attributes that a value inside a kernel may be asked for."""
 
 RESERVED = {
-    *("triton", "tl", "triton_helpers", "triton_heuristics", "libdevice", "tl_math", "torch", "tlx", "proton", "pl"),
+    *(
+        "triton",
+        "tl",
+        "triton_helpers",
+        "triton_heuristics",
+        "libdevice",
+        "tl_math",
+        "torch",
+        "tlx",
+        "proton",
+        "pl",
+    ),
     *ENUMS,
     *("DeviceProperties", "AttrsDescriptor", "instance_descriptor"),
     *BUILTINS,
@@ -186,7 +257,11 @@ class TritonSource:
 
     def refuse(self, node: ast.AST, what: str = "") -> UntrustedSourceError:
         line = getattr(node, "lineno", 0)
-        text = self.text.splitlines()[line - 1].strip()[:120] if 0 < line <= len(self.text.splitlines()) else ""
+        text = (
+            self.text.splitlines()[line - 1].strip()[:120]
+            if 0 < line <= len(self.text.splitlines())
+            else ""
+        )
         said = what or f"{kind_of(node)} is not what Inductor writes"
         return UntrustedSourceError(
             f"line {line} of the kernel's source is refused: {said}: {text}\n"
@@ -210,15 +285,19 @@ class TritonSource:
             self.plain(annotation)
             return
         if not re.fullmatch(
-            r"(tl|triton\.language)\.[a-z]\w*|constexpr|int|float|bool|str|builtins\.\w+", dotted(annotation) or ""
+            r"(tl|triton\.language)\.[a-z]\w*|constexpr|int|float|bool|str|builtins\.\w+",
+            dotted(annotation) or "",
         ):
             raise self.refuse(annotation, "this annotation would be run as Python")
 
 
 def kind_of(node: ast.AST) -> str:
-    return {"FunctionDef": "a function", "ClassDef": "a class", "Lambda": "a lambda", "JoinedStr": "an f-string"}.get(
-        type(node).__name__, type(node).__name__
-    )
+    return {
+        "FunctionDef": "a function",
+        "ClassDef": "a class",
+        "Lambda": "a lambda",
+        "JoinedStr": "an f-string",
+    }.get(type(node).__name__, type(node).__name__)
 
 
 def is_public(name: str) -> bool:

@@ -19,9 +19,31 @@ from fx_explorer.session.untrusted.triton_allowed import (
     is_public,
 )
 
-_STATEMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.For, ast.While, ast.If, ast.Return, ast.Pass, ast.Assert)
+_STATEMENTS = (
+    ast.Assign,
+    ast.AnnAssign,
+    ast.AugAssign,
+    ast.Expr,
+    ast.For,
+    ast.While,
+    ast.If,
+    ast.Return,
+    ast.Pass,
+    ast.Assert,
+)
 _EXPRESSIONS = (
-    *(ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.IfExp, ast.Tuple, ast.List, ast.Subscript, ast.Slice, ast.keyword),
+    *(
+        ast.BinOp,
+        ast.UnaryOp,
+        ast.Compare,
+        ast.BoolOp,
+        ast.IfExp,
+        ast.Tuple,
+        ast.List,
+        ast.Subscript,
+        ast.Slice,
+        ast.keyword,
+    ),
     *(ast.operator, ast.unaryop, ast.cmpop, ast.boolop, ast.expr_context),
 )
 
@@ -42,7 +64,9 @@ class _Body:
         self._function = function
         self._refuse = source.refuse
         parameters = function.args
-        self._locals = {one.arg for one in (*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs)}
+        self._locals = {
+            one.arg for one in (*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs)
+        }
 
     def check(self) -> None:
         # All names first, since a loop may read what a line behind it binds.
@@ -51,7 +75,9 @@ class _Body:
                 if node.id in RESERVED or node.id.startswith("__") or node.id in self._source.known:
                     raise self._refuse(node, f"{node.id} is given another meaning")
                 self._locals.add(node.id)
-            elif isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            elif isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(
+                node.ctx, ast.Load
+            ):
                 raise self._refuse(node, "only names are given values")
         for statement in self._function.body:
             self._statement(statement, 0)
@@ -100,7 +126,11 @@ class _Body:
 
     def _shift(self, node: ast.AST) -> None:
         """Refuse a shift as large as ``1 << 4000000000``, which is computed while compiling."""
-        if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.LShift) and isinstance(node.right, ast.Constant)):
+        if not (
+            isinstance(node, ast.BinOp)
+            and isinstance(node.op, ast.LShift)
+            and isinstance(node.right, ast.Constant)
+        ):
             return
         if not isinstance(node.right.value, int) or node.right.value > MOST_SHIFTED:
             raise self._refuse(node, "this shift is too large")
@@ -134,7 +164,9 @@ class _Body:
         if root in self._source.modules and root not in self._locals:
             self._of_module(node, chain)
             return
-        if node.attr not in METHODS | ATTRIBUTES or (is_called and node.attr in ATTRIBUTES - METHODS):
+        if node.attr not in METHODS | ATTRIBUTES or (
+            is_called and node.attr in ATTRIBUTES - METHODS
+        ):
             raise self._refuse(node, f".{node.attr} is nothing that values in a kernel have")
         self._expression(node.value, depth + 1)
 
@@ -154,10 +186,14 @@ class _Body:
         """
         if (dotted(node.func) or "").rpartition(".")[2] != "inline_asm_elementwise":
             return
-        text = node.args[0] if node.args else next((one.value for one in node.keywords if one.arg == "asm"), None)
+        text = (
+            node.args[0]
+            if node.args
+            else next((one.value for one in node.keywords if one.arg == "asm"), None)
+        )
         if not (isinstance(text, ast.Constant) and isinstance(text.value, str)):
             raise self._refuse(node, "assembly that is not written out")
-        if any(re.match(r"\s*\.(?!reg\b)", part) for part in re.split(r"[;:\n{}]", text.value)) or re.search(
-            r"[\\#]|/\*", text.value
-        ):
+        if any(
+            re.match(r"\s*\.(?!reg\b)", part) for part in re.split(r"[;:\n{}]", text.value)
+        ) or re.search(r"[\\#]|/\*", text.value):
             raise self._refuse(node, "assembly with a directive")

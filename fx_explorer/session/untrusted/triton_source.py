@@ -43,7 +43,9 @@ def check_source(source: str, helpers: Helpers) -> None:
     nothing.
     """
     if len(source) > LONGEST:
-        raise UntrustedSourceError(f"the kernel's source has {len(source):,} characters; at most {LONGEST:,} are compiled")
+        raise UntrustedSourceError(
+            f"the kernel's source has {len(source):,} characters; at most {LONGEST:,} are compiled"
+        )
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -79,7 +81,9 @@ class _TopLevel:
         if isinstance(statement, ast.Import | ast.ImportFrom):
             self._import(statement)
         elif isinstance(statement, ast.Expr):
-            is_text = isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str)
+            is_text = isinstance(statement.value, ast.Constant) and isinstance(
+                statement.value.value, str
+            )
             if not is_text and ast.unparse(statement) not in ON_TOP:
                 raise self._refuse(statement)
         elif isinstance(statement, ast.Assign | ast.AnnAssign):
@@ -92,12 +96,21 @@ class _TopLevel:
         if written in IMPORTS:
             self._source.modules.update(IMPORTS[written])
             return
-        if not isinstance(statement, ast.ImportFrom) or statement.level or not FROM_TRITON.fullmatch(statement.module or ""):
+        if (
+            not isinstance(statement, ast.ImportFrom)
+            or statement.level
+            or not FROM_TRITON.fullmatch(statement.module or "")
+        ):
             raise self._refuse(statement, "this import is not one of Inductor's")
         every = frozenset().union(*self._source.helpers.of_module.values())
         for alias in statement.names:
             name = alias.asname or alias.name
-            if alias.name not in every or alias.name == "inline_asm_elementwise" or name in RESERVED or name.startswith("__"):
+            if (
+                alias.name not in every
+                or alias.name == "inline_asm_elementwise"
+                or name in RESERVED
+                or name.startswith("__")
+            ):
                 raise self._refuse(statement, f"{alias.name} is no function of Triton's language")
             self._source.known.add(name)
 
@@ -114,20 +127,31 @@ class _TopLevel:
         if isinstance(statement, ast.AnnAssign):
             self._source.annotation(statement.annotation)
         value = statement.value
-        if isinstance(value, ast.Call) and ast.unparse(value.func) in ("tl.constexpr", "triton.language.constexpr"):
+        if isinstance(value, ast.Call) and ast.unparse(value.func) in (
+            "tl.constexpr",
+            "triton.language.constexpr",
+        ):
             if len(value.args) != 1 or value.keywords:
                 raise self._refuse(value)
             value = value.args[0]
-        if not self._is_type(value) and not (isinstance(value, ast.Name) and value.id in self._source.known):
+        if not self._is_type(value) and not (
+            isinstance(value, ast.Name) and value.id in self._source.known
+        ):
             self._literal(value, 0, is_path_free=False)
         self._source.known.add(name)
 
     def _function(self, function: ast.FunctionDef) -> None:
-        if function.name in RESERVED or function.name.startswith("__") or not function.name.isascii():
+        if (
+            function.name in RESERVED
+            or function.name.startswith("__")
+            or not function.name.isascii()
+        ):
             raise self._refuse(function, f"a function may not be called {function.name}")
         # The last decorator is applied first, so no other one is given a Python function.
         if not function.decorator_list or not self._is_jit(function.decorator_list[-1]):
-            raise self._refuse(function, "a function that is not @triton.jit would be run as Python")
+            raise self._refuse(
+                function, "a function that is not @triton.jit would be run as Python"
+            )
         for decorator in function.decorator_list[:-1]:
             self._decorator(decorator)
         self._parameters(function)
@@ -145,7 +169,10 @@ class _TopLevel:
     def _decorator(self, decorator: ast.expr) -> None:
         called = ast.unparse(decorator.func) if isinstance(decorator, ast.Call) else ""
         owner, _, name = called.rpartition(".")
-        is_known = (owner == "triton_heuristics" and name in HEURISTICS) or called in ("triton.autotune", "triton.heuristics")
+        is_known = (owner == "triton_heuristics" and name in HEURISTICS) or called in (
+            "triton.autotune",
+            "triton.heuristics",
+        )
         if not isinstance(decorator, ast.Call) or not is_known:
             raise self._refuse(decorator, "this decorator is not one of Inductor's")
         self._arguments(decorator, 0)
@@ -155,9 +182,19 @@ class _TopLevel:
             self._literal(argument, depth)
         for keyword in call.keywords:
             if keyword.arg is None or keyword.arg in REACHES_OUT:
-                raise self._refuse(keyword.value, f"the argument {keyword.arg or '**'} is not one of Inductor's")
-            is_own_file = keyword.arg == "filename" and isinstance(keyword.value, ast.Name) and keyword.value.id == "__file__"
-            if keyword.arg == "filename" and not is_own_file and ast.unparse(keyword.value) != "None":
+                raise self._refuse(
+                    keyword.value, f"the argument {keyword.arg or '**'} is not one of Inductor's"
+                )
+            is_own_file = (
+                keyword.arg == "filename"
+                and isinstance(keyword.value, ast.Name)
+                and keyword.value.id == "__file__"
+            )
+            if (
+                keyword.arg == "filename"
+                and not is_own_file
+                and ast.unparse(keyword.value) != "None"
+            ):
                 raise self._refuse(keyword.value, "a file is named")
             if not is_own_file:
                 self._literal(keyword.value, depth)
@@ -195,7 +232,9 @@ class _TopLevel:
             if name == "precomputed_grids":
                 self._grids(one)
                 continue
-            if name == "autotune_remote_cache" and not (isinstance(one, ast.Constant) and not one.value):
+            if name == "autotune_remote_cache" and not (
+                isinstance(one, ast.Constant) and not one.value
+            ):
                 raise self._refuse(value, "a remote cache is asked for")
             self._literal(one, depth + 1)
 
@@ -204,7 +243,9 @@ class _TopLevel:
         be.
         """
         for node in ast.walk(value):
-            if not isinstance(node, ast.List | ast.Tuple | ast.Dict | ast.Constant | ast.expr_context):
+            if not isinstance(
+                node, ast.List | ast.Tuple | ast.Dict | ast.Constant | ast.expr_context
+            ):
                 raise self._refuse(node)
             text = node.value if isinstance(node, ast.Constant) else None
             if isinstance(text, str) and (not ARITHMETIC.fullmatch(text) or CALL.search(text)):
@@ -215,11 +256,17 @@ class _TopLevel:
     def _constructed(self, call: ast.Call, depth: int) -> None:
         # ``unparse`` recurses: it is not asked about what is nested too deeply.
         called = ast.unparse(call.func) if depth < DEEPEST else ""
-        number = call.args[0] if called == "float" and len(call.args) == 1 and not call.keywords else None
+        number = (
+            call.args[0]
+            if called == "float" and len(call.args) == 1 and not call.keywords
+            else None
+        )
         if isinstance(number, ast.Constant) and number.value in ("inf", "-inf", "nan"):
             return
         if called not in CONSTRUCTORS:
-            raise self._refuse(call, "a call among the arguments of a decorator is none of Inductor's")
+            raise self._refuse(
+                call, "a call among the arguments of a decorator is none of Inductor's"
+            )
         self._arguments(call, depth + 1)
 
     def _is_enum(self, value: ast.expr) -> bool:
@@ -242,7 +289,9 @@ class _TopLevel:
         """Check annotations and defaults, which are run as Python when the function is defined."""
         given = function.args
         if given.vararg or given.kwarg or getattr(function, "type_params", None):
-            raise self._refuse(function, "*args, **kwargs and type parameters are not what Inductor writes")
+            raise self._refuse(
+                function, "*args, **kwargs and type parameters are not what Inductor writes"
+            )
         for parameter in (*given.posonlyargs, *given.args, *given.kwonlyargs):
             if parameter.arg in RESERVED or parameter.arg.startswith("__"):
                 raise self._refuse(parameter, f"{parameter.arg} is given another meaning")

@@ -26,9 +26,31 @@ LARGEST = 2**53
 """The largest number that JSON and a float hold exactly; ids, bytes and operations are below."""
 
 LARGEST_OF = {
-    **dict.fromkeys(("depth", "attempts", "attempt", "column", "end_column", "lines_before", "frame", "recompile"), 1_000_000),
     **dict.fromkeys(
-        ("line", "first_line", "end_line", "source_line", "lines", "line_count", "node_count", "call_count"), 50_000_000
+        (
+            "depth",
+            "attempts",
+            "attempt",
+            "column",
+            "end_column",
+            "lines_before",
+            "frame",
+            "recompile",
+        ),
+        1_000_000,
+    ),
+    **dict.fromkeys(
+        (
+            "line",
+            "first_line",
+            "end_line",
+            "source_line",
+            "lines",
+            "line_count",
+            "node_count",
+            "call_count",
+        ),
+        50_000_000,
     ),
     **dict.fromkeys(("position", "offset", "steps", "nodes", "threads", "registers"), 50_000_000),
 }
@@ -71,7 +93,9 @@ def row_maker(row_type: Callable[..., RowT]) -> Callable[[tuple[Any, ...]], RowT
     checks = tuple(_named(field.name, check_of(hints[field.name], field.name)) for field in fields)
     numbers = _bounds(tuple((field.name, hints[field.name]) for field in fields))
     changed = tuple(
-        (i, _of_a_value(hints[field.name], field.name)) for i, field in enumerate(fields) if hints[field.name] not in (int, str)
+        (i, _of_a_value(hints[field.name], field.name))
+        for i, field in enumerate(fields)
+        if hints[field.name] not in (int, str)
     )
     known_types: set[tuple[type, ...]] = set()
 
@@ -117,7 +141,10 @@ def rows_maker(row_type: Callable[..., RowT]) -> Callable[[list[tuple[Any, ...]]
     def make_all(rows: list[tuple[Any, ...]]) -> list[RowT]:
         if len(rows) > FEW_ROWS:
             try:
-                checked = [check(column) for check, column in zip(checks, zip(*rows, strict=True), strict=True)]
+                checked = [
+                    check(column)
+                    for check, column in zip(checks, zip(*rows, strict=True), strict=True)
+                ]
                 return list(itertools.starmap(row_type, zip(*checked, strict=True)))
             except ValueError:
                 pass  # told below, with its field
@@ -172,10 +199,14 @@ def _words(words: frozenset[str]) -> Callable[[tuple[Any, ...]], Iterable[Any]]:
 def _of_a_value(declared: Any, name: str) -> Check:
     """Do as ``check_of`` for what is not None."""
     inner = [one for one in get_args(declared) if one is not type(None)]
-    return check_of(inner[0] if get_origin(declared) in (Union, types.UnionType) else declared, name)
+    return check_of(
+        inner[0] if get_origin(declared) in (Union, types.UnionType) else declared, name
+    )
 
 
-def _bounds(fields: tuple[tuple[str, Any], ...]) -> list[tuple[Callable[[tuple[Any, ...]], tuple[int, ...]], int]]:
+def _bounds(
+    fields: tuple[tuple[str, Any], ...],
+) -> list[tuple[Callable[[tuple[Any, ...]], tuple[int, ...]], int]]:
     """Return (what chooses the numbers of one bound, the bound) for each bound."""
     of_bound: dict[int, list[int]] = {}
     for i, (name, declared) in enumerate(fields):
@@ -313,7 +344,9 @@ def _dict_of(declared: Any) -> Check:
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    return _short_texts(value) if type(value) is str and len(value) < 2_000 else _parsed_texts(value)
+    return (
+        _short_texts(value) if type(value) is str and len(value) < 2_000 else _parsed_texts(value)
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -356,7 +389,9 @@ def _depth(found: Any) -> int:
         depth += 1
         if depth > DEEPEST:
             break
-        level = [one for outer in level for one in (outer.values() if isinstance(outer, dict) else outer)]
+        level = [
+            one for outer in level for one in (outer.values() if isinstance(outer, dict) else outer)
+        ]
     return depth
 
 
@@ -381,5 +416,11 @@ def inflated(body: Any, base: bytes = b"") -> str:
 
 
 def _shown(value: Any) -> str:
-    shown = repr(value[:60] if isinstance(value, str | bytes | list) else value if not isinstance(value, dict) else "{…}")
+    shown = repr(
+        value[:60]
+        if isinstance(value, str | bytes | list)
+        else value
+        if not isinstance(value, dict)
+        else "{…}"
+    )
     return shown[:80]

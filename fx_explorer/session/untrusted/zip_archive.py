@@ -39,7 +39,14 @@ def opened(path: Path) -> zipfile.ZipFile:
         archive = zipfile.ZipFile(path)
     except zipfile.BadZipFile as error:
         raise cut_off from error
-    except (OSError, ValueError, NotImplementedError, struct.error, EOFError, OverflowError) as error:
+    except (
+        OSError,
+        ValueError,
+        NotImplementedError,
+        struct.error,
+        EOFError,
+        OverflowError,
+    ) as error:
         raise UnreadableProgramError(f"{path} cannot be read: {error}") from error
     # Where the end of an archive is gone, zipfile finds that of one which lies in it, as example inputs do.
     if min((one.header_offset for one in archive.filelist), default=0):
@@ -58,16 +65,25 @@ def members_of(path: Path, archive: zipfile.ZipFile) -> tuple[Member, ...]:
     """Return the files in it. Raises UnreadableProgramError for names that no honest archive has."""
     listed = [one for one in archive.infolist() if not one.is_dir()]
     if len(listed) > MOST_MEMBERS:
-        raise UnreadableProgramError(f"{path} has {len(listed):,} files in it, and at most {MOST_MEMBERS:,} are read")
+        raise UnreadableProgramError(
+            f"{path} has {len(listed):,} files in it, and at most {MOST_MEMBERS:,} are read"
+        )
     names = [one.filename for one in listed]
     if len(set(names)) != len(names):
-        raise UnreadableProgramError(f"{path} has two files of one name in it, so it cannot be said what it is")
+        raise UnreadableProgramError(
+            f"{path} has two files of one name in it, so it cannot be said what it is"
+        )
     for one in listed:
         if one.filename.startswith("/") or ".." in one.filename.split("/") or "\\" in one.filename:
-            raise UnreadableProgramError(f"{path} names a file outside itself, {one.filename!r}: it was not written by torch")
+            raise UnreadableProgramError(
+                f"{path} names a file outside itself, {one.filename!r}: it was not written by torch"
+            )
     tops = {name.partition("/")[0] for name in names if "/" in name}
     top = f"{next(iter(tops))}/" if len(tops) == 1 and all("/" in name for name in names) else ""
-    return tuple(Member(one.filename.removeprefix(top), one.filename, one.file_size, one.compress_size) for one in listed)
+    return tuple(
+        Member(one.filename.removeprefix(top), one.filename, one.file_size, one.compress_size)
+        for one in listed
+    )
 
 
 def content_of(path: Path, archive: zipfile.ZipFile, member: Member) -> bytes:
@@ -83,8 +99,20 @@ def content_of(path: Path, archive: zipfile.ZipFile, member: Member) -> bytes:
     try:
         with archive.open(member.stored_name) as file:
             content = file.read(member.size_bytes + 1)
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError, ValueError) as error:
-        raise UnreadableProgramError(f"{path} is damaged: {member.name} cannot be read ({error})") from error
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        OSError,
+        RuntimeError,
+        NotImplementedError,
+        ValueError,
+    ) as error:
+        raise UnreadableProgramError(
+            f"{path} is damaged: {member.name} cannot be read ({error})"
+        ) from error
     if len(content) != member.size_bytes:
-        raise UnreadableProgramError(f"{path} is damaged: {member.name} does not have the size that it says")
+        raise UnreadableProgramError(
+            f"{path} is damaged: {member.name} does not have the size that it says"
+        )
     return content

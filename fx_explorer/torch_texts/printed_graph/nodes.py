@@ -45,7 +45,9 @@ class Value(NamedTuple):
     """Of a value that is not one tensor, the annotation itself: ``Sym(s77)``."""
 
 
-_TENSOR = re.compile(r"(?P<dtype>\w+)\[(?P<shape>[^\]]*)\](?:\[(?P<stride>[^\]]*)\])?(?P<device>[a-z]+(?::\d+)?)?")
+_TENSOR = re.compile(
+    r"(?P<dtype>\w+)\[(?P<shape>[^\]]*)\](?:\[(?P<stride>[^\]]*)\])?(?P<device>[a-z]+(?::\d+)?)?"
+)
 
 
 def value_of(annotation: str) -> Value:
@@ -54,7 +56,12 @@ def value_of(annotation: str) -> Value:
     if not found:
         return Value(text=annotation)
     stride = found["stride"]
-    return Value(found["dtype"], _sizes(found["shape"]), None if stride is None else _sizes(stride), found["device"] or "")
+    return Value(
+        found["dtype"],
+        _sizes(found["shape"]),
+        None if stride is None else _sizes(stride),
+        found["device"] or "",
+    )
 
 
 def _sizes(text: str) -> tuple[str, ...]:
@@ -121,17 +128,25 @@ def operation_of(expression: str, known: dict[str, int]) -> Operation | None:
         inner = raw[tree.func.end_col_offset : tree.end_col_offset].decode().strip()[1:-1]
         return _call(tree.func, inner, known)
     if isinstance(tree, ast.Subscript):
-        return Operation("call_function", "operator.getitem", f"{text(tree.value)}, {text(tree.slice)}")
+        return Operation(
+            "call_function", "operator.getitem", f"{text(tree.value)}, {text(tree.slice)}"
+        )
     if isinstance(tree, ast.Attribute):
         path = _path(tree)
         if path.startswith("self."):
             return Operation("get_attr", path.removeprefix("self."), "")
         return Operation("call_function", "getattr", f"{text(tree.value)}, {tree.attr!r}")
     if isinstance(tree, ast.BinOp) and type(tree.op) in _BINARY:
-        return Operation("call_function", f"_operator.{_BINARY[type(tree.op)]}", f"{text(tree.left)}, {text(tree.right)}")
+        return Operation(
+            "call_function",
+            f"_operator.{_BINARY[type(tree.op)]}",
+            f"{text(tree.left)}, {text(tree.right)}",
+        )
     if isinstance(tree, ast.Compare) and len(tree.ops) == 1 and type(tree.ops[0]) in _COMPARISONS:
         name = _COMPARISONS[type(tree.ops[0])]
-        return Operation("call_function", f"_operator.{name}", f"{text(tree.left)}, {text(tree.comparators[0])}")
+        return Operation(
+            "call_function", f"_operator.{name}", f"{text(tree.left)}, {text(tree.comparators[0])}"
+        )
     if isinstance(tree, ast.UnaryOp) and type(tree.op) in _UNARY:
         return Operation("call_function", f"_operator.{_UNARY[type(tree.op)]}", text(tree.operand))
     return None
@@ -158,9 +173,18 @@ def _path(node: ast.expr) -> str:
     if isinstance(node, ast.Attribute):
         inner = _path(node.value)
         return f"{inner}.{node.attr}" if inner else ""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr" and len(node.args) == 2:
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "getattr"
+        and len(node.args) == 2
+    ):
         inner, name = _path(node.args[0]), node.args[1]
-        return f"{inner}.{name.value}" if inner and isinstance(name, ast.Constant) and isinstance(name.value, str) else ""
+        return (
+            f"{inner}.{name.value}"
+            if inner and isinstance(name, ast.Constant) and isinstance(name.value, str)
+            else ""
+        )
     return ""
 
 

@@ -11,7 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from fx_explorer.model import Frame
-from fx_explorer.torch_texts.printed_graph.nodes import Operation, PrintedNode, inputs_in, operation_of, value_of
+from fx_explorer.torch_texts.printed_graph.nodes import (
+    Operation,
+    PrintedNode,
+    inputs_in,
+    operation_of,
+    value_of,
+)
 
 
 @dataclass(slots=True)
@@ -37,7 +43,9 @@ _CLASS = re.compile(r"(?P<indent> *)class (?P<name>\S+?)\(torch\.nn\.Module\):")
 
 _HEADER = re.compile(r" *def (?P<name>\w+)\(")
 
-_INPUT = re.compile(r"\*?(?P<name>\w+)\s*(?::\s*(?:\"(?P<annotation>[^\"]*)\"|[^,=]+))?(?:\s*=\s*[^,]+)?\s*(?:,|$)")
+_INPUT = re.compile(
+    r"\*?(?P<name>\w+)\s*(?::\s*(?:\"(?P<annotation>[^\"]*)\"|[^,=]+))?(?:\s*=\s*[^,]+)?\s*(?:,|$)"
+)
 
 _DECLARED = re.compile(r"(?P<name>\w+): \"(?P<annotation>[^\"]*)\"")
 """An input of a joint graph, of which the header names only the two groups."""
@@ -46,11 +54,15 @@ _ALL_DECLARED = re.compile(r"\w+: \"[^\"]*\"(?:; \w+: \"[^\"]*\")*;?")
 
 _UNPACKED = re.compile(r"[\w, ]+ = fx_pytree\.tree_flatten_spec\(")
 
-_STATEMENT = re.compile(r"(?P<name>\w+)(?:: \"(?P<annotation>[^\"]*)\")? = (?P<expression>.*)", re.S)
+_STATEMENT = re.compile(
+    r"(?P<name>\w+)(?:: \"(?P<annotation>[^\"]*)\")? = (?P<expression>.*)", re.S
+)
 
 _DELETION = re.compile(r"(?:\w+ = )+None")
 
-_IN_PLACE = re.compile(r"(?P<left>.+?) (?P<operator>[-+*/@%&|^]|//|\*\*|<<|>>)= (?P<right>.*)", re.S)
+_IN_PLACE = re.compile(
+    r"(?P<left>.+?) (?P<operator>[-+*/@%&|^]|//|\*\*|<<|>>)= (?P<right>.*)", re.S
+)
 
 _STORED = re.compile(r"(?P<taken>\w+)\[(?P<index>.*?)\] = (?P<value>.*)", re.S)
 
@@ -108,14 +120,21 @@ class _Reader:
             self._inputs(graph, self._balanced(stripped))
         elif stripped.startswith("return "):
             returned = self._balanced(stripped).removeprefix("return ").rstrip(";")
-            self._add(graph, PrintedNode("output", "output", "output", returned, inputs_in(returned, self._known)))
+            self._add(
+                graph,
+                PrintedNode(
+                    "output", "output", "output", returned, inputs_in(returned, self._known)
+                ),
+            )
         elif not _UNPACKED.match(stripped):
             self._statement(graph, stripped)
 
     def _comment(self, comment: str) -> None:
         place = _PLACE.search(comment)
         if place:
-            self._frame = Frame(place["file"], int(place["line"]), place["function"], place["code"].strip())
+            self._frame = Frame(
+                place["file"], int(place["line"]), place["function"], place["code"].strip()
+            )
         elif comment == _NO_PLACE:
             self._frame = None
 
@@ -130,7 +149,11 @@ class _Reader:
         return " ".join(part for part in parts if part)
 
     def _inputs(self, graph: PrintedGraph, header: str) -> None:
-        inner = header[header.index("(") + 1 : header.rindex(")")] if ")" in header else header[header.index("(") + 1 :]
+        inner = (
+            header[header.index("(") + 1 : header.rindex(")")]
+            if ")" in header
+            else header[header.index("(") + 1 :]
+        )
         for found in _INPUT.finditer(inner):
             if found["name"] != "self":
                 self._add_input(graph, found["name"], found["annotation"] or "")
@@ -152,7 +175,9 @@ class _Reader:
         )
 
     def _statement(self, graph: PrintedGraph, line: str) -> None:
-        statements = [part for part in _without_comment(line).split(";  ") if not _DELETION.fullmatch(part)]
+        statements = [
+            part for part in _without_comment(line).split(";  ") if not _DELETION.fullmatch(part)
+        ]
         if statements and _ALL_DECLARED.fullmatch(statements[0]):
             for declared in _DECLARED.finditer(statements[0]):
                 self._declare(graph, declared["name"], declared["annotation"])
@@ -163,21 +188,33 @@ class _Reader:
 
     def _declare(self, graph: PrintedGraph, name: str, annotation: str) -> None:
         """Add an input of a joint graph, in the place of the groups that its header names."""
-        if all(node.op == "placeholder" and not node.dtype and not node.value for node in graph.nodes):
+        if all(
+            node.op == "placeholder" and not node.dtype and not node.value for node in graph.nodes
+        ):
             graph.nodes.clear()
             self._known.clear()
         self._add_input(graph, name, annotation)
 
     def _changes_in_place(self, graph: PrintedGraph, change: str, named: str) -> bool:
         """Add the node of ``x += y;  iadd: "f32[8]" = x`` or ``x[0] = y;  setitem = x``."""
-        result, in_place, stored = _STATEMENT.fullmatch(named), _IN_PLACE.fullmatch(change), _STORED.fullmatch(change)
+        result, in_place, stored = (
+            _STATEMENT.fullmatch(named),
+            _IN_PLACE.fullmatch(change),
+            _STORED.fullmatch(change),
+        )
         if not result or not (in_place or stored):
             return False
         if in_place:
-            target, arguments = _IN_PLACE_NAMES[in_place["operator"]], f"{in_place['left']}, {in_place['right']}"
+            target, arguments = (
+                _IN_PLACE_NAMES[in_place["operator"]],
+                f"{in_place['left']}, {in_place['right']}",
+            )
         else:
             assert stored is not None
-            target, arguments = "setitem", f"{stored['taken']}, {stored['index']}, {stored['value']}"
+            target, arguments = (
+                "setitem",
+                f"{stored['taken']}, {stored['index']}, {stored['value']}",
+            )
         operation = Operation("call_function", f"_operator.{target}", arguments)
         self._add_call(graph, result["name"], result["annotation"] or "", operation)
         return True
@@ -187,7 +224,9 @@ class _Reader:
         if not found:
             return False
         name, expression = found["name"], found["expression"]
-        if expression in self._known:  # l_x_ = L_x_: the input has one name outside and another one inside
+        if (
+            expression in self._known
+        ):  # l_x_ = L_x_: the input has one name outside and another one inside
             return self._rename(graph, expression, name)
         operation = operation_of(expression, self._known)
         if operation is None:
@@ -201,13 +240,24 @@ class _Reader:
         if node.op != "placeholder":
             return False
         graph.nodes[position] = PrintedNode(
-            inside, "placeholder", outside, "", (), node.dtype, node.shape, node.stride, node.device, node.value
+            inside,
+            "placeholder",
+            outside,
+            "",
+            (),
+            node.dtype,
+            node.shape,
+            node.stride,
+            node.device,
+            node.value,
         )
         del self._known[outside]
         self._known[inside] = position
         return True
 
-    def _add_call(self, graph: PrintedGraph, name: str, annotation: str, operation: Operation) -> None:
+    def _add_call(
+        self, graph: PrintedGraph, name: str, annotation: str, operation: Operation
+    ) -> None:
         value, (op, target, arguments) = value_of(annotation), operation
         inputs = inputs_in(arguments, self._known)
         self._add(
@@ -237,4 +287,6 @@ def _without_comment(line: str) -> str:
 
 
 def _depth(text: str) -> int:
-    return sum(text.count(bracket) for bracket in "([{") - sum(text.count(bracket) for bracket in ")]}")
+    return sum(text.count(bracket) for bracket in "([{") - sum(
+        text.count(bracket) for bracket in ")]}"
+    )

@@ -47,7 +47,10 @@ def machine_column(text: str, lines: Sequence[int]) -> Mapping[int, Piece]:
     words, live = control_words(text), live_registers(text)
     rows = ((row, words.get(line + 1), live.get(line + 1)) for row, line in enumerate(lines))
     return {
-        row: (f"{word.address} {control_text(word)}" + (f" {count:3}" if count is not None else ""), "annotation")
+        row: (
+            f"{word.address} {control_text(word)}" + (f" {count:3}" if count is not None else ""),
+            "annotation",
+        )
         for row, word, count in rows
         if word
     }

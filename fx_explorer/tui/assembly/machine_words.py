@@ -16,7 +16,9 @@ class MachineWords:
 
     def __init__(self, code: CodeView) -> None:
         self._code = code
-        self._beside: Beside[Mapping[int, Piece]] = Beside(code, "machine words", "read the control bits of SASS")
+        self._beside: Beside[Mapping[int, Piece]] = Beside(
+            code, "machine words", "read the control bits of SASS"
+        )
         self.are_wanted = False
 
     def show(self, session: Path, text: str, lines: Sequence[int]) -> None:

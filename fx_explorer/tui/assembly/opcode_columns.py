@@ -42,7 +42,10 @@ class OpcodeColumns:
     def _opcode_width(self) -> int:
         if self.room <= 0:
             return self.opcode_cells
-        return min(self.opcode_cells, max(LEAST_OPCODE_CELLS, int(self.room * MOST_OF_ROOM) - self.guard_cells))
+        return min(
+            self.opcode_cells,
+            max(LEAST_OPCODE_CELLS, int(self.room * MOST_OF_ROOM) - self.guard_cells),
+        )
 
     def _guard_width(self, cells: int) -> int:
         """Return the width for a predicate of so many cells: a long one far below was not measured."""
@@ -53,7 +56,11 @@ class OpcodeColumns:
         parts = parts_of(self.level, text)
         if parts is None:
             return text.lstrip()
-        guard, name, operands = text[slice(*parts.guard)], text[slice(*parts.name)], text[slice(*parts.operands)]
+        guard, name, operands = (
+            text[slice(*parts.guard)],
+            text[slice(*parts.name)],
+            text[slice(*parts.operands)],
+        )
         comment = self._comment_at(text, parts)
         rest = "  " + text[comment:] if comment >= 0 else ""
         gap = " " * max(1, self._opcode_width + 1 - len(name)) if operands else ""
@@ -72,8 +79,13 @@ class OpcodeColumns:
         name = _between(tokens, *parts.name)
         operands = _between(tokens, *parts.operands)
         comment = self._comment_at(line, parts)
-        rest: list[Piece] = [("  ", "text"), *_between(tokens, comment, len(line))] if comment >= 0 else []
-        filled = [*_padded(guard, self._guard_width(_cells(guard))), *_padded(name, self._opcode_width + 1 if operands else 0)]
+        rest: list[Piece] = (
+            [("  ", "text"), *_between(tokens, comment, len(line))] if comment >= 0 else []
+        )
+        filled = [
+            *_padded(guard, self._guard_width(_cells(guard))),
+            *_padded(name, self._opcode_width + 1 if operands else 0),
+        ]
         if operands and _cells(name) > self._opcode_width:
             filled.append((" ", "text"))
         return [*filled, *operands, *rest]

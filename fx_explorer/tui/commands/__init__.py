@@ -7,7 +7,15 @@ Data only, no Textual: ``fx-explorer keys`` prints it without starting anything.
 from __future__ import annotations
 
 from fx_explorer.tui.commands.application import APPLICATION_COMMANDS, CAPTURE_COMMANDS
-from fx_explorer.tui.commands.command import GROUPS, ON_TOP, AppCommand, Group, Keymap, Scope, keys_of
+from fx_explorer.tui.commands.command import (
+    GROUPS,
+    ON_TOP,
+    AppCommand,
+    Group,
+    Keymap,
+    Scope,
+    keys_of,
+)
 from fx_explorer.tui.commands.dialogs import DIALOG_COMMANDS
 from fx_explorer.tui.commands.key_names import key_label
 from fx_explorer.tui.commands.leaders import LEADERS, Menu, is_sequence, menus, singles

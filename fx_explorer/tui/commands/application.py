@@ -43,8 +43,20 @@ _CAPTURE: tuple[HelpEntry, ...] = (
 )
 
 _APPLICATION: tuple[HelpEntry, ...] = (
-    ("app.theme", "space t", "toggle_theme", "light / dark", "Switch between the light and the dark theme."),
-    ("app.palette", "ctrl+p,space space", "command_runs.choose", "commands", "Find a command by name and run it."),
+    (
+        "app.theme",
+        "space t",
+        "toggle_theme",
+        "light / dark",
+        "Switch between the light and the dark theme.",
+    ),
+    (
+        "app.palette",
+        "ctrl+p,space space",
+        "command_runs.choose",
+        "commands",
+        "Find a command by name and run it.",
+    ),
     (
         "app.help",
         "question_mark,f1",
@@ -62,4 +74,6 @@ _APPLICATION: tuple[HelpEntry, ...] = (
 )
 
 CAPTURE_COMMANDS = declared("app", "Capture", *_CAPTURE)
-APPLICATION_COMMANDS = declared("app", "Application", *_APPLICATION, footer=("app.help", "app.quit"))
+APPLICATION_COMMANDS = declared(
+    "app", "Application", *_APPLICATION, footer=("app.help", "app.quit")
+)

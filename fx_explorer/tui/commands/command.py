@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Scope = Literal["app", "explorer", "lines", "dialog", "compare", "fixes", "steps", "settings", "ranks"]
+Scope = Literal[
+    "app", "explorer", "lines", "dialog", "compare", "fixes", "steps", "settings", "ranks"
+]
 """Who carries the command out: the app, the main screen, whatever list or text has the focus, what
 is open on top with a line to type in, the comparison of two variants, the fixes of a break, the
 recorded steps of the bytecode, the options, or the view of a job's ranks.
@@ -20,7 +22,17 @@ below.
 """
 
 Group = Literal[
-    "Views", "Linked panes", "Moving", "Finding", "Selection", "Stepping", "Capture", "Dialogs", "Application", "Tour", "Ranks"
+    "Views",
+    "Linked panes",
+    "Moving",
+    "Finding",
+    "Selection",
+    "Stepping",
+    "Capture",
+    "Dialogs",
+    "Application",
+    "Tour",
+    "Ranks",
 ]
 
 GROUPS: tuple[Group, ...] = (
@@ -70,7 +82,9 @@ class AppCommand:
         return "." in self.action.partition("(")[0]
 
 
-def declared(scope: Scope, group: Group, *entries: HelpEntry, footer: Sequence[str] = ()) -> tuple[AppCommand, ...]:
+def declared(
+    scope: Scope, group: Group, *entries: HelpEntry, footer: Sequence[str] = ()
+) -> tuple[AppCommand, ...]:
     """Return the commands of a table; those named in ``footer`` have a place there."""
     return tuple(
         AppCommand(id, tuple(keys.split(",")), action, title, sentence, scope, group, id in footer)

@@ -5,8 +5,20 @@ from __future__ import annotations
 from fx_explorer.tui.commands.command import HelpEntry, declared
 
 _DIALOG: tuple[HelpEntry, ...] = (
-    ("dialog.close", "escape", "leave", "close", "Close what is open on top; in the find line, end the find."),
-    ("dialog.down", "down", "move(1)", "next line", "Go to the next line, or the next match, while typing."),
+    (
+        "dialog.close",
+        "escape",
+        "leave",
+        "close",
+        "Close what is open on top; in the find line, end the find.",
+    ),
+    (
+        "dialog.down",
+        "down",
+        "move(1)",
+        "next line",
+        "Go to the next line, or the next match, while typing.",
+    ),
     ("dialog.up", "up", "move(-1)", "line before", "Go to the line, or the match, before."),
     ("dialog.page_down", "pagedown", "move(10)", "page down", "Go ten lines down while typing."),
     ("dialog.page_up", "pageup", "move(-10)", "page up", "Go ten lines up while typing."),
@@ -14,9 +26,27 @@ _DIALOG: tuple[HelpEntry, ...] = (
 """What everything with a line to type in answers to."""
 
 _COMPARISON: tuple[HelpEntry, ...] = (
-    ("compare.next", "n", "next_difference(1)", "next difference", "In a comparison, go to the next difference."),
-    ("compare.previous", "N", "next_difference(-1)", "difference before", "In a comparison, go to the difference before."),
-    ("compare.other", "tab", "other_list", "other list", "In a comparison, go from the figures to the difference, and back."),
+    (
+        "compare.next",
+        "n",
+        "next_difference(1)",
+        "next difference",
+        "In a comparison, go to the next difference.",
+    ),
+    (
+        "compare.previous",
+        "N",
+        "next_difference(-1)",
+        "difference before",
+        "In a comparison, go to the difference before.",
+    ),
+    (
+        "compare.other",
+        "tab",
+        "other_list",
+        "other list",
+        "In a comparison, go from the figures to the difference, and back.",
+    ),
 )
 
 _FIXES: tuple[HelpEntry, ...] = (
@@ -41,7 +71,13 @@ _FIXES: tuple[HelpEntry, ...] = (
         "accept",
         "Among fixes, write the one under the cursor to your file, after a trial and asking.",
     ),
-    ("fixes.other", "tab", "other_list", "diff", "Among fixes, go from the list to the diff, and back."),
+    (
+        "fixes.other",
+        "tab",
+        "other_list",
+        "diff",
+        "Among fixes, go from the list to the diff, and back.",
+    ),
 )
 
 _STEPS: tuple[HelpEntry, ...] = (
@@ -52,7 +88,13 @@ _STEPS: tuple[HelpEntry, ...] = (
         "next instruction",
         "In recorded bytecode, go on by one instruction.",
     ),
-    ("steps.back", "left,h", "go('back')", "instruction before", "In recorded bytecode, go back by one instruction."),
+    (
+        "steps.back",
+        "left,h",
+        "go('back')",
+        "instruction before",
+        "In recorded bytecode, go back by one instruction.",
+    ),
     (
         "steps.next_line",
         "down,j",
@@ -60,10 +102,34 @@ _STEPS: tuple[HelpEntry, ...] = (
         "next line",
         "In recorded bytecode, go to the next line, over calls.",
     ),
-    ("steps.line_before", "up,k", "go('line_before')", "line before", "In recorded bytecode, go back to the line before."),
-    ("steps.into", "enter", "go('into')", "into", "In recorded bytecode, go into the resume function that is called next."),
-    ("steps.out", "B", "go('out')", "out of", "In recorded bytecode, go out of the function, to where its caller goes on."),
-    ("steps.caller", "b", "go('caller')", "caller", "In recorded bytecode, go back to the call of this function."),
+    (
+        "steps.line_before",
+        "up,k",
+        "go('line_before')",
+        "line before",
+        "In recorded bytecode, go back to the line before.",
+    ),
+    (
+        "steps.into",
+        "enter",
+        "go('into')",
+        "into",
+        "In recorded bytecode, go into the resume function that is called next.",
+    ),
+    (
+        "steps.out",
+        "B",
+        "go('out')",
+        "out of",
+        "In recorded bytecode, go out of the function, to where its caller goes on.",
+    ),
+    (
+        "steps.caller",
+        "b",
+        "go('caller')",
+        "caller",
+        "In recorded bytecode, go back to the call of this function.",
+    ),
     (
         "steps.next_graph",
         "n",
@@ -78,8 +144,20 @@ _STEPS: tuple[HelpEntry, ...] = (
         "graph before",
         "In recorded bytecode, go back to the last such call.",
     ),
-    ("steps.first", "g,home", "go('first')", "first step", "In recorded bytecode, go to the first step."),
-    ("steps.last", "G,end", "go('last')", "last step", "In recorded bytecode, go to the last step."),
+    (
+        "steps.first",
+        "g,home",
+        "go('first')",
+        "first step",
+        "In recorded bytecode, go to the first step.",
+    ),
+    (
+        "steps.last",
+        "G,end",
+        "go('last')",
+        "last step",
+        "In recorded bytecode, go to the last step.",
+    ),
 )
 
 _SETTINGS: tuple[HelpEntry, ...] = (
@@ -90,8 +168,20 @@ _SETTINGS: tuple[HelpEntry, ...] = (
         "try",
         "Among options, capture again with what was changed, or with the next value of the one under the cursor, and compare.",
     ),
-    ("settings.words_down", "shift+down", "scroll_words(3)", "words down", "Among options, scroll what is said of one down."),
-    ("settings.words_up", "shift+up", "scroll_words(-3)", "words up", "Among options, scroll what is said of one up."),
+    (
+        "settings.words_down",
+        "shift+down",
+        "scroll_words(3)",
+        "words down",
+        "Among options, scroll what is said of one down.",
+    ),
+    (
+        "settings.words_up",
+        "shift+up",
+        "scroll_words(-3)",
+        "words up",
+        "Among options, scroll what is said of one up.",
+    ),
 )
 
 DIALOG_COMMANDS = (

@@ -15,16 +15,46 @@ _LINES: tuple[HelpEntry, ...] = (
     ("line.half_up", "ctrl+u", "half_page_by(-1)", "half a page up", "Move half a page up."),
     ("line.first", "home,ctrl+home,g", "first_line", "first line", "Go to the first line."),
     ("line.last", "end,ctrl+end,G", "last_line", "last line", "Go to the last line."),
-    ("line.left", "left,h", "columns_by(-8)", "left", "Scroll left; in the outline and the tree of modules, fold."),
-    ("line.right", "right,l", "columns_by(8)", "right", "Scroll right; in the outline and the tree of modules, unfold."),
-    ("line.next_mark", "],o l", "next_mark", "next linked line", "Go to the next line that is lit."),
-    ("line.previous_mark", "[,o L", "previous_mark", "previous linked line", "Go to the lit line before."),
+    (
+        "line.left",
+        "left,h",
+        "columns_by(-8)",
+        "left",
+        "Scroll left; in the outline and the tree of modules, fold.",
+    ),
+    (
+        "line.right",
+        "right,l",
+        "columns_by(8)",
+        "right",
+        "Scroll right; in the outline and the tree of modules, unfold.",
+    ),
+    (
+        "line.next_mark",
+        "],o l",
+        "next_mark",
+        "next linked line",
+        "Go to the next line that is lit.",
+    ),
+    (
+        "line.previous_mark",
+        "[,o L",
+        "previous_mark",
+        "previous linked line",
+        "Go to the lit line before.",
+    ),
 )
 """What every list and text answers to. Their bindings stand in widgets/lines/line_view.py."""
 
 _PLACES: tuple[HelpEntry, ...] = (
     ("pane.next", "tab", "moving.next_pane", "next pane", "Move the focus to the next pane."),
-    ("pane.previous", "shift+tab", "moving.previous_pane", "previous pane", "Move the focus to the pane before."),
+    (
+        "pane.previous",
+        "shift+tab",
+        "moving.previous_pane",
+        "previous pane",
+        "Move the focus to the pane before.",
+    ),
     (
         "outline.toggle",
         "o o",
@@ -32,11 +62,23 @@ _PLACES: tuple[HelpEntry, ...] = (
         "outline",
         "Show or hide the outline of compilations, graphs and kernels.",
     ),
-    ("history.back", "b,alt+left,o b", "moving.back", "back", "Go back to the place before, like a browser."),
+    (
+        "history.back",
+        "b,alt+left,o b",
+        "moving.back",
+        "back",
+        "Go back to the place before, like a browser.",
+    ),
     ("history.forward", "B,alt+right,o f", "moving.forward", "forward", "Undo going back."),
 )
 
-_FIND_IN_PANE: HelpEntry = ("find.in_pane", "slash", "finding.in_pane", "find", "Find text in the focused pane.")
+_FIND_IN_PANE: HelpEntry = (
+    "find.in_pane",
+    "slash",
+    "finding.in_pane",
+    "find",
+    "Find text in the focused pane.",
+)
 
 _MATCHES: tuple[HelpEntry, ...] = (
     ("line.find_next", "n", "find_next", "next match", "Go to the next match."),

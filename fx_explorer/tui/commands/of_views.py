@@ -36,7 +36,12 @@ OF_VIEW: Mapping[str, tuple[tuple[str, str], ...]] = {
     ),
     "graphs": (("line.follow", "open"),),
     "stages": (("line.follow", "before | after"),),
-    "breaks": (("breaks.fix", "fix"), ("step.measure", "time"), ("line.follow", "source"), ("place.edit", "edit")),
+    "breaks": (
+        ("breaks.fix", "fix"),
+        ("step.measure", "time"),
+        ("line.follow", "source"),
+        ("place.edit", "edit"),
+    ),
     "guards": (
         ("table.filter", "filter"),
         ("step.what_if", "other inputs"),
@@ -51,8 +56,17 @@ OF_VIEW: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("kernel.passes", "passes"),
     ),
     "memory": (("line.follow", "node"), ("view.step_memory", "kernel by kernel")),
-    "time": (("view.flame", "flame chart"), ("view.ledger", "a call"), ("ledger.run", "measure a call")),
-    "flame": (("line.follow", "open"), ("capture.cancel", "leave"), ("picture.save", "SVG"), ("view.time", "by stage")),
+    "time": (
+        ("view.flame", "flame chart"),
+        ("view.ledger", "a call"),
+        ("ledger.run", "measure a call"),
+    ),
+    "flame": (
+        ("line.follow", "open"),
+        ("capture.cancel", "leave"),
+        ("picture.save", "SVG"),
+        ("view.time", "by stage"),
+    ),
     "profile": (
         ("line.follow", "source or code"),
         ("table.sort", "sort"),
@@ -67,7 +81,12 @@ OF_VIEW: Mapping[str, tuple[tuple[str, str], ...]] = {
     ),
     "step_memory": (("line.follow", "code"), ("view.memory", "saved tensors")),
     "modules": (("line.follow", "only this"), ("table.sort", "sort"), ("table.filter", "filter")),
-    "regions": (("line.follow", "first node"), ("pane.region", "only this"), ("step.mark", "mark"), ("step.export", "diff")),
+    "regions": (
+        ("line.follow", "first node"),
+        ("pane.region", "only this"),
+        ("step.mark", "mark"),
+        ("step.export", "diff"),
+    ),
     "sizes": (("sizes.try", "try"), ("line.follow", "source"), ("place.edit", "edit")),
     "ledger": (("ledger.run", "measure"), ("line.follow", "source"), ("picture.save", "SVG")),
     "backend": (("line.follow", "open"),),

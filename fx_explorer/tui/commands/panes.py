@@ -84,7 +84,13 @@ _PANES: tuple[HelpEntry, ...] = (
         "wider",
         "Make the focused pane wider; the border can be dragged with the mouse, too.",
     ),
-    ("pane.narrower", "p less_than_sign", "panes.widen(-6)", "narrower", "Make the focused pane narrower."),
+    (
+        "pane.narrower",
+        "p less_than_sign",
+        "panes.widen(-6)",
+        "narrower",
+        "Make the focused pane narrower.",
+    ),
     (
         "pane.machine",
         "p i",
@@ -99,7 +105,13 @@ _PANES: tuple[HelpEntry, ...] = (
         "heat and kernel colours",
         "Mark in every pane which kernel computes a line, by number and colour, and in the source what it costs; or do not.",
     ),
-    ("pane.zoom", "p z", "panes.zoom", "zoom", "Give the focused pane the whole width, or give it back."),
+    (
+        "pane.zoom",
+        "p z",
+        "panes.zoom",
+        "zoom",
+        "Give the focused pane the whole width, or give it back.",
+    ),
 )
 
 _SELECTION: tuple[HelpEntry, ...] = (
@@ -124,7 +136,13 @@ _SELECTION: tuple[HelpEntry, ...] = (
         "copy the kernel",
         "Copy the code of the kernel that the cursor is on.",
     ),
-    ("copy.node", "Y n", "copying.node", "copy the node", "Copy everything known about what the cursor is on, a fact a line."),
+    (
+        "copy.node",
+        "Y n",
+        "copying.node",
+        "copy the node",
+        "Copy everything known about what the cursor is on, a fact a line.",
+    ),
     (
         "copy.answer",
         "Y a",
@@ -132,7 +150,13 @@ _SELECTION: tuple[HelpEntry, ...] = (
         "copy all as markdown",
         "Copy the whole answer of this view as markdown: its words, its table, the detail; or the document of the pane.",
     ),
-    ("place.edit", "e", "selected.edit", "edit", "Open the line of your source that this came from in $EDITOR."),
+    (
+        "place.edit",
+        "e",
+        "selected.edit",
+        "edit",
+        "Open the line of your source that this came from in $EDITOR.",
+    ),
 )
 
 _PICTURE: HelpEntry = (

@@ -5,11 +5,31 @@ from __future__ import annotations
 from fx_explorer.tui.commands.command import HelpEntry, declared
 
 _RANKS: tuple[HelpEntry, ...] = (
-    ("ranks.compare", "c", "compare", "compare", "Among ranks, compare the one under the cursor with the one that is marked."),
+    (
+        "ranks.compare",
+        "c",
+        "compare",
+        "compare",
+        "Among ranks, compare the one under the cursor with the one that is marked.",
+    ),
     ("ranks.mark", "m", "mark", "mark", "Among ranks, mark the one that others are compared with."),
-    ("ranks.other", "tab", "other_list", "other pane", "Among ranks, go from the list to the text below, and back."),
-    ("ranks.back", "escape", "leave_comparison", "back", "Among ranks, leave the comparison of two."),
+    (
+        "ranks.other",
+        "tab",
+        "other_list",
+        "other pane",
+        "Among ranks, go from the list to the text below, and back.",
+    ),
+    (
+        "ranks.back",
+        "escape",
+        "leave_comparison",
+        "back",
+        "Among ranks, leave the comparison of two.",
+    ),
     ("ranks.quit", "q,ctrl+c", "leave", "quit", "Among ranks, leave."),
 )
 
-RANKS_COMMANDS = declared("ranks", "Ranks", *_RANKS, footer=("ranks.compare", "ranks.mark", "ranks.other", "ranks.quit"))
+RANKS_COMMANDS = declared(
+    "ranks", "Ranks", *_RANKS, footer=("ranks.compare", "ranks.mark", "ranks.other", "ranks.quit")
+)

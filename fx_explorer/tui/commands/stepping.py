@@ -7,11 +7,35 @@ from __future__ import annotations
 from fx_explorer.tui.commands.command import HelpEntry, declared
 
 _STEPPING: tuple[HelpEntry, ...] = (
-    ("step.next", "full_stop", "stepping.step", "step", "Go on to the next pause, after the next stage."),
+    (
+        "step.next",
+        "full_stop",
+        "stepping.step",
+        "step",
+        "Go on to the next pause, after the next stage.",
+    ),
     ("step.go", "c c", "stepping.go_on", "go on", "Go on without pausing again."),
-    ("step.run_to", "c t", "stepping.run_to", "run to", "Go on, and pause after the stage you choose."),
-    ("step.skip", "c k", "stepping.skip_graph", "skip graph", "Do not compile this graph: run it eagerly, and go on."),
-    ("step.abort", "c x", "stepping.abort_compile", "abort", "Give up what is being compiled; what was captured is kept."),
+    (
+        "step.run_to",
+        "c t",
+        "stepping.run_to",
+        "run to",
+        "Go on, and pause after the stage you choose.",
+    ),
+    (
+        "step.skip",
+        "c k",
+        "stepping.skip_graph",
+        "skip graph",
+        "Do not compile this graph: run it eagerly, and go on.",
+    ),
+    (
+        "step.abort",
+        "c x",
+        "stepping.abort_compile",
+        "abort",
+        "Give up what is being compiled; what was captured is kept.",
+    ),
     (
         "step.option",
         "c o",
@@ -26,7 +50,13 @@ _STEPPING: tuple[HelpEntry, ...] = (
         "pass file",
         "Apply a Python file with a function pass_(gm) to the graph at this pause.",
     ),
-    ("step.again", "c a", "edits.again_from", "compile again", "Compile another variant, from a stage that is finished."),
+    (
+        "step.again",
+        "c a",
+        "edits.again_from",
+        "compile again",
+        "Compile another variant, from a stage that is finished.",
+    ),
     (
         "step.measure",
         "x t",
@@ -41,8 +71,20 @@ _STEPPING: tuple[HelpEntry, ...] = (
         "other inputs",
         "Ask which compiled code would take other inputs, without running them.",
     ),
-    ("step.bytecode", "c b", "bytecode.step", "bytecode steps", "Step forward and back through what Dynamo's bytecode did."),
-    ("step.mark", "c m", "edits.mark_region", "mark region", "Mark the selected nodes, module or source lines as a region."),
+    (
+        "step.bytecode",
+        "c b",
+        "bytecode.step",
+        "bytecode steps",
+        "Step forward and back through what Dynamo's bytecode did.",
+    ),
+    (
+        "step.mark",
+        "c m",
+        "edits.mark_region",
+        "mark region",
+        "Mark the selected nodes, module or source lines as a region.",
+    ),
     (
         "step.export",
         "c e",
@@ -53,8 +95,17 @@ _STEPPING: tuple[HelpEntry, ...] = (
 )
 
 _FIRST_AT_A_GATE = ("step.next", "step.go", "step.option")
-AT_A_GATE: tuple[str, ...] = (*_FIRST_AT_A_GATE, *(entry[0] for entry in _STEPPING if entry[0] not in _FIRST_AT_A_GATE))
-AT_HAND: tuple[str, ...] = ("step.again", "step.option", "step.mark", "step.measure", "step.what_if")
+AT_A_GATE: tuple[str, ...] = (
+    *_FIRST_AT_A_GATE,
+    *(entry[0] for entry in _STEPPING if entry[0] not in _FIRST_AT_A_GATE),
+)
+AT_HAND: tuple[str, ...] = (
+    "step.again",
+    "step.option",
+    "step.mark",
+    "step.measure",
+    "step.what_if",
+)
 """Commands that come early in the footer while the compiler waits at a gate, and once everything is
 compiled and at hand.
 """

@@ -31,7 +31,12 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "modules",
         "Your modules as a tree: breaks, operations, kernel calls, time, saved bytes and compile time of each.",
     ),
-    ("regions", "v r", "regions", "What annotate or you marked: its nodes, whether it was compiled, into which kernels."),
+    (
+        "regions",
+        "v r",
+        "regions",
+        "What annotate or you marked: its nodes, whether it was compiled, into which kernels.",
+    ),
     (
         "sizes",
         "v s",
@@ -106,7 +111,10 @@ def sentence_of(view: str) -> str:
 
 
 def _of_views() -> tuple[AppCommand, ...]:
-    numbered = [(name, f"{i},v {i}", label, sentence) for i, (name, label, sentence) in enumerate(VIEWS, start=1)]
+    numbered = [
+        (name, f"{i},v {i}", label, sentence)
+        for i, (name, label, sentence) in enumerate(VIEWS, start=1)
+    ]
     return tuple(
         AppCommand(
             f"view.{name}",
@@ -122,7 +130,13 @@ def _of_views() -> tuple[AppCommand, ...]:
     )
 
 
-_CANDIDATES = (f"view.{KERNEL_VIEW[0]}", KERNEL_VIEW[1], "below.candidates", KERNEL_VIEW[2], KERNEL_VIEW[3])
+_CANDIDATES = (
+    f"view.{KERNEL_VIEW[0]}",
+    KERNEL_VIEW[1],
+    "below.candidates",
+    KERNEL_VIEW[2],
+    KERNEL_VIEW[3],
+)
 
 _PASSES = (
     "kernel.passes",
@@ -216,5 +230,16 @@ _LEDGER = (
 VIEW_COMMANDS = (
     *_of_views(),
     *declared("explorer", "Views", _CANDIDATES, _COMPARE, _FILTER, _SORT),
-    *declared("app", "Views", _PASSES, _BENCH, _FIXES, _TRY_ALL, _SINCE_LAST, _DYNAMIC, _PROGRAM_BENCH, _LEDGER),
+    *declared(
+        "app",
+        "Views",
+        _PASSES,
+        _BENCH,
+        _FIXES,
+        _TRY_ALL,
+        _SINCE_LAST,
+        _DYNAMIC,
+        _PROGRAM_BENCH,
+        _LEDGER,
+    ),
 )

@@ -77,9 +77,16 @@ class Controllers:
         self.stepping = Stepping(services)
         self.old_findings = OldFindings(services)
         self.since_last = SinceLast(services, self.old_findings)
-        self.capturing = Capturing(services, self.stepping, self.old_findings, lambda reader: self.news.show(reader))
+        self.capturing = Capturing(
+            services, self.stepping, self.old_findings, lambda reader: self.news.show(reader)
+        )
         self.edits = Edits(services, self.stepping)
-        self.fixes = Fixes(services, self.capturing, lambda: "nothing" if self.tour.is_going_on else after_fix, runners.try_fix)
+        self.fixes = Fixes(
+            services,
+            self.capturing,
+            lambda: "nothing" if self.tour.is_going_on else after_fix,
+            runners.try_fix,
+        )
         self.trials = Trials(services, self.stepping, runners.measure_breaks, runners.try_dynamic)
         self.graph_forms = GraphForms(services)
         self.bytecode = BytecodeSteps(services, self.stepping)
@@ -101,7 +108,15 @@ class Controllers:
         self.selected = Selected(services)
         self.copying = Copying(services)
         self.command_runs = CommandRuns(services, self.stepping, self.capturing, self.tour)
-        self.news = News(services, self.stepping, self.capturing, self.since_last, self.kernel_builds, self.leaving, target)
+        self.news = News(
+            services,
+            self.stepping,
+            self.capturing,
+            self.since_last,
+            self.kernel_builds,
+            self.leaving,
+            target,
+        )
 
     async def carry_out(self, action: str, *arguments: object) -> None:
         """Call a method of a controller, named as in ``stepping.go_on``. Raises AttributeError

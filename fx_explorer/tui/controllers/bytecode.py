@@ -38,7 +38,9 @@ class BytecodeSteps:
 
     @conversation("bytecode steps", "step through the bytecode")
     async def step(self) -> None:
-        from fx_explorer.analysis.step_record import read_record  # neither is needed for the first paint
+        from fx_explorer.analysis.step_record import (
+            read_record,
+        )  # neither is needed for the first paint
         from fx_explorer.tui.screens.step_record import StepScreen
 
         explorer = self._services.explorer
@@ -76,4 +78,6 @@ def first_at(record: StepRecord, place: Place | None) -> int:
     if place is None or place.document.kind != "artifact":
         return 0
     wanted = place.document.id, place.line + 1
-    return next((i for i, step in enumerate(record.steps) if (step.artifact, step.line) == wanted), 0)
+    return next(
+        (i for i, step in enumerate(record.steps) if (step.artifact, step.line) == wanted), 0
+    )

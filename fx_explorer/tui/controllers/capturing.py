@@ -28,7 +28,13 @@ RUNNING = "A capture is running already; escape stops it."
 class Capturing:
     """Runs one capture after another, and puts what each finds on screen."""
 
-    def __init__(self, services: Services, stepping: Stepping, old: OldFindings, show: Callable[[SessionReader], None]) -> None:
+    def __init__(
+        self,
+        services: Services,
+        stepping: Stepping,
+        old: OldFindings,
+        show: Callable[[SessionReader], None],
+    ) -> None:
         """``show`` puts a session on screen."""
         self._services = services
         self._stepping = stepping
@@ -62,19 +68,31 @@ class Capturing:
         self._goes_on = not pauses
         if self._watch:
             self._watch.look_anew()  # this capture has what was saved so far
-        self._following = self._services.begin(self._capture, "capture", "capture", "capture the target", exclusive=True)
+        self._following = self._services.begin(
+            self._capture, "capture", "capture", "capture the target", exclusive=True
+        )
 
     async def _capture(self) -> None:
         services, captures = self._services, self._services.captures
         self.problem = ""
         try:
             await self._ask()
-            for note in await captures.run(self._show, show_from_the_start=services.explorer.reader is None):
+            for note in await captures.run(
+                self._show, show_from_the_start=services.explorer.reader is None
+            ):
                 services.notify(note, timeout=10)
             await captures.linger(self._show)
         except Exception as error:  # noqa: BLE001 - told in the header, whatever it was
-            self.problem = str(error) if isinstance(error, FxExplorerError) else f"{type(error).__name__}: {error}"
-            title = "the log could not be read" if captures.reads_log else "the capture could not be made"
+            self.problem = (
+                str(error)
+                if isinstance(error, FxExplorerError)
+                else f"{type(error).__name__}: {error}"
+            )
+            title = (
+                "the log could not be read"
+                if captures.reads_log
+                else "the capture could not be made"
+            )
             services.notify(self.problem, title=title, severity="error", timeout=15)
 
     async def _ask(self) -> None:
@@ -91,7 +109,9 @@ class Capturing:
     def _works(self) -> bool:
         """Return whether a capture is made just now, and does not wait for the user."""
         captures = self._services.captures
-        return self._is_restarting or self.is_asking or (captures.is_running and not captures.waiting)
+        return (
+            self._is_restarting or self.is_asking or (captures.is_running and not captures.waiting)
+        )
 
     def anew(self, *, pauses: bool = True) -> None:
         """Capture again from the beginning. A compiler that waits is stopped first."""
@@ -155,7 +175,9 @@ class Capturing:
         files = await asyncio.to_thread(_existing, [*self.watched, *self._old.paths])
         old = self._old.old
         if not self._services.captures.can_run or not files:
-            self._services.notify("There is no file to watch: this is a saved session, or a target that is no file.")
+            self._services.notify(
+                "There is no file to watch: this is a saved session, or a target that is no file."
+            )
         elif self._watch and not old.changed:
             self._watch = None
             self._services.notify("No longer watching.")
@@ -163,7 +185,9 @@ class Capturing:
             self._watch = FileWatch(files)
             saving = f"Watching {listed(path.name for path in files)}: saving one captures again."
             if old.changed and not self._works:
-                self._services.notify(f"{old.in_words} it was captured: that is done again now. {saving}")
+                self._services.notify(
+                    f"{old.in_words} it was captured: that is done again now. {saving}"
+                )
                 self.anew()
             else:
                 self._services.notify(saving)

@@ -19,7 +19,9 @@ from fx_explorer.tui.tasks.conversation import ask, conversation
 class CommandRuns:
     """Runs commands, asks first where one needs a stage that is still ahead, and says why one does nothing now."""
 
-    def __init__(self, services: Services, stepping: Stepping, capturing: Capturing, tour: Guide) -> None:
+    def __init__(
+        self, services: Services, stepping: Stepping, capturing: Capturing, tour: Guide
+    ) -> None:
         self._services = services
         self._stepping = stepping
         self._capturing = capturing
@@ -36,18 +38,36 @@ class CommandRuns:
         captures, explorer = self._services.captures, self._services.explorer
         live, waiting = captures.live, captures.waiting
         is_there = live is not None and not live.is_over
-        compiler: Compiler = "none" if not is_there else "works" if not waiting else "pauses" if waiting.gate else "rests"
+        compiler: Compiler = (
+            "none"
+            if not is_there
+            else "works"
+            if not waiting
+            else "pauses"
+            if waiting.gate
+            else "rests"
+        )
         panes = len(explorer.linked.panes) if explorer.view == "source" else 0
         active = explorer.linked.active
         shows_graph = bool(panes and active and active.document and active.document.kind == "graph")
         has_gpu = self._capturing.make_without_weights is not None
-        return Situation(explorer.reader, compiler, captures.can_run, has_gpu, panes, shows_graph, self._tour.is_going_on)
+        return Situation(
+            explorer.reader,
+            compiler,
+            captures.can_run,
+            has_gpu,
+            panes,
+            shows_graph,
+            self._tour.is_going_on,
+        )
 
     async def run(self, command_id: str) -> None:
         """Run a command. What needs a stage that is still ahead asks whether to go on first, while the
         compiler pauses.
         """
-        is_view = command_id.startswith("view.") and command_id != "view.candidates"  # views are shown first: view_shown
+        is_view = (
+            command_id.startswith("view.") and command_id != "view.candidates"
+        )  # views are shown first: view_shown
         if is_view or not self._asks_to_go_on(command_id):
             await self._run(command_id)
         else:
@@ -64,7 +84,9 @@ class CommandRuns:
         """
         reader = self._services.stepped_session
         was_told = reader is not None and (reader.path, command_id) in self._not_wanted
-        return not was_told and needs_the_rest(command_id, replace(self._situation(), reader=reader))
+        return not was_told and needs_the_rest(
+            command_id, replace(self._situation(), reader=reader)
+        )
 
     @conversation("go on first", "ask whether to go on, for what needs the rest")
     async def _go_on_then(self, command_id: str) -> None:
@@ -81,7 +103,11 @@ class CommandRuns:
     async def _run(self, command_id: str) -> None:
         command = by_id(command_id)
         explorer = self._services.explorer
-        namespaces: dict[str, object] = {"app": self.app, "explorer": explorer, "lines": self.app.focused or explorer}
+        namespaces: dict[str, object] = {
+            "app": self.app,
+            "explorer": explorer,
+            "lines": self.app.focused or explorer,
+        }
         await self.app.run_action(textual_action(command), namespaces[command.scope])  # type: ignore[arg-type]
 
     @conversation("commands", "list the commands")
@@ -90,7 +116,11 @@ class CommandRuns:
         empty list, or is closed twice (8.2).
         """
         explorer = self._services.explorer
-        commands = [command for command in COMMANDS if command.id != "app.palette" and command.scope not in ON_TOP]
+        commands = [
+            command
+            for command in COMMANDS
+            if command.id != "app.palette" and command.scope not in ON_TOP
+        ]
         if not self._tour.is_going_on:
             commands = [command for command in commands if command.group != "Tour"]
         choices: list[Choice[str]] = []
@@ -98,9 +128,15 @@ class CommandRuns:
         for command in commands:
             reason = self.why_not(command.id)
             name = f"{command.title} ({first_key(command, explorer.keymap)})"
-            (others if reason else choices).append(Choice(name, f"not now: {reason}" if reason else command.help, command.id))
+            (others if reason else choices).append(
+                Choice(name, f"not now: {reason}" if reason else command.help, command.id)
+            )
         here = [command_id for command_id, _ in OF_VIEW.get(explorer.view, ())]
-        choices.sort(key=lambda choice: here.index(choice.value) if choice.value in here else len(here))
-        chosen = await ask(self.app, Chooser("Find a command, and run it", matching([*choices, *others])))
+        choices.sort(
+            key=lambda choice: here.index(choice.value) if choice.value in here else len(here)
+        )
+        chosen = await ask(
+            self.app, Chooser("Find a command, and run it", matching([*choices, *others]))
+        )
         if chosen:
             await self.run(chosen)

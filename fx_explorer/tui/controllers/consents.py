@@ -16,7 +16,9 @@ from fx_explorer.tui.tasks.conversation import ask
 
 QUESTION = "You did not capture this session on this machine. Go on?"
 QUESTION_OF_PROGRAM = "Load this program?"
-NOT_AGREED = "You did not agree to run anything of this session, which you did not capture on this machine."
+NOT_AGREED = (
+    "You did not agree to run anything of this session, which you did not capture on this machine."
+)
 
 
 class Consents:

@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fx_explorer.analysis.variants.lineage import root_name
-from fx_explorer.model import GATE_WORDS, GRAPH_GATES, TWICE_THE_BATCH, Changes, Command, Compilation, Gate, Mark, PassFile
+from fx_explorer.model import (
+    GATE_WORDS,
+    GRAPH_GATES,
+    TWICE_THE_BATCH,
+    Changes,
+    Command,
+    Compilation,
+    Gate,
+    Mark,
+    PassFile,
+)
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.dialogs.ask import Ask
@@ -23,12 +33,17 @@ if TYPE_CHECKING:
     from fx_explorer.trials.options import OptionTrial
 
 NOTHING_MARKED = (
-    "Nothing was marked by hand. Go to a node, or to a line of your source, and press c m: then this shows the marks as a diff."
+    "Nothing was marked by hand. Go to a node, or to a line of your source, and press c m: "
+    "then this shows the marks as a diff."
 )
 
 
 def _only(title: str, waiting: Waiting) -> str:
-    return f"{title} · only [{waiting.compilation}] while it waits here" if waiting.compilation else title
+    return (
+        f"{title} · only [{waiting.compilation}] while it waits here"
+        if waiting.compilation
+        else title
+    )
 
 
 class Edits:
@@ -53,7 +68,9 @@ class Edits:
             return
         start = None
         if waiting.gate not in GRAPH_GATES:
-            start = await self._choose_start("Apply a pass to the graph, and compile again", waiting)
+            start = await self._choose_start(
+                "Apply a pass to the graph, and compile again", waiting
+            )
             if start is None:
                 return
         gate = start.gate if start else waiting.gate
@@ -75,7 +92,8 @@ class Edits:
         path = Path(typed).expanduser().absolute()
         if not path.is_file():
             self._services.notify(
-                f"There is no file {path}: give the path of a Python file that defines pass_(gm).", severity="warning"
+                f"There is no file {path}: give the path of a Python file that defines pass_(gm).",
+                severity="warning",
             )
             return None
         return path
@@ -91,11 +109,15 @@ class Edits:
         if settings:
             waiting, reader = self._services.captures.waiting, self._services.stepped_session
             if waiting and waiting.gate and reader:
-                from fx_explorer.analysis.variants.set_by_hand import SetByHand  # not needed for the first paint
+                from fx_explorer.analysis.variants.set_by_hand import (
+                    SetByHand,
+                )  # not needed for the first paint
 
                 done = SetByHand(waiting.gate, waiting.compilation, settings)
                 self._set_by_hand.setdefault(reader.path, []).append(done)
-            self._stepping.send(Command("set", changes=Changes(settings)), f"setting {', '.join(settings)}")
+            self._stepping.send(
+                Command("set", changes=Changes(settings)), f"setting {', '.join(settings)}"
+            )
 
     async def _choose_settings(self, *, follows: bool = True) -> dict[str, object]:
         """Ask which options to change. With ``follows``, the compiler waits and can go on with
@@ -107,7 +129,9 @@ class Edits:
         trials = self._option_trials.setdefault(reader.path if reader else Path(), [])
         worker, keymap = self._services.trial_worker, self._services.explorer.keymap
         ask_first = self._services.ask_to_run
-        dialog = options_dialog(reader, worker, trials, keymap, follows=follows, ask_first=ask_first)
+        dialog = options_dialog(
+            reader, worker, trials, keymap, follows=follows, ask_first=ask_first
+        )
         return await ask(self.app, dialog)
 
     @conversation("compile again", "choose where to set out from")
@@ -116,12 +140,20 @@ class Edits:
         if waiting is None:
             return
         without = self._without_what_was_set(waiting)
-        choices: list[Choice[VariantStart | Without]] = [Choice(one.words, one.detail, one) for one in without]
+        choices: list[Choice[VariantStart | Without]] = [
+            Choice(one.words, one.detail, one) for one in without
+        ]
         choices += [Choice(start.words, start.redone, start) for start in self._starts(waiting)]
-        start = await ask(self.app, Chooser(_only("Compile again", waiting), matching(choices))) if choices else None
+        start = (
+            await ask(self.app, Chooser(_only("Compile again", waiting), matching(choices)))
+            if choices
+            else None
+        )
         if start is None:
             return
-        from fx_explorer.analysis.variants.set_by_hand import Without  # not needed for the first paint
+        from fx_explorer.analysis.variants.set_by_hand import (
+            Without,
+        )  # not needed for the first paint
 
         if isinstance(start, Without):
             self._compile_and_compare(start)
@@ -138,11 +170,15 @@ class Edits:
         typed = await ask(self.app, Ask(words, TWICE_THE_BATCH, verb="asks the guards"))
         if typed:
             expression = "" if typed == TWICE_THE_BATCH else typed
-            self._stepping.send(Command("what_if", expression=expression), f"asking the guards about {typed}")
+            self._stepping.send(
+                Command("what_if", expression=expression), f"asking the guards about {typed}"
+            )
 
     async def _choose_changes(self, title: str, start: VariantStart) -> Changes | None:
         """Ask for options of another variant; None when none is to be compiled."""
-        from fx_explorer.analysis.variants.variant_starts import changes_offered  # not needed for the first paint
+        from fx_explorer.analysis.variants.variant_starts import (
+            changes_offered,
+        )  # not needed for the first paint
 
         choices = [Choice(one.words, one.detail, one) for one in changes_offered(start)]
         offered = await ask(self.app, Chooser(title, matching(choices)))
@@ -155,7 +191,9 @@ class Edits:
         """Return the variants that leave out what was set by hand, once all is compiled: before, nothing
         has come of it yet.
         """
-        from fx_explorer.analysis.variants.set_by_hand import without_what_was_set  # not needed for the first paint
+        from fx_explorer.analysis.variants.set_by_hand import (
+            without_what_was_set,
+        )  # not needed for the first paint
 
         reader = self._services.stepped_session
         done = self._set_by_hand.get(reader.path, []) if reader and waiting.gate is None else []
@@ -165,38 +203,57 @@ class Edits:
         """Compile the variant, and show it beside the compilation it sets out from."""
 
         async def compare() -> None:
-            from fx_explorer.tui.screens.compare import CompareScreen  # not needed for the first paint
+            from fx_explorer.tui.screens.compare import (
+                CompareScreen,
+            )  # not needed for the first paint
 
             reader = self._services.stepped_session
             rows = {row.name: row for row in reader.rows(Compilation)} if reader else {}
             newest = [
-                row for name, row in rows.items() if name not in known and root_name(name) == root_name(start.compilation)
+                row
+                for name, row in rows.items()
+                if name not in known and root_name(name) == root_name(start.compilation)
             ]
             if reader and newest:
                 keymap = self._services.explorer.keymap
-                screen = CompareScreen(reader, rows[start.compilation], newest[-1], keymap, left_had=without.had)
+                screen = CompareScreen(
+                    reader, rows[start.compilation], newest[-1], keymap, left_had=without.had
+                )
                 await self.app.push_screen(screen)
 
         start, reader = without.start, self._services.stepped_session
         known = {row.name for row in reader.rows(Compilation)} if reader else set()
-        command = Command("again", gate=start.gate, compilation=start.compilation, changes=Changes(without.settings))
+        command = Command(
+            "again",
+            gate=start.gate,
+            compilation=start.compilation,
+            changes=Changes(without.settings),
+        )
         self._stepping.send_then(command, f"compiling {without.words}", compare)
 
     async def _choose_start(self, title: str, waiting: Waiting) -> VariantStart | None:
         """Ask where to set out from."""
         choices = [Choice(start.words, start.redone, start) for start in self._starts(waiting)]
-        return await ask(self.app, Chooser(_only(title, waiting), matching(choices))) if choices else None
+        return (
+            await ask(self.app, Chooser(_only(title, waiting), matching(choices)))
+            if choices
+            else None
+        )
 
     def _starts(self, waiting: Waiting) -> list[VariantStart]:
         """Return the stages to set out from; where there is none, the user is told. At a gate only the
         compilation that waits there can be taken up.
         """
-        from fx_explorer.analysis.variants.variant_starts import variant_starts  # not needed for the first paint
+        from fx_explorer.analysis.variants.variant_starts import (
+            variant_starts,
+        )  # not needed for the first paint
 
         reader = self._services.stepped_session
         found = variant_starts(reader, waiting.compilation) if reader else []
         if not found:
-            self._services.notify("Nothing has been compiled that another variant could set out from.")
+            self._services.notify(
+                "Nothing has been compiled that another variant could set out from."
+            )
         return found
 
     @conversation("mark region", "mark the selection as a region")
@@ -207,7 +264,9 @@ class Edits:
             return
         found = self._markable_selection()
         if not found:
-            self._services.notify("Nothing to mark: go to a node, or to a line of your source that Dynamo made nodes of.")
+            self._services.notify(
+                "Nothing to mark: go to a node, or to a line of your source that Dynamo made nodes of."
+            )
             return
         chosen = found[0]
         if len(found) > 1:
@@ -216,7 +275,9 @@ class Edits:
             if picked is None:
                 return
             chosen = picked
-        name = await ask(self.app, Ask(f"Name of the region ({chosen.words})", chosen.suggestion, verb="marks"))
+        name = await ask(
+            self.app, Ask(f"Name of the region ({chosen.words})", chosen.suggestion, verb="marks")
+        )
         if name:
             await self._mark(waiting, chosen.compilation, chosen.named(name))
 
@@ -224,11 +285,20 @@ class Edits:
         """Show the marks as an edit of the source. This works on a saved session too: nothing is
         asked of the compiler.
         """
-        from fx_explorer.analysis.regions.hand_marks import hand_marks, source_edit  # not needed for the first paint, all of it
+        from fx_explorer.analysis.regions.hand_marks import (
+            hand_marks,
+            source_edit,
+        )  # not needed for the first paint, all of it
         from fx_explorer.tui.screens.source_edit import SourceEditScreen
 
         reader = self._services.stepped_session
-        marks = hand_marks(reader, self._services.captures.live.marks if self._services.captures.live else ()) if reader else []
+        marks = (
+            hand_marks(
+                reader, self._services.captures.live.marks if self._services.captures.live else ()
+            )
+            if reader
+            else []
+        )
         if reader is None or not marks:
             self._services.notify(NOTHING_MARKED)
             return
@@ -246,21 +316,35 @@ class Edits:
         if waiting.gate == "dynamo" and waiting.compilation in ("", compilation):
             self._stepping.send(Command("mark", changes=marked), f"marking {mark.name}")
             return
-        from fx_explorer.analysis.variants.variant_starts import VariantStart  # not needed for the first paint
+        from fx_explorer.analysis.variants.variant_starts import (
+            VariantStart,
+        )  # not needed for the first paint
 
         start = VariantStart(compilation, "dynamo")
-        changes = await self._choose_changes(f"Compile [{compilation}] again with {mark.name}", start)
+        changes = await self._choose_changes(
+            f"Compile [{compilation}] again with {mark.name}", start
+        )
         if changes is not None:
             self._compile_variant(start, changes.plus(marked))
 
     def _markable_selection(self) -> list[Markable]:
-        from fx_explorer.analysis.regions.markable import markables  # not needed for the first paint
+        from fx_explorer.analysis.regions.markable import (
+            markables,
+        )  # not needed for the first paint
 
         reader, place = self._services.explorer.reader, self._services.explorer.place
         if reader is None or place is None:
             return []
-        return markables(reader, place.document, self._services.explorer.cursor.selected_lines or [place.line])
+        return markables(
+            reader, place.document, self._services.explorer.cursor.selected_lines or [place.line]
+        )
 
     def _compile_variant(self, start: VariantStart, changes: Changes) -> None:
-        command = Command("again", gate=start.gate, compilation=start.compilation, region=start.region, changes=changes)
+        command = Command(
+            "again",
+            gate=start.gate,
+            compilation=start.compilation,
+            region=start.region,
+            changes=changes,
+        )
         self._stepping.send(command, f"compiling {start.words}")

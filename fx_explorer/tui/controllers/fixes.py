@@ -25,7 +25,11 @@ class Fixes:
     """Looks for fixes, and shows them."""
 
     def __init__(
-        self, services: Services, capturing: Capturing, after_fix: Callable[[], AfterFix], try_fix: TryFix | None
+        self,
+        services: Services,
+        capturing: Capturing,
+        after_fix: Callable[[], AfterFix],
+        try_fix: TryFix | None,
     ) -> None:
         """``after_fix`` says what is done when a fix was written. ``try_fix`` stands in for a worker that runs
         the changed program; when it is None, there is such a worker.
@@ -56,7 +60,9 @@ class Fixes:
 
     async def _show(self, *, tries_all: bool) -> None:
         from fx_explorer import fixing
-        from fx_explorer.tui.screens.fixes import FixScreen  # not needed for the first paint: libcst is loaded with it
+        from fx_explorer.tui.screens.fixes import (
+            FixScreen,
+        )  # not needed for the first paint: libcst is loaded with it
         from fx_explorer.tui.views.breaks import subjects
 
         explorer = self._services.explorer
@@ -64,7 +70,9 @@ class Fixes:
         if explorer.view != "breaks":
             await explorer.action_show_view("breaks")
         found = subjects(explorer.reader) if explorer.reader else []
-        found = [one for one in found if told and one.place == told] or found[explorer.cursor.row_of_breaks() :]
+        found = [one for one in found if told and one.place == told] or found[
+            explorer.cursor.row_of_breaks() :
+        ]
         if not found or explorer.reader is None:
             self._services.notify(NO_BREAK)
             return
@@ -76,7 +84,12 @@ class Fixes:
             if after == "ask" and self._capturing.is_watching:
                 after = "capture"  # as for any file that is saved
             screen = FixScreen(
-                offer, self._asking_first(try_fix), trials, explorer.keymap, after_fix=after, tries_all=tries_all
+                offer,
+                self._asking_first(try_fix),
+                trials,
+                explorer.keymap,
+                after_fix=after,
+                tries_all=tries_all,
             )
             if await ask(self.app, screen):
                 await explorer.action_show_view("overview")  # where it will say what came of it
@@ -89,7 +102,9 @@ class Fixes:
         source files of the session in place of those on disk.
         """
 
-        async def try_after_asking(request: CaptureRequest, fix: Fix, before: SessionFigures) -> Trial:
+        async def try_after_asking(
+            request: CaptureRequest, fix: Fix, before: SessionFigures
+        ) -> Trial:
             await self._services.ask_to_run()
             return await try_fix(request, fix, before)
 

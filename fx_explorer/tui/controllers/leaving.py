@@ -38,7 +38,11 @@ class Leaving:
         if reader is None:
             self._services.notify("There is no session to save yet.")
         elif self._services.captures.is_running:
-            what = "log is still being read" if self._services.captures.reads_log else "capture is still running"
+            what = (
+                "log is still being read"
+                if self._services.captures.reads_log
+                else "capture is still running"
+            )
             self._services.notify(f"The {what}: save it when it is over.")
         elif name := await self._ask_name():
             self._save(reader.path, name)
@@ -93,7 +97,9 @@ class Leaving:
         """End the app, whatever goes wrong while the worker is stopped."""
         try:
             await self._kernel_builds.close()
-            self.left_behind = await self._services.captures.stop_and_tidy(keep_unsaved=keep_unsaved)
+            self.left_behind = await self._services.captures.stop_and_tidy(
+                keep_unsaved=keep_unsaved
+            )
         finally:
             self.app.exit(exit_code, return_code=exit_code)
 
@@ -112,10 +118,18 @@ class Leaving:
         temporary place, and the next start names it.
         """
         leaving = partial(self.leave, TERMINATED, keep_unsaved=True)
-        self._services.begin(leaving, "terminate", "leave", "leave: asked to by a signal", exclusive=True)
+        self._services.begin(
+            leaving, "terminate", "leave", "leave: asked to by a signal", exclusive=True
+        )
 
     def leave_without_terminal(self) -> None:
-        self._services.begin(self._leave_without_terminal, "leave", "leave", "leave: the terminal is gone", exclusive=True)
+        self._services.begin(
+            self._leave_without_terminal,
+            "leave",
+            "leave",
+            "leave: the terminal is gone",
+            exclusive=True,
+        )
 
     async def _leave_without_terminal(self) -> None:
         await self._kernel_builds.close()

@@ -48,7 +48,9 @@ class News:
         self._leaving = leaving
         self._target = target
         self._pipelined: Renewed[list[StepState]] = Renewed(
-            Beside(self._explorer, "pipeline", "read how far the stages are"), self._explorer.pipeline.show, lambda: None
+            Beside(self._explorer, "pipeline", "read how far the stages are"),
+            self._explorer.pipeline.show,
+            lambda: None,
         )
         self._told: tuple[object, ...] | None = None
         """What the header says already."""
@@ -68,7 +70,9 @@ class News:
         waiting = self._services.captures.waiting
         running, gate = self._services.captures.running_stages, waiting.gate if waiting else None
         make = functools.partial(pipeline, running=running, paused=gate)
-        self._pipelined.renew(reader, make, takes_long=OVERVIEW_READS.takes_long(reader), given=(running, gate))
+        self._pipelined.renew(
+            reader, make, takes_long=OVERVIEW_READS.takes_long(reader), given=(running, gate)
+        )
 
     def look(self) -> None:
         """Bring header and pipeline up to date; views are made again when the session has grown."""
@@ -84,10 +88,20 @@ class News:
         is_running = captures.is_running
         is_working = is_running and not waiting
         version = reader.data_version() if reader else 0
-        told = (reader, version, capturing.problem, capturing.is_asking, capturing.is_watching, waiting, explorer.old)
+        told = (
+            reader,
+            version,
+            capturing.problem,
+            capturing.is_asking,
+            capturing.is_watching,
+            waiting,
+            explorer.old,
+        )
         if is_working:
             captures.look_at(explorer.cursor.compilation)
-        if is_working or told != self._told:  # a finished session, or one that waits, costs nothing to leave open
+        if (
+            is_working or told != self._told
+        ):  # a finished session, or one that waits, costs nothing to leave open
             self._told = told
             explorer.header.tell(*self._header(reader, captures.live if is_running else None))
             explorer.facts.say_why_empty(printable(capturing.problem))
@@ -115,14 +129,18 @@ class News:
         self._data_version = version
         self._next_look = time.monotonic() + REST * (time.monotonic() - began)
 
-    def _header(self, reader: SessionReader | None, live: LiveCapture | None) -> tuple[str, str, header.CaptureState]:
+    def _header(
+        self, reader: SessionReader | None, live: LiveCapture | None
+    ) -> tuple[str, str, header.CaptureState]:
         """Return the target, the conditions and the state of the capture for the top line."""
         name = header.target_name(reader) if reader else printable(Path(self._target).name)
         state = self._state(reader, live)
         if self._capturing.is_watching:
             state = header.CaptureState(state.glyph, f"{state.words} · watching", state.tone)
         if self._explorer.old.words:
-            state = header.CaptureState(state.glyph, f"{state.words} · {printable(self._explorer.old.words)}", "notice")
+            state = header.CaptureState(
+                state.glyph, f"{state.words} · {printable(self._explorer.old.words)}", "notice"
+            )
         paused_in = live.waiting.compilation if live and live.waiting else ""
         return name, header.conditions(reader, paused_in) if reader else "", state
 

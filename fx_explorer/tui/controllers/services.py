@@ -38,13 +38,25 @@ class Services:
         return self.captures.incoming or self.explorer.reader
 
     def notify(
-        self, message: str, *, title: str = "", severity: SeverityLevel = "information", timeout: float | None = None
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
     ) -> None:
         """Tell the user. ``timeout``: seconds."""
         self.app.notify(message, title=title, severity=severity, timeout=timeout)
 
     def begin(
-        self, work: WorkType[None], name: str, group: str, description: str, *, exclusive: bool = False, may_fail: bool = False
+        self,
+        work: WorkType[None],
+        name: str,
+        group: str,
+        description: str,
+        *,
+        exclusive: bool = False,
+        may_fail: bool = False,
     ) -> Worker[None]:
         """Do it beside the screen, and return what does.
 
@@ -53,7 +65,12 @@ class Services:
         """
         ends_app = not may_fail
         return self.app.run_worker(
-            work, name=name, group=group, description=description, exclusive=exclusive, exit_on_error=ends_app
+            work,
+            name=name,
+            group=group,
+            description=description,
+            exclusive=exclusive,
+            exit_on_error=ends_app,
         )
 
     async def ask_to_run(self) -> None:

@@ -22,7 +22,9 @@ from fx_explorer.tui.tasks.conversation import ask, conversation
 REFUSED_S = 20
 """Why something was refused is read in peace."""
 
-NOTHING_WAITS = "The compiler is working: it listens at its next pause. c x gives up what it compiles now."
+NOTHING_WAITS = (
+    "The compiler is working: it listens at its next pause. c x gives up what it compiles now."
+)
 NOTHING_LEFT = "Everything is compiled, and nothing waits. c a compiles another variant from a stage that is finished."
 SAVED = (
     "This is a saved session: there is no compiler to step through. v t shows what each stage did. "
@@ -30,7 +32,9 @@ SAVED = (
 )
 GONE = "The worker has ended. r captures again."
 
-OF_INDUCTOR: frozenset[Gate] = frozenset(("pre_grad", "post_grad", "pre_fusion", "post_fusion", "output_code"))
+OF_INDUCTOR: frozenset[Gate] = frozenset(
+    ("pre_grad", "post_grad", "pre_fusion", "post_fusion", "output_code")
+)
 """Gates that only Inductor comes through."""
 
 WITH_INDUCTOR = frozenset(("", "inductor", "regional_inductor"))
@@ -58,7 +62,9 @@ class Stepping:
         while answers:
             answer = answers.popleft()
             if answer.kind == "refused":
-                self._services.notify(answer.text, title="not done", severity="warning", timeout=REFUSED_S)
+                self._services.notify(
+                    answer.text, title="not done", severity="warning", timeout=REFUSED_S
+                )
             elif answer.text:
                 self._services.notify(answer.text)
 
@@ -74,9 +80,20 @@ class Stepping:
         nothing left to step through.
         """
         waiting, reader = self._services.captures.waiting, self._services.explorer.reader
-        if self._shows_next_stage and waiting and reader is self._services.stepped_session and reader:
+        if (
+            self._shows_next_stage
+            and waiting
+            and reader is self._services.stepped_session
+            and reader
+        ):
             self._shows_next_stage = False
-            self._services.begin(self._show_stage(reader, waiting), "stage", "stage", "show what a stage did", exclusive=True)
+            self._services.begin(
+                self._show_stage(reader, waiting),
+                "stage",
+                "stage",
+                "show what a stage did",
+                exclusive=True,
+            )
 
     async def _show_stage(self, reader: SessionReader, waiting: Waiting) -> None:
         explorer = self._services.explorer
@@ -84,10 +101,14 @@ class Stepping:
             if waiting.gate is None:
                 await explorer.action_show_view("stages")
                 return
-            works = await asyncio.to_thread(works_at, reader.path, waiting.compilation, waiting.gate, waiting.direction)
+            works = await asyncio.to_thread(
+                works_at, reader.path, waiting.compilation, waiting.gate, waiting.direction
+            )
             if works and reader is explorer.reader:
                 is_inductors = self._backends() <= WITH_INDUCTOR
-                key = next_key(explorer.keymap, waiting.gate, waiting.direction, is_inductors=is_inductors)
+                key = next_key(
+                    explorer.keymap, waiting.gate, waiting.direction, is_inductors=is_inductors
+                )
                 await explorer.show_stage(works, key)
 
     # what needs the rest
@@ -104,7 +125,9 @@ class Stepping:
         """
         question = f"Not compiled yet: go on to the end, then {what}?"
         if (
-            not await ask(self.app, Consent(question, "The compiler pauses, and this needs what comes later."))
+            not await ask(
+                self.app, Consent(question, "The compiler pauses, and this needs what comes later.")
+            )
             or not self.pauses
         ):
             return False
@@ -121,11 +144,18 @@ class Stepping:
     def do_what_waited(self) -> None:
         """Do what waited for everything to be compiled; forget it when the capture is over without."""
         live, then = self._services.captures.live, self._then
-        if then is None or live is None or self.pauses or (live.waiting is None and not live.is_over):
+        if (
+            then is None
+            or live is None
+            or self.pauses
+            or (live.waiting is None and not live.is_over)
+        ):
             return
         self._then = None
         if not live.is_over or self._services.explorer.reader is not None:
-            self._services.begin(then(), "then", "then", "do what waited for the compiler", exclusive=True)
+            self._services.begin(
+                then(), "then", "then", "do what waited for the compiler", exclusive=True
+            )
 
     # straight on
 
@@ -146,11 +176,18 @@ class Stepping:
         ahead, backends = self._gates_ahead(), self._backends()
         unsure = OF_INDUCTOR if backends and not backends & WITH_INDUCTOR else frozenset[Gate]()
         choices = [
-            Choice(f"after {GATE_WORDS[gate]}", IF_IT_CALLS_INDUCTOR if gate in unsure else gate, gate) for gate in ahead
+            Choice(
+                f"after {GATE_WORDS[gate]}", IF_IT_CALLS_INDUCTOR if gate in unsure else gate, gate
+            )
+            for gate in ahead
         ]
-        gate = await ask(self.app, Chooser("Go on until the compiler has come through", matching(choices)))
+        gate = await ask(
+            self.app, Chooser("Go on until the compiler has come through", matching(choices))
+        )
         if gate:
-            self._shows_next_stage = self._leave_gate(Command("run_to", gate=gate), f"on to {GATE_WORDS[gate]}")
+            self._shows_next_stage = self._leave_gate(
+                Command("run_to", gate=gate), f"on to {GATE_WORDS[gate]}"
+            )
 
     def _gates_ahead(self) -> list[Gate]:
         """Return the gates that can be run to. Inductor publishes no stage of its own. Another backend may
@@ -159,7 +196,9 @@ class Stepping:
         backends = self._backends()
         if not backends - WITH_INDUCTOR:
             return [gate for gate in GATES if gate != "backend"]
-        return list(GATES) if backends & WITH_INDUCTOR else sorted(GATES, key=OF_INDUCTOR.__contains__)
+        return (
+            list(GATES) if backends & WITH_INDUCTOR else sorted(GATES, key=OF_INDUCTOR.__contains__)
+        )
 
     def _backends(self) -> set[str]:
         reader = self._services.stepped_session

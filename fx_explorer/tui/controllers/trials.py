@@ -56,16 +56,25 @@ class Trials:
     @conversation("measure", "choose what to build and run for its time")
     async def measure(self) -> None:
         """Ask what to measure, graph breaks or variants, and have it built and run for its time."""
-        from fx_explorer.analysis.variants.measurable import measurable_breaks, measurable_variants  # not for the first paint
+        from fx_explorer.analysis.variants.measurable import (
+            measurable_breaks,
+            measurable_variants,
+        )  # not for the first paint
 
         waiting, reader = self._stepping.at_rest(), self._services.stepped_session
         if waiting is None or reader is None:
             return
         # Before anything is compiled, but with Dynamo through all of the program, its breaks are
         # known and can be measured.
-        breaks = measurable_breaks(reader) if not waiting.gate or waiting == Waiting("dynamo") else []
+        breaks = (
+            measurable_breaks(reader) if not waiting.gate or waiting == Waiting("dynamo") else []
+        )
         variants = [] if waiting.gate else measurable_variants(reader)
-        found = [*breaks, *variants] if self._services.explorer.view == "breaks" else [*variants, *breaks]
+        found = (
+            [*breaks, *variants]
+            if self._services.explorer.view == "breaks"
+            else [*variants, *breaks]
+        )
         if not found:
             if waiting.gate:
                 await self._stepping.go_on_then("build and run it, for its time", self.measure)
@@ -73,14 +82,18 @@ class Trials:
                 self._services.notify(NOTHING_TO_RUN)
             return
         choices = [Choice(one.words, one.detail, one) for one in found]
-        chosen = await ask(self.app, Chooser("Build and run, to see how long it takes", matching(choices)))
+        chosen = await ask(
+            self.app, Chooser("Build and run, to see how long it takes", matching(choices))
+        )
         if chosen is None:
             return
         if not chosen.variants:
             await self.measure_breaks()
             return
         for name in chosen.variants:
-            self._stepping.send(Command("measure", compilation=name), f"building and running [{name}]")
+            self._stepping.send(
+                Command("measure", compilation=name), f"building and running [{name}]"
+            )
 
     @conversation("measure breaks", "measure graph breaks")
     async def measure_breaks(self) -> None:
@@ -96,14 +109,18 @@ class Trials:
             return
         if not await self._agrees_to_run():
             return
-        measure = self._measure_breaks or partial(break_times.measure_breaks, worker=self._services.trial_worker)
+        measure = self._measure_breaks or partial(
+            break_times.measure_breaks, worker=self._services.trial_worker
+        )
         times = await ask(self.app, MeasuringScreen(request, measure))
         if times is None:
             return
         try:
             known = await asyncio.to_thread(break_times.add_break_times, reader.path, times)
         except FxExplorerError as error:
-            self._services.notify(f"the times could not be kept: {error}", severity="error", timeout=READ_S)
+            self._services.notify(
+                f"the times could not be kept: {error}", severity="error", timeout=READ_S
+            )
         else:
             self._services.notify(_told(times, known), timeout=READ_S)
 
@@ -127,7 +144,10 @@ class Trials:
         request = reader.request() if reader else None
         if reader is None or request is None or request.as_script or reader.is_of_a_script():
             self._services.notify(
-                dynamic.A_SCRIPT if request else NO_TARGET, title="not tried", severity="warning", timeout=READ_S
+                dynamic.A_SCRIPT if request else NO_TARGET,
+                title="not tried",
+                severity="warning",
+                timeout=READ_S,
             )
             return
         if not await self._agrees_to_run():
@@ -137,8 +157,13 @@ class Trials:
         if typed:
             others = "" if typed == TWICE_THE_BATCH else typed
             found = self._dynamic_trials.setdefault((reader.path, others), [])
-            trial = self._try_dynamic or partial(dynamic.try_dynamic, worker=self._services.trial_worker)
-            await ask(self.app, DynamicScreen(request, others, trial, found, self._services.explorer.keymap))
+            trial = self._try_dynamic or partial(
+                dynamic.try_dynamic, worker=self._services.trial_worker
+            )
+            await ask(
+                self.app,
+                DynamicScreen(request, others, trial, found, self._services.explorer.keymap),
+            )
 
 
 def _told(times: BreakTimes, known: int) -> str:

@@ -23,7 +23,9 @@ class Ask(Dialog[str]):
     """
     BINDINGS: ClassVar[list[BindingType]] = closing_bindings()
 
-    def __init__(self, question: str, suggestion: str, verb: str = "saves", *, is_typed: bool = False) -> None:
+    def __init__(
+        self, question: str, suggestion: str, verb: str = "saves", *, is_typed: bool = False
+    ) -> None:
         """``verb`` says what Enter does. A suggestion that ``is_typed`` by the user already is edited;
         any other is replaced by the first key.
         """

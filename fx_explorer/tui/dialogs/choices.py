@@ -33,19 +33,26 @@ from fx_explorer.tui.inspector.levels import LEVEL_TITLES
 def document_choices(reader: SessionReader) -> list[Choice[Document | model.Level]]:
     """Return everything that a pane can show, by compilation."""
     sources = source_documents(reader)
-    choices: list[Choice[Document | model.Level]] = [Choice(document.title, "source", document) for document in sources]
+    choices: list[Choice[Document | model.Level]] = [
+        Choice(document.title, "source", document) for document in sources
+    ]
     for compilation in reader.rows(model.Compilation):
         documents = documents_of(reader, compilation)
         for document in documents:
             noun = "node" if document.kind == "graph" else "line"
             detail = f"{document.direction} {document.kind} · {counted(document.line_count, noun)}".strip()
             choices.append(Choice(f"[{compilation.name}] {document.title}", detail, document))
-        for document in (graph_form(one, form) for one in documents if one.kind == "graph" for form in FORMS):
+        for document in (
+            graph_form(one, form) for one in documents if one.kind == "graph" for form in FORMS
+        ):
             detail = f"{document.direction} graph · {counted(document.line_count, 'node')}".strip()
             choices.append(Choice(f"[{compilation.name}] {document.title}", detail, document))
     for document in front_end_documents(reader):
         detail = f"graph of another front end · {counted(document.line_count, 'node')}"
-        choices += (Choice(one.title, detail, one) for one in (document, *(graph_form(document, form) for form in FORMS)))
+        choices += (
+            Choice(one.title, detail, one)
+            for one in (document, *(graph_form(document, form) for form in FORMS))
+        )
     return choices
 
 
@@ -56,7 +63,10 @@ def pane_choices(reader: SessionReader) -> list[Choice[Document | model.Level]]:
 
 def found_choices(reader: SessionReader, typed: str) -> list[Choice[Place]]:
     """Return the places in the session where what was typed stands, best first."""
-    return [Choice(match.text, f"{match.kind} · {match.detail}", match.place) for match in find(reader, typed)]
+    return [
+        Choice(match.text, f"{match.kind} · {match.detail}", match.place)
+        for match in find(reader, typed)
+    ]
 
 
 def level_choices(reader: SessionReader) -> list[Choice[Document | model.Level]]:
@@ -72,33 +82,54 @@ def level_choices(reader: SessionReader) -> list[Choice[Document | model.Level]]
     ]
 
 
-def region_choices(reader: SessionReader, wanted: Sequence[RegionKey] = ()) -> list[Choice[RegionKey]]:
+def region_choices(
+    reader: SessionReader, wanted: Sequence[RegionKey] = ()
+) -> list[Choice[RegionKey]]:
     """Return these regions, or all there are. A backend's segments are no annotations: they are there
     where the cursor is on one.
     """
-    segments = [Choice(value, f"of a backend's {key}s", (key, value)) for key, value in wanted if key == KEY]
+    segments = [
+        Choice(value, f"of a backend's {key}s", (key, value)) for key, value in wanted if key == KEY
+    ]
     return segments + [
-        Choice(region.name, ", ".join(f"{stage} {count}" for stage, count in region.nodes.items()), (region.key, region.value))
+        Choice(
+            region.name,
+            ", ".join(f"{stage} {count}" for stage, count in region.nodes.items()),
+            (region.key, region.value),
+        )
         for region in regions(reader)
         if not wanted or (region.key, region.value) in wanted
     ]
 
 
-def variant_choices(reader: SessionReader, chosen: Sequence[model.Compilation] = ()) -> list[Choice[model.Compilation]]:
+def variant_choices(
+    reader: SessionReader, chosen: Sequence[model.Compilation] = ()
+) -> list[Choice[model.Compilation]]:
     """Return the variants that a comparison can begin with, in the order in which they were made.
     With a first one chosen, return what to compare it with: variants of the same compilation first
     and of these the newest, since that is what was just tried.
     """
     variants = [variant for variant in reader.rows(model.Compilation) if variant not in chosen]
     if chosen:
-        variants.sort(key=lambda variant: (root_name(variant.name) != root_name(chosen[0].name), -variant.id))
-    return [Choice(f"[{variant.name}] {_title(reader, variant)}", _detail(variant), variant) for variant in variants]
+        variants.sort(
+            key=lambda variant: (root_name(variant.name) != root_name(chosen[0].name), -variant.id)
+        )
+    return [
+        Choice(f"[{variant.name}] {_title(reader, variant)}", _detail(variant), variant)
+        for variant in variants
+    ]
 
 
 def _title(reader: SessionReader, variant: model.Compilation) -> str:
-    return variant_title(reader, variant) if variant.variant_of else plain_function(variant.function)
+    return (
+        variant_title(reader, variant) if variant.variant_of else plain_function(variant.function)
+    )
 
 
 def _detail(variant: model.Compilation) -> str:
     use = "the program uses it" if variant.variant_of and variant.in_use else ""
-    return " · ".join(part for part in (variant.status, seconds(variant.duration_s) if variant.duration_s else "", use) if part)
+    return " · ".join(
+        part
+        for part in (variant.status, seconds(variant.duration_s) if variant.duration_s else "", use)
+        if part
+    )

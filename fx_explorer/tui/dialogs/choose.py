@@ -149,8 +149,13 @@ class Chooser(Dialog[ValueT | None], Generic[ValueT]):
         self._is_looking = False
         self._when_found: list[Callable[[], None]] = []
         """What keys asked for that came while something was looked for."""
-        self._input = Input(placeholder="type to find; ↑ ↓ choose, ⏎ takes, esc closes", compact=True)
-        columns = (Column("", "text", min_width=20, max_width=70), Column("", "muted", min_width=10, max_width=90, priority=1))
+        self._input = Input(
+            placeholder="type to find; ↑ ↓ choose, ⏎ takes, esc closes", compact=True
+        )
+        columns = (
+            Column("", "text", min_width=20, max_width=70),
+            Column("", "muted", min_width=10, max_width=90, priority=1),
+        )
         self._list = RowList(columns, header=False, placeholder=NOTHING)
         # The input keeps the focus, so that one can type on wherever the cursor of the list is.
         self._list.can_focus = False
@@ -170,7 +175,9 @@ class Chooser(Dialog[ValueT | None], Generic[ValueT]):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        self.set_timer(SEARCH_DELAY_S, lambda: self._find() if event.value == self._input.value else None)
+        self.set_timer(
+            SEARCH_DELAY_S, lambda: self._find() if event.value == self._input.value else None
+        )
 
     def _find(self) -> None:
         """List what matches now, unless that is what is listed."""
@@ -190,7 +197,9 @@ class Chooser(Dialog[ValueT | None], Generic[ValueT]):
             self._list.placeholder = LOOKING
             self._list.refresh()
         self._count.show(Content(LOOKING))
-        self.run_worker(self._wait_for(found), name="find", group="find", description="look for what was typed")
+        self.run_worker(
+            self._wait_for(found), name="find", group="find", description="look for what was typed"
+        )
 
     async def _wait_for(self, found: Awaitable[Found[ValueT]]) -> None:
         try:

@@ -66,7 +66,9 @@ class MeasuringScreen(Dialog[MeasuredT | None], Generic[MeasuredT]):
     """
     BINDINGS: ClassVar[list[BindingType]] = closing_bindings()
 
-    def __init__(self, request: CaptureRequest, measure: Measure[MeasuredT], words: Words = OF_BREAKS) -> None:
+    def __init__(
+        self, request: CaptureRequest, measure: Measure[MeasuredT], words: Words = OF_BREAKS
+    ) -> None:
         super().__init__()
         self._words = words
         self._request = request

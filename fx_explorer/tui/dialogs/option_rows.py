@@ -66,7 +66,13 @@ def row_of(entry: OptionEntry, option: ExplainedOption | None, chosen: Mapping[s
         kind = "annotation"
     if name in chosen:
         value, kind = python_text(chosen[name]), "warning"
-    set_by = option.set_by if option and option.in_force else "" if entry.value == entry.default else "not the default"
+    set_by = (
+        option.set_by
+        if option and option.in_force
+        else ""
+        if entry.value == entry.default
+        else "not the default"
+    )
     does = explained(entry).does if entry.type else "holds a Python object"
     return (
         (name, "text" if entry.type else "muted"),
@@ -111,8 +117,15 @@ def _choices(option: ExplainedOption) -> list[str]:
     others = [value for value in choices_in_order(option) if value not in told]
     shown = as_python(told)
     width = max(map(len, shown), default=0)
-    lines = [f"{text:<{width}}  {meaning(option, value)}" for text, value in zip(shown, told, strict=True)]
-    return [*lines, f"{'also' if told else 'allowed'}: {', '.join(as_python(others))}"] if others else lines
+    lines = [
+        f"{text:<{width}}  {meaning(option, value)}"
+        for text, value in zip(shown, told, strict=True)
+    ]
+    return (
+        [*lines, f"{'also' if told else 'allowed'}: {', '.join(as_python(others))}"]
+        if others
+        else lines
+    )
 
 
 def trial_in_words(trial: OptionTrial) -> str:
@@ -123,5 +136,11 @@ def trial_in_words(trial: OptionTrial) -> str:
     if trial.outcome.kind == "not_started":
         return "\n".join(lines)
     figures = figures_of(trial)
-    lines += [f"  {one.what:<28} {one.left:>10} → {one.right:<10} {one.change}" for one in figures if one.differs]
-    return "\n".join([*lines, f"as before: {', '.join(one.what for one in figures if not one.differs)}"])
+    lines += [
+        f"  {one.what:<28} {one.left:>10} → {one.right:<10} {one.change}"
+        for one in figures
+        if one.differs
+    ]
+    return "\n".join(
+        [*lines, f"as before: {', '.join(one.what for one in figures if not one.differs)}"]
+    )

@@ -26,11 +26,16 @@ class ScreenBelow(Visual):
         self._screen = screen
         self._tint = tint
 
-    def render_strips(self, width: int, height: int | None, style: Style, options: RenderOptions) -> list[Strip]:
+    def render_strips(
+        self, width: int, height: int | None, style: Style, options: RenderOptions
+    ) -> list[Strip]:
         size = Size(width, self._screen.size.height if height is None else height)
         base, tint = style.rich_style, self._tint
         return [
-            Strip([Segment(text, _seen(look, tint, base), control) for text, look, control in strip], strip.cell_length)
+            Strip(
+                [Segment(text, _seen(look, tint, base), control) for text, look, control in strip],
+                strip.cell_length,
+            )
             for strip in self._screen._compositor.render_strips(size)
         ]
 

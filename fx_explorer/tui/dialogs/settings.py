@@ -131,14 +131,19 @@ class SettingsDialog(TryingDialog):
         if event.input is self._value:
             self._check()
         else:
-            self.set_timer(SEARCH_DELAY_S, lambda: self._find() if event.value == self._input.value else None)
+            self.set_timer(
+                SEARCH_DELAY_S, lambda: self._find() if event.value == self._input.value else None
+            )
 
     def _find(self) -> None:
         typed = self._looked_for = self._input.value
         self._found = entries(self._settings, typed, self._chosen)
         if self._settings:
             self._list.placeholder = NOTHING_MATCHES
-        rows = [*self._rows_of_all(), *(row_of(entry, self._option(entry), self._chosen) for entry in self._found)]
+        rows = [
+            *self._rows_of_all(),
+            *(row_of(entry, self._option(entry), self._chosen) for entry in self._found),
+        ]
         self._list.load(Rows(rows), line=self._first_line(typed))
         self._show_help()
 
@@ -179,7 +184,13 @@ class SettingsDialog(TryingDialog):
     def _show_help(self) -> None:
         setting = self._edited or self._under_cursor
         is_above = self._list.cursor < self._above or self._trial
-        words = help_of(setting, self._option(setting)) if setting else self._words_of_all() if is_above else ""
+        words = (
+            help_of(setting, self._option(setting))
+            if setting
+            else self._words_of_all()
+            if is_above
+            else ""
+        )
         self._help.update(printable_text(words))
         self._scroll.scroll_home(animate=False)
         self._hint.show(*self._hints(setting))
@@ -188,10 +199,18 @@ class SettingsDialog(TryingDialog):
         if is_under_way(self._trial):
             return Content("capturing again"), Content("esc stops it")
         if self._edited:
-            keys = "↑ ↓ next value · ⏎ takes · esc back" if self._edited.choices else "⏎ takes · esc back"
+            keys = (
+                "↑ ↓ next value · ⏎ takes · esc back"
+                if self._edited.choices
+                else "⏎ takes · esc back"
+            )
             return Content(self._edited.full_name), Content(keys)
         count = sum(isinstance(entry, Setting) for entry in self._found)
-        tries = f"{first_key(by_id('settings.try'), self._keymap)} tries · " if self._try_options else ""
+        tries = (
+            f"{first_key(by_id('settings.try'), self._keymap)} tries · "
+            if self._try_options
+            else ""
+        )
         opens = "⏎ edits · " if setting else "⏎ does it · " if self._chosen else ""
         closes = "esc closes, and asks what becomes of it" if self._is_unused else "esc closes"
         return Content(f"{count:,} options" if count else ""), Content(f"{opens}{tries}{closes}")
@@ -280,7 +299,13 @@ class SettingsDialog(TryingDialog):
         if choices:
             # From a text that is none of them, a step on leads to the first, and a step back to the
             # last.
-            at = choices.index(self._value.value) if self._value.value in choices else -1 if steps > 0 else 0
+            at = (
+                choices.index(self._value.value)
+                if self._value.value in choices
+                else -1
+                if steps > 0
+                else 0
+            )
             self._value.value = choices[(at + steps) % len(choices)]
             self._value.action_end()
 
@@ -326,7 +351,9 @@ class SettingsDialog(TryingDialog):
     @property
     def _is_unused(self) -> bool:
         """Return whether values were taken that nothing was done with yet."""
-        was_tried = not self._follows and any(trial.settings == self._chosen for trial in self._trials)
+        was_tried = not self._follows and any(
+            trial.settings == self._chosen for trial in self._trials
+        )
         return bool(self._uses) and self._chosen != self._chosen_before and not was_tried
 
     def _leave_value(self, setting: Setting) -> None:
@@ -363,5 +390,10 @@ class SettingsDialog(TryingDialog):
                 self.dismiss({})
 
         self.app.push_screen(
-            Keeping("Use what was changed?" if words == USE else "Try what was changed?", lines, _VERBS[words]), answered
+            Keeping(
+                "Use what was changed?" if words == USE else "Try what was changed?",
+                lines,
+                _VERBS[words],
+            ),
+            answered,
         )

@@ -20,9 +20,7 @@ from fx_explorer.tui.dialogs.option_rows import OptionEntry, trial_in_words
 
 READ_ONLY = "Nothing can be changed here: no compiler waits, and the session does not say how it was captured."
 NOTHING_TO_TRY = "Go to an option that can be changed: what is tried is its next value, or what you have changed before."
-WHAT_TRYING_DOES = (
-    "To try: the program is captured once more with this, in a process of its own, and compared. Nothing here changes."
-)
+WHAT_TRYING_DOES = "To try: the program is captured once more with this, in a process of its own, and compared. Nothing here changes."
 TRYING = "Capturing again, in a process of its own …"
 
 READ_S = 15
@@ -64,7 +62,9 @@ class TryingDialog(Dialog[Chosen]):
     def _value_of(self, setting: Setting) -> object:
         """Return what was chosen for a setting, else what is in force, the latest."""
         option = self._option(setting)
-        return self._chosen.get(setting.full_name, json.loads(option.values[-1] if option else setting.value))
+        return self._chosen.get(
+            setting.full_name, json.loads(option.values[-1] if option else setting.value)
+        )
 
     def _choose(self, setting: Setting, value: object) -> None:
         """Choose a value. One that is in force everywhere is no change."""
@@ -79,7 +79,9 @@ class TryingDialog(Dialog[Chosen]):
     def _words_of_all(self) -> str:
         """Say what was changed, and what came of trying it."""
         lines = [f"{name} = {python_text(value)}" for name, value in self._chosen.items()]
-        tried = next((trial for trial in reversed(self._trials) if trial.settings == self._chosen), None)
+        tried = next(
+            (trial for trial in reversed(self._trials) if trial.settings == self._chosen), None
+        )
         if is_under_way(self._trial):
             lines += ["", TRYING]
         elif tried:
@@ -113,7 +115,11 @@ class TryingDialog(Dialog[Chosen]):
             self._trial = self._run_trial(dict(self._chosen))
             self._show_chosen()
 
-    @work(name="try options", group="options", description="capture the program again with other options, and compare")
+    @work(
+        name="try options",
+        group="options",
+        description="capture the program again with other options, and compare",
+    )
     async def _run_trial(self, settings: Chosen) -> None:
         """Run the trial. Nothing here waits for the processor: the program runs in a process of its
         own, which ends when this is cancelled.
@@ -122,7 +128,11 @@ class TryingDialog(Dialog[Chosen]):
         try:
             self._trials.append(await self._try_options(settings))
         except FxExplorerError as error:
-            self.notify(f"{settings_in_words(settings)} could not be tried: {error}", severity="error", timeout=READ_S)
+            self.notify(
+                f"{settings_in_words(settings)} could not be tried: {error}",
+                severity="error",
+                timeout=READ_S,
+            )
         finally:
             # A trial that was stopped may end when the next one runs.
             if self._trial is get_current_worker():

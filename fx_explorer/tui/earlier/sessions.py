@@ -65,7 +65,9 @@ class EarlierSessions:
             self._before.append((coming, earlier))
 
     def _copy(self, session: Path) -> Path:
-        from fx_explorer.client.leftovers import new_directory  # not needed for the first paint, both
+        from fx_explorer.client.leftovers import (
+            new_directory,
+        )  # not needed for the first paint, both
         from fx_explorer.client.session_files import copy_session, session_file
 
         directory, lock = new_directory()
@@ -76,11 +78,20 @@ class EarlierSessions:
 
     def of(self, session: Path) -> Earlier | None:
         """Return what came before the capture that made ``session``."""
-        return next((earlier for capture, earlier in reversed(self._before) if capture.session_path == session), None)
+        return next(
+            (
+                earlier
+                for capture, earlier in reversed(self._before)
+                if capture.session_path == session
+            ),
+            None,
+        )
 
     def forget(self, *captures: CaptureLike) -> None:
         """Forget what came before these captures."""
-        self._retain([(capture, earlier) for capture, earlier in self._before if capture not in captures])
+        self._retain(
+            [(capture, earlier) for capture, earlier in self._before if capture not in captures]
+        )
 
     def forget_others(self, shown: CaptureLike) -> None:
         """Forget what came before any other capture than the one that is on screen now."""

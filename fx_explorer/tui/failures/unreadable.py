@@ -73,7 +73,9 @@ def explained(widget: Widget) -> Iterator[None]:
         yield
     except FxExplorerError as error:
         if not tells(widget, error):
-            widget.notify(printable(str(error)), title="the session cannot be read", severity="error")
+            widget.notify(
+                printable(str(error)), title="the session cannot be read", severity="error"
+            )
 
 
 def why(reader: SessionReader | None, error: BaseException) -> SessionError | None:

@@ -43,7 +43,9 @@ class LaterImports:
     """Imports them once. A thread that is stopped ends behind the module that it imports."""
 
     def __init__(self) -> None:
-        self._thread = threading.Thread(target=self._import, name="fx-explorer imports", daemon=True)
+        self._thread = threading.Thread(
+            target=self._import, name="fx-explorer imports", daemon=True
+        )
         self._is_stopped = False
         self._has_ended = threading.Event()
 

@@ -9,7 +9,13 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from fx_explorer import model
-from fx_explorer.analysis.documents import Place, node_at, place_of_node, place_of_source, places_of_nodes
+from fx_explorer.analysis.documents import (
+    Place,
+    node_at,
+    place_of_node,
+    place_of_source,
+    places_of_nodes,
+)
 from fx_explorer.analysis.kernels.kernel_documents import is_level
 from fx_explorer.analysis.links.explain import Explanation, explain
 from fx_explorer.analysis.links.linked import Selection
@@ -41,7 +47,11 @@ through.
 def summary(selection: Selection) -> list[str]:
     """Return the facts of a place in a few words each, most important first: the inspector line."""
     node = node_at(selection.reader, selection.place)
-    return _node_summary(selection, node) if node else _kernel_summary(selection) or _line_summary(selection)
+    return (
+        _node_summary(selection, node)
+        if node
+        else _kernel_summary(selection) or _line_summary(selection)
+    )
 
 
 def _kernel_summary(selection: Selection) -> list[str]:
@@ -53,7 +63,9 @@ def _kernel_summary(selection: Selection) -> list[str]:
         return []
     from fx_explorer.tui.inspector import inspect_kernel  # not needed for the first paint
 
-    here, *computed = _line_summary(Selection(reader, triton_place(reader, place)) if is_level(place.document) else selection)
+    here, *computed = _line_summary(
+        Selection(reader, triton_place(reader, place)) if is_level(place.document) else selection
+    )
     own = inspect_kernel.level_words(reader, place) if is_level(place.document) else [here]
     return [*own, *computed, *inspect_kernel.kernel_words(reader, place)]
 
@@ -70,7 +82,11 @@ def _node_summary(selection: Selection, node: model.Node) -> list[str]:
         node.target if node.target != node.name else node.op,
         f"{value} {node.device}".strip(),
     ]
-    return [part for part in (*parts, where(reader, node), node.module, *regions, *_kernel_words(selection)) if part]
+    return [
+        part
+        for part in (*parts, where(reader, node), node.module, *regions, *_kernel_words(selection))
+        if part
+    ]
 
 
 def _users_name(reader: SessionReader, node: model.Node) -> str:
@@ -85,20 +101,41 @@ def _line_summary(selection: Selection) -> list[str]:
     """
     reader, place, nodes = selection.reader, selection.place, selection.nodes
     here = f"{place.document.title}:{place.line + 1}"
-    happened = [f"{GLYPHS[event.what][0]} {event.text}" for event in line_events(reader, place.document).get(place.line, ())]
+    happened = [
+        f"{GLYPHS[event.what][0]} {event.text}"
+        for event in line_events(reader, place.document).get(place.line, ())
+    ]
     if not nodes:
-        why = "no node comes from this line" if place.document.kind == "source" else "no node is known for this line"
+        why = (
+            "no node comes from this line"
+            if place.document.kind == "source"
+            else "no node is known for this line"
+        )
         return [here, *(happened or [why])]
     own = selection.own_lines
     if place.document.kind == "source" and own:
         copied = (f"{kernel.name}:{at.line + 1}" for kernel, at in copies(reader, own))
-        return [here, *happened, f"is {listed(copied)}", f"called by {listed(with_own_names(operation_names(reader, nodes)))}"]
+        return [
+            here,
+            *happened,
+            f"is {listed(copied)}",
+            f"called by {listed(with_own_names(operation_names(reader, nodes)))}",
+        ]
     if place.document.kind != "source":
         names = with_own_names(operation_names(reader, nodes))
         written = source_of_own(reader, own)
         if written:
-            return [here, f"is {written.document.title}:{written.line + 1}", f"called by {listed(names)}"]
-        return [here, f"computes {listed(names, 6)}" if names else f"belongs to {counted(len(nodes), 'node')}"]
+            return [
+                here,
+                f"is {written.document.title}:{written.line + 1}",
+                f"called by {listed(names)}",
+            ]
+        return [
+            here,
+            f"computes {listed(names, 6)}"
+            if names
+            else f"belongs to {counted(len(nodes), 'node')}",
+        ]
     traced = operation_names(reader, nodes, "dynamo")
     words = (f"{listed(traced, 5)} " if traced else "") + _became(reader, nodes)
     return [here, *happened, *_kernel_words(selection), words]
@@ -112,9 +149,16 @@ def _became(reader: SessionReader, nodes: Sequence[int]) -> str:
     if not found:
         return f"became {counted(len(nodes), 'node')}"
     # What a backend publishes may have the same operations several times.
-    last = max((stage for stage, _ in found), key=lambda stage: -1 if stage == "backend" else model.STAGES.index(stage))
+    last = max(
+        (stage for stage, _ in found),
+        key=lambda stage: -1 if stage == "backend" else model.STAGES.index(stage),
+    )
     counts = {direction: count for (stage, direction), count in found.items() if stage == last}
-    shown = [f"{counts[direction]} {direction}".strip() for direction in model.DIRECTIONS if direction in counts]
+    shown = [
+        f"{counts[direction]} {direction}".strip()
+        for direction in model.DIRECTIONS
+        if direction in counts
+    ]
     return f"became {' and '.join(shown)} operation{'' if sum(counts.values()) == 1 else 's'}"
 
 
@@ -134,9 +178,15 @@ def entries(reader: SessionReader, place: Place, time: PlaceTime | None = None) 
     profile.
     """
     node = node_at(reader, place)
-    facts = list(_node_entries(reader, node, time)) if node else [Entry("line", part) for part in _said_of_line(reader, place)]
+    facts = (
+        list(_node_entries(reader, node, time))
+        if node
+        else [Entry("line", part) for part in _said_of_line(reader, place)]
+    )
     if place.document.stage == "kernel":
-        from fx_explorer.tui.inspector.inspect_kernel import kernel_entries  # not needed for the first paint
+        from fx_explorer.tui.inspector.inspect_kernel import (
+            kernel_entries,
+        )  # not needed for the first paint
 
         facts += kernel_entries(reader, place)
     facts += _link_entries(reader, explain(reader, place))
@@ -154,7 +204,9 @@ def _said_of_line(reader: SessionReader, place: Place) -> list[str]:
     return said[1:] if is_level(place.document) else said
 
 
-def _node_entries(reader: SessionReader, node: model.Node, time: PlaceTime | None) -> Iterable[Entry]:
+def _node_entries(
+    reader: SessionReader, node: model.Node, time: PlaceTime | None
+) -> Iterable[Entry]:
     """Yield everything that is known about a node."""
     graph = place_of_node(reader, node).document
     if name := _users_name(reader, node):
@@ -168,9 +220,14 @@ def _node_entries(reader: SessionReader, node: model.Node, time: PlaceTime | Non
         yield Entry("device", node.device)
     elif node.value:
         yield Entry("value", node.value)
-    yield Entry("graph", f"[{graph.owner}] {graph.title}, node {node.position + 1} of {graph.line_count}")
     yield Entry(
-        "direction", "backward" if node.is_backward else graph.direction or "forward and backward are not separate here"
+        "graph", f"[{graph.owner}] {graph.title}, node {node.position + 1} of {graph.line_count}"
+    )
+    yield Entry(
+        "direction",
+        "backward"
+        if node.is_backward
+        else graph.direction or "forward and backward are not separate here",
     )
     if time:
         yield Entry("profile", f"{time.in_words} in the profile", note=time.meaning)
@@ -180,13 +237,21 @@ def _node_entries(reader: SessionReader, node: model.Node, time: PlaceTime | Non
 
 def _optional_entries(node: model.Node) -> Iterable[Entry]:
     if node.is_view:
-        yield Entry("kind", "a view, getitem or the like: it computes nothing, no kernel can be expected")
+        yield Entry(
+            "kind", "a view, getitem or the like: it computes nothing, no kernel can be expected"
+        )
     if node.module:
-        yield Entry("module", f"{node.module} ({node.module_type})" if node.module_type else node.module)
+        yield Entry(
+            "module", f"{node.module} ({node.module_type})" if node.module_type else node.module
+        )
     for key, value in (node.annotations or {}).items():
         yield Entry("annotation", f"{key} = {annotation_text(value)}")
     if node.seq_nr >= 0:
-        yield Entry("seq_nr", str(node.seq_nr), note="autograd's sequence number; a backward node has that of its forward")
+        yield Entry(
+            "seq_nr",
+            str(node.seq_nr),
+            note="autograd's sequence number; a backward node has that of its forward",
+        )
     for name in node.subgraph_names:
         yield Entry("subgraph", name)
 
@@ -198,10 +263,14 @@ def _stack_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
         return
     files = {file.path: file.id for file in reader.rows(model.SourceFile)}
     for i, frame in enumerate(reversed(stacks[0].frames)):
-        place = place_of_source(reader, files[frame.file], frame.line) if frame.file in files else None
+        place = (
+            place_of_source(reader, files[frame.file], frame.line) if frame.file in files else None
+        )
         label = "your line" if i == 0 else "called from"
         yield Entry(
-            label, f"{in_file(frame.file, frame.line)} in {plain_function(frame.function)}   {frame.code.strip()}", place
+            label,
+            f"{in_file(frame.file, frame.line)} in {plain_function(frame.function)}   {frame.code.strip()}",
+            place,
         )
 
 
@@ -222,7 +291,10 @@ def _link_entries(reader: SessionReader, found: Sequence[Explanation]) -> list[E
 def _both_names(reader: SessionReader, names: Mapping[int, str]) -> dict[int, str]:
     """Return ``fc1.weight · primals_3`` for an input of a graph: the user's name, and torch's beside it."""
     told = told_names(reader, names)
-    return {node: name if told[node] == name else f"{told[node]} · {name}" for node, name in names.items()}
+    return {
+        node: name if told[node] == name else f"{told[node]} · {name}"
+        for node, name in names.items()
+    }
 
 
 def _link_entry(found: Explanation, name: str) -> Entry:
@@ -237,7 +309,8 @@ def _neighbours(reader: SessionReader, label: str, nodes: Sequence[int]) -> list
     found = zip((n for n in shown if n in rows), places_of_nodes(reader, shown), strict=True)
     names = _both_names(reader, {node.id: node.name for node in rows.values()})
     neighbours = [
-        Entry(label, f"{names[n]}   {_operation(rows[n])} {value_text(rows[n])}".rstrip(), place) for n, place in found
+        Entry(label, f"{names[n]}   {_operation(rows[n])} {value_text(rows[n])}".rstrip(), place)
+        for n, place in found
     ]
     if len(nodes) > len(shown):
         neighbours.append(Entry(label, f"… and {len(nodes) - len(shown):,} more"))

@@ -13,7 +13,13 @@ from fx_explorer.analysis.kernel_ir.instructions import COUNTED_ONCE
 from fx_explorer.analysis.kernel_ir.line_costs import line_cost
 from fx_explorer.analysis.kernels.candidates import level_document
 from fx_explorer.analysis.kernels.card import card, measured_card, not_described
-from fx_explorer.analysis.kernels.kernel_documents import build_of_document, build_of_level, builds_here, kernel_of, source_here
+from fx_explorer.analysis.kernels.kernel_documents import (
+    build_of_document,
+    build_of_level,
+    builds_here,
+    kernel_of,
+    source_here,
+)
 from fx_explorer.analysis.kernels.kernel_facts import KernelFact, in_short, kernel_facts
 from fx_explorer.analysis.kernels.kernel_speed import kernel_speed, speed_in_words
 from fx_explorer.analysis.kernels.profiled_kernels import profiled_kernel
@@ -51,7 +57,9 @@ def _is_instruction(reader: SessionReader, place: Place) -> bool:
     text = text_of(reader, place.document)
     if place.document.language == "sass":
         return place.line + 1 in sass_instruction_lines(text)
-    return place.document.language not in ("ptx", "amdgcn") or place.line + 1 in instruction_lines(text)
+    return place.document.language not in ("ptx", "amdgcn") or place.line + 1 in instruction_lines(
+        text
+    )
 
 
 def kernel_words(reader: SessionReader, place: Place) -> list[str]:
@@ -65,7 +73,9 @@ def kernel_words(reader: SessionReader, place: Place) -> list[str]:
     if kernel.language != "triton" or card(reader) is None:
         return profiled
     build = _shown_build(reader, kernel, place)
-    return profiled + _in_short(reader, kernel.id, build.id if build else 0, build.state if build else "")
+    return profiled + _in_short(
+        reader, kernel.id, build.id if build else 0, build.state if build else ""
+    )
 
 
 def profiled_words(reader: SessionReader, kernel: int) -> list[str]:
@@ -96,7 +106,13 @@ def kernel_entries(reader: SessionReader, place: Place) -> list[Entry]:
     build = _shown_build(reader, kernel, place)
     is_here = build_of_level(reader, place.document) is not None
     made_from = _made_from(reader, build, place) if build and is_here else []
-    told = instruction_entries(reader, place) if is_here else _machine_entries(reader, build, place) if build else []
+    told = (
+        instruction_entries(reader, place)
+        if is_here
+        else _machine_entries(reader, build, place)
+        if build
+        else []
+    )
     facts = kernel_facts(reader, kernel, gpu, build) if gpu else _why_none(reader)
     of = f" with {build.shown_options}" if build and build.options else ""
     return [
@@ -116,7 +132,10 @@ def _machine_entries(reader: SessionReader, build: KernelBuild, place: Place) ->
     made = lines_in_level(reader, build, document, frozenset([place.line]))
     cost = line_cost(text_of(reader, document), (line + 1 for line in made))
     rows = wrapped(cost.words, ROW_CELLS) if cost else []
-    return [Entry("" if at else "SASS", row, note="" if at else COUNTED_ONCE) for at, row in enumerate(rows)]
+    return [
+        Entry("" if at else "SASS", row, note="" if at else COUNTED_ONCE)
+        for at, row in enumerate(rows)
+    ]
 
 
 def _alone(reader: SessionReader, kernel: model.Kernel) -> list[KernelFact]:
@@ -124,7 +143,10 @@ def _alone(reader: SessionReader, kernel: model.Kernel) -> list[KernelFact]:
     speed = kernel_speed(reader, kernel)
     if speed is None:
         return []
-    return [KernelFact("alone", line) for line in speed_in_words(speed, measured_card(reader, speed.time.device))]
+    return [
+        KernelFact("alone", line)
+        for line in speed_in_words(speed, measured_card(reader, speed.time.device))
+    ]
 
 
 def _why_none(reader: SessionReader) -> list[KernelFact]:
@@ -144,7 +166,10 @@ def _made_from(reader: SessionReader, build: KernelBuild, place: Place) -> list[
         return []
     text = lines_of(reader, document)
     lines = sorted(triton_lines(reader, build, place))
-    return [Entry("from", f"line {line + 1}: {text[line].strip()}", Place(document, line), FOUND) for line in lines]
+    return [
+        Entry("from", f"line {line + 1}: {text[line].strip()}", Place(document, line), FOUND)
+        for line in lines
+    ]
 
 
 def _shown_build(reader: SessionReader, kernel: model.Kernel, place: Place) -> KernelBuild | None:
@@ -154,4 +179,6 @@ def _shown_build(reader: SessionReader, kernel: model.Kernel, place: Place) -> K
 
 
 def _level(place: Place) -> str:
-    return next((title for level, title in LEVEL_TITLES.items() if level == place.document.language), "")
+    return next(
+        (title for level, title in LEVEL_TITLES.items() if level == place.document.language), ""
+    )

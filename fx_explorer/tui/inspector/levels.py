@@ -49,7 +49,9 @@ OTHER_SOURCE = (
     "linked to each other, not to the code beside. Capture it again."
 )
 INSIDE_A_LIBRARY = "A library call: what it looks like inside is decided on the GPU."
-NOTHING_YET = "Nothing is shown below the kernel yet: go to a line or node that a Triton kernel computes."
+NOTHING_YET = (
+    "Nothing is shown below the kernel yet: go to a line or node that a Triton kernel computes."
+)
 
 
 class BuildWanted(Message):
@@ -84,7 +86,13 @@ class Levels:
 
     def forget(self) -> None:
         """Forget everything, because in another session ids mean something else."""
-        self.kernel, self.listed, self._positions, self._given_up, self.news = None, None, {}, {}, ""
+        self.kernel, self.listed, self._positions, self._given_up, self.news = (
+            None,
+            None,
+            {},
+            {},
+            "",
+        )
 
     def choose(self, kernel: model.Kernel, position: int | None = None) -> None:
         """Show this kernel, as the user asks; with ``position``, in this configuration. What was
@@ -112,7 +120,11 @@ class Levels:
         if build:
             self._positions[build.kernel] = build.position
             self._turn_to(reader.get(model.Kernel, build.kernel))
-        elif kernel_document and (kernel := kernel_of(reader, kernel_document)) and kernel.language == "triton":
+        elif (
+            kernel_document
+            and (kernel := kernel_of(reader, kernel_document))
+            and kernel.language == "triton"
+        ):
             self._turn_to(kernel)
             if (place.document.kind, place.document.id) == ("artifact", kernel.artifact):
                 self._back_to_its_own(reader, kernel)
@@ -158,7 +170,10 @@ class Levels:
         document = level_document(reader, build, level) if build else None
         if build is None or document is None:
             return None
-        return replace(document, title=f"{LEVEL_TITLES[level]} · {options_apart(reader, build)}".removesuffix(" · "))
+        return replace(
+            document,
+            title=f"{LEVEL_TITLES[level]} · {options_apart(reader, build)}".removesuffix(" · "),
+        )
 
     def is_wanting(self, reader: SessionReader) -> bool:
         """Return whether the configuration could be compiled and is not, or was compiled and could
@@ -176,7 +191,9 @@ class Levels:
 
     def still_lacks(self, reader: SessionReader, wanted: BuildWanted) -> bool:
         """Return whether what was asked for is not there, although it was answered."""
-        row = next(iter(reader.rows(KernelBuild, kernel=wanted.kernel, position=wanted.position)), None)
+        row = next(
+            iter(reader.rows(KernelBuild, kernel=wanted.kernel, position=wanted.position)), None
+        )
         return row is None or row.state == "candidate" or lacks_sass(row)
 
     def words(self, reader: SessionReader, level: Level) -> str:
@@ -193,11 +210,18 @@ class Levels:
             return f"{self.kernel.name}{options} could not be compiled:\n\n{build.error}"
         if given_up := self._given_up.get((self.kernel.id, self.position(reader))):
             return given_up
-        if build and lacks_sass(build) and level == "sass" and (gpu_of(reader) or build.machine_code):
+        if (
+            build
+            and lacks_sass(build)
+            and level == "sass"
+            and (gpu_of(reader) or build.machine_code)
+        ):
             return self.news or DISASSEMBLING
         if build and build.state == "built":
             others = listed((LEVEL_TITLES[one] for one in levels_of(build)), len(LEVEL_TITLES))
-            return (NOT_IN_LOG if is_log(reader) else NO_SUCH_LEVEL).format(level=LEVEL_TITLES[level], others=others)
+            return (NOT_IN_LOG if is_log(reader) else NO_SUCH_LEVEL).format(
+                level=LEVEL_TITLES[level], others=others
+            )
         return self.news or ("" if gpu_of(reader) else NOT_BELOW if is_log(reader) else NOT_BUILT)
 
 

@@ -25,7 +25,9 @@ class NumberColours:
     def __init__(self, code: CodeView, marks: KernelMarks) -> None:
         self._code = code
         self._marks = marks
-        self._beside: Beside[OutputCodeKernels] = Beside(code, "kernels of lines", "read which kernel each line is of")
+        self._beside: Beside[OutputCodeKernels] = Beside(
+            code, "kernels of lines", "read which kernel each line is of"
+        )
         self.kernel = 0
         """The kernel that the text is of; 0 for none, and for several."""
 
@@ -48,7 +50,12 @@ class NumberColours:
             self._code.colour_numbers(OutputCodeKernels(reader, document.id))
         elif document.stage == "output_code":
             output_code = document.id
-            self._beside.begin(reader.path, lambda of: OutputCodeKernels(of, output_code), self._take, self._without)
+            self._beside.begin(
+                reader.path,
+                lambda of: OutputCodeKernels(of, output_code),
+                self._take,
+                self._without,
+            )
 
     def _take(self, made: Made[OutputCodeKernels]) -> None:
         made.reader.close()

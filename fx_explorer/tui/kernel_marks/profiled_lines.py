@@ -23,7 +23,9 @@ DEFINES = ("def ", "void ", 'extern "C"')
 LINES_LOOKED_AT = 400
 
 
-def time_in_code(calls: Mapping[int, PlaceTime], definitions: Mapping[int, PlaceTime], line: int) -> Piece | None:
+def time_in_code(
+    calls: Mapping[int, PlaceTime], definitions: Mapping[int, PlaceTime], line: int
+) -> Piece | None:
     """Return what stands before a line (from 0) of the output code: the time of the calls it makes, or in grey the sum of
     all calls of the kernel that it defines.
     """

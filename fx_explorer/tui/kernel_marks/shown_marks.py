@@ -45,7 +45,9 @@ def _read_heat(reader: SessionReader) -> SourceHeat:
 
 
 def _read_times(reader: SessionReader) -> ProfiledPlaces | None:
-    from fx_explorer.analysis.profiles.places import profiled_places  # not needed where there is no profile
+    from fx_explorer.analysis.profiles.places import (
+        profiled_places,
+    )  # not needed where there is no profile
 
     return profiled_places(reader)
 
@@ -71,15 +73,21 @@ class KernelMarks:
         self._times: ProfiledPlaces | None = None
         self._graph_times: OrderedDict[int, GraphTimes] = OrderedDict()
         self._times_changed = times_changed
-        self._reading: Beside[GraphTimes] = Beside(widget, "times of nodes", "read the times of a graph's nodes")
+        self._reading: Beside[GraphTimes] = Beside(
+            widget, "times of nodes", "read the times of a graph's nodes"
+        )
         self._renewed_times: Renewed[ProfiledPlaces | None] = Renewed(
-            Beside(widget, "times of places", "read the times of a profile"), self._take_times, self._cannot_read_times
+            Beside(widget, "times of places", "read the times of a profile"),
+            self._take_times,
+            self._cannot_read_times,
         )
         self._changed = changed
         self._takes_long = takes_long
         self._times_take_long = times_take_long
         self._renewed: Renewed[SourceHeat] = Renewed(
-            Beside(widget, "kernels of lines", "read which kernels compute each line"), self._take, self._cannot
+            Beside(widget, "kernels of lines", "read which kernels compute each line"),
+            self._take,
+            self._cannot,
         )
         self._read_of: tuple[SessionReader, int] | None = None
 
@@ -106,7 +114,9 @@ class KernelMarks:
         return times.of_node(node.id) if times and node else None
 
     def _read_times(self, reader: SessionReader, graph: Graph, places: ProfiledPlaces) -> None:
-        from fx_explorer.analysis.profiles.places import graph_times  # not needed where there is no profile
+        from fx_explorer.analysis.profiles.places import (
+            graph_times,
+        )  # not needed where there is no profile
 
         if graph.node_count <= NODES_AT_ONCE:
             self._keep_times(graph, graph_times(reader, graph, places))
@@ -117,7 +127,9 @@ class KernelMarks:
             self._keep_times(graph, made.value)
             self._times_changed()
 
-        self._reading.begin(reader.path, lambda beside: graph_times(beside, graph, places), take, lambda _: None)
+        self._reading.begin(
+            reader.path, lambda beside: graph_times(beside, graph, places), take, lambda _: None
+        )
 
     def _keep_times(self, graph: Graph, times: GraphTimes) -> None:
         self._graph_times[graph.id] = times
@@ -135,7 +147,9 @@ class KernelMarks:
             self._read_of = of
             self._renewed.renew(reader, _read_heat, takes_long=self._takes_long(reader))
             if self._times is not None or reader.has(Profile):
-                self._renewed_times.renew(reader, _read_times, takes_long=self._times_take_long(reader))
+                self._renewed_times.renew(
+                    reader, _read_times, takes_long=self._times_take_long(reader)
+                )
 
     def forget(self) -> None:
         """Forget the session, which is about to be closed."""
@@ -158,7 +172,9 @@ class KernelMarks:
         one = self.lines_of(place.document).get(place.line)
         if one is None or not self.heat.measure:
             return ""
-        return f"{counted(len(one.parts), 'kernel')}, {percent(one.share)} of the {self.heat.measure}"
+        return (
+            f"{counted(len(one.parts), 'kernel')}, {percent(one.share)} of the {self.heat.measure}"
+        )
 
     def _take(self, heat: SourceHeat) -> None:
         if heat != self.heat:

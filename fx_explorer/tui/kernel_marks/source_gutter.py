@@ -17,7 +17,9 @@ UNKNOWN_BLOCK = "■"
 """Stands for a kernel of which nothing is known but that it is there."""
 
 
-def source_gutter(events: Mapping[int, Piece], heat: Mapping[int, LineHeat], blocks: int) -> dict[int, list[Piece]]:
+def source_gutter(
+    events: Mapping[int, Piece], heat: Mapping[int, LineHeat], blocks: int
+) -> dict[int, list[Piece]]:
     """Return the gutter of each line (from 0) that has anything. ``events`` are the glyphs of what
     happened there. The dearest kernels of a line have a block each, as high as what they take: at most
     ``blocks``.

@@ -10,7 +10,10 @@ from collections.abc import Callable
 from fx_explorer.analysis.documents import Document
 from fx_explorer.analysis.kernels.kernel_documents import kernel_of
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernel.kernel_places import bodies_in_output_code, calls_of_output_code
+from fx_explorer.session.queries.kernel.kernel_places import (
+    bodies_in_output_code,
+    calls_of_output_code,
+)
 from fx_explorer.tui.kernel_marks.kernel_colours import kernel_kind
 
 KindOfLine = Callable[[int], str]
@@ -37,7 +40,9 @@ class OutputCodeKernels:
     def __init__(self, reader: SessionReader, output_code: int) -> None:
         self._bodies = bodies_in_output_code(reader, output_code)
         self._starts = [first - 1 for first, _, _ in self._bodies]
-        self._calls = {line - 1: kernel for line, kernel in calls_of_output_code(reader, output_code)}
+        self._calls = {
+            line - 1: kernel for line, kernel in calls_of_output_code(reader, output_code)
+        }
 
     def __call__(self, line: int) -> str:
         at = bisect_right(self._starts, line) - 1

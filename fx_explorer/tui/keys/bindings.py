@@ -9,7 +9,17 @@ from dataclasses import replace
 
 from textual.binding import Binding, BindingType
 
-from fx_explorer.tui.commands import OLD_KEYS, AppCommand, Keymap, Scope, by_id, key_label, keys_of, of_scope, singles
+from fx_explorer.tui.commands import (
+    OLD_KEYS,
+    AppCommand,
+    Keymap,
+    Scope,
+    by_id,
+    key_label,
+    keys_of,
+    of_scope,
+    singles,
+)
 
 NEVER = "never"
 """Stands for no key, where Textual wants one: no terminal sends it."""
@@ -25,13 +35,17 @@ def priority_bindings(*scopes: Scope) -> list[BindingType]:
     screen's win.
     """
     commands = of_scope(*scopes)
-    return [replace(one, priority=True) for one in (*map(_binding, commands), *_old_bindings(commands))]
+    return [
+        replace(one, priority=True) for one in (*map(_binding, commands), *_old_bindings(commands))
+    ]
 
 
 def _old_bindings(commands: Iterable[AppCommand]) -> list[Binding]:
     """Return bindings for the keys that commands of a screen on top had in the release before."""
     return [
-        Binding(key, f"app.old_key({command.id!r}, {key!r})", show=False, id=f"old.{command.id}.{key}")
+        Binding(
+            key, f"app.old_key({command.id!r}, {key!r})", show=False, id=f"old.{command.id}.{key}"
+        )
         for command in commands
         for key in OLD_KEYS.get(command.id, ())
     ]
@@ -63,7 +77,8 @@ def closing_bindings(*command_ids: str) -> list[BindingType]:
     mapped them.
     """
     return [
-        Binding(",".join(singles(by_id(i).keys)), "leave", "Close", show=False, id=i) for i in ("dialog.close", *command_ids)
+        Binding(",".join(singles(by_id(i).keys)), "leave", "Close", show=False, id=i)
+        for i in ("dialog.close", *command_ids)
     ]
 
 
@@ -72,7 +87,10 @@ def reused_bindings(*command_ids: str) -> list[BindingType]:
     with the same keys; for a command of a controller, with its method.
     """
     commands = [by_id(command_id) for command_id in command_ids]
-    return [replace(_binding(one), action=one.action.rpartition(".")[2], priority=True) for one in commands]
+    return [
+        replace(_binding(one), action=one.action.rpartition(".")[2], priority=True)
+        for one in commands
+    ]
 
 
 def textual_keymap(keymap: Keymap) -> dict[str, str]:
@@ -117,4 +135,9 @@ def fallbacks(commands: Iterable[AppCommand], keymap: Keymap) -> dict[str, AppCo
 
 def old_keys(commands: Iterable[AppCommand]) -> dict[str, AppCommand]:
     """Return the keys of the release before on the main screen, and whose they were."""
-    return {key: one for one in commands if one.scope in ("app", "explorer", "lines") for key in OLD_KEYS.get(one.id, ())}
+    return {
+        key: one
+        for one in commands
+        if one.scope in ("app", "explorer", "lines")
+        for key in OLD_KEYS.get(one.id, ())
+    }

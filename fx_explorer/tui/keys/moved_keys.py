@@ -39,4 +39,6 @@ def moved_words(command: AppCommand, key: str, keymap: Keymap) -> str:
     now = first_key(command, keymap)
     if key in NOW_LEADERS:
         return f"{command.title} is {now} now"
-    return f"{key_label(key)} is now {now} ({command.title}). The old key goes with the next release."
+    return (
+        f"{key_label(key)} is now {now} ({command.title}). The old key goes with the next release."
+    )

@@ -94,7 +94,12 @@ _BACKGROUNDS: Mapping[int, Look] = {
 }
 _FOCUSED_CURSOR = Look("primary", 40)
 
-_ATTRIBUTES: Mapping[int, str] = {HOVERED: "", MARKED: "bold", SELECTED: "reverse", CURSOR: "underline"}
+_ATTRIBUTES: Mapping[int, str] = {
+    HOVERED: "",
+    MARKED: "bold",
+    SELECTED: "reverse",
+    CURSOR: "underline",
+}
 """What stands for a background where there are 16 colours or none; a cursor with the focus is
 reversed.
 """
@@ -104,7 +109,13 @@ class Palette:
     """The styles of one view: its theme, background and focus."""
 
     def __init__(
-        self, variables: Mapping[str, str], background: Color, *, has_focus: bool, is_ansi: bool, is_colourless: bool
+        self,
+        variables: Mapping[str, str],
+        background: Color,
+        *,
+        has_focus: bool,
+        is_ansi: bool,
+        is_colourless: bool,
     ) -> None:
         self._variables = variables
         self._background = background

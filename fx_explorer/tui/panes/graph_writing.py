@@ -32,7 +32,10 @@ class GraphWriting(OneLine):
 
     def write(self, reader: SessionReader, document: Document, done: Callable[[], None]) -> None:
         """Write the text of a graph, and call ``done`` when ``graph_texts`` has it at once."""
-        self.show(Content(printable(WRITING.format(what=graph_texts.words(reader, document)))), Content(STOPS))
+        self.show(
+            Content(printable(WRITING.format(what=graph_texts.words(reader, document)))),
+            Content(STOPS),
+        )
         self.display = True
 
         def take(made: Made[GraphText]) -> None:
@@ -44,7 +47,9 @@ class GraphWriting(OneLine):
         def cannot(_: Exception) -> None:
             self.show(Content(NOT_WRITTEN))
 
-        self._beside.begin(reader.path, partial(graph_texts.written, document=document), take, cannot)
+        self._beside.begin(
+            reader.path, partial(graph_texts.written, document=document), take, cannot
+        )
 
     def stop(self) -> bool:
         """Abandon what is being written. Returns whether there was something."""

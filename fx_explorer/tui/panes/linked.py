@@ -41,7 +41,16 @@ PICTURE_CELLS = 80
 LEVEL_PANE_CELLS = 60
 """Least cells of a shown pane where levels below a kernel are among them: an instruction with its operands."""
 
-SHOWN_FIRST: tuple[Slot, ...] = ("kernel", "sass", "amdgcn", "ptx", "ttgir", "llir", "graph", "source")
+SHOWN_FIRST: tuple[Slot, ...] = (
+    "kernel",
+    "sass",
+    "amdgcn",
+    "ptx",
+    "ttgir",
+    "llir",
+    "graph",
+    "source",
+)
 """Which of the levels below a kernel are shown side by side where not all fit, until the user goes to another."""
 
 FEW_PANES = 4
@@ -81,7 +90,11 @@ class LinkedPanes(TellsUnreadable, Vertical):
         super().__init__()
         self.stage_words = StageWords()
         self.kernel_marks = KernelMarks(
-            self, self._mark_lines, self._show_times, READS["kernels"].takes_long, READS["profile"].takes_long
+            self,
+            self._mark_lines,
+            self._show_times,
+            READS["kernels"].takes_long,
+            READS["profile"].takes_long,
         )
         self._tabs = OneLine(classes="pane-tabs")
         self._row = Horizontal()
@@ -357,7 +370,13 @@ class LinkedPanes(TellsUnreadable, Vertical):
         return range(self._first_shown, self._first_shown + room)
 
     def _tab(self, index: int, pane: Pane, room: int) -> Content:
-        style = "bold reverse" if pane is self.active else "$foreground 60%" if not pane.display else "$foreground"
+        style = (
+            "bold reverse"
+            if pane is self.active
+            else "$foreground 60%"
+            if not pane.display
+            else "$foreground"
+        )
         title = title_text(pane.document, pane.slot)
         shown = title if len(title) <= room else title[: room - 1] + "…"
         return Content.styled(f" {shown} ", style).stylize(Style.from_meta({"tab": index}))

@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from fx_explorer.analysis.documents import OF_GRAPHS, Document, DocumentKind, Place, graph_form, node_at, place_of_row
+from fx_explorer.analysis.documents import (
+    OF_GRAPHS,
+    Document,
+    DocumentKind,
+    Place,
+    graph_form,
+    node_at,
+    place_of_row,
+)
 from fx_explorer.analysis.kernels.kernel_documents import is_level, kernel_of
 from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.analysis.links.same_place import same_place
@@ -81,16 +89,22 @@ class LinkedSelection:
         for pane in self._linked.panes:
             place = pane.place or (Place(pane.document) if pane.document else None)
             self._show_again(pane, old, place, reader)
-        new_selection = same_place(old, _quickly_found(old, selection), reader) if old and selection else None
+        new_selection = (
+            same_place(old, _quickly_found(old, selection), reader) if old and selection else None
+        )
         if new_selection:
             self._compilation = new_selection.document.compilation
-            self.selection = new_selection  # otherwise something is selected, and the cursors go there
+            self.selection = (
+                new_selection  # otherwise something is selected, and the cursors go there
+            )
         self.refresh()
         if new_selection:
             self.select(new_selection)
         self._linked.refresh_tabs()
 
-    def _show_again(self, pane: Pane, old: SessionReader | None, place: Place | None, reader: SessionReader) -> None:
+    def _show_again(
+        self, pane: Pane, old: SessionReader | None, place: Place | None, reader: SessionReader
+    ) -> None:
         """Show a place of the session before in this one; a large graph as a text when that is written."""
         looked_for = _quickly_found(old, place) if old and place else None
         found = same_place(old, looked_for, reader) if old and looked_for else None
@@ -131,7 +145,11 @@ class LinkedSelection:
         """Show a preset (source, graph, kernel and the like) for the compilation that the user
         looks at.
         """
-        asked = {row.name for row in self._reader.rows(FrontEnd)} if self._reader and name == "front_ends" else set()
+        asked = (
+            {row.name for row in self._reader.rows(FrontEnd)}
+            if self._reader and name == "front_ends"
+            else set()
+        )
         panes = await self._linked.set_slots(asked_slots(name, asked))
         selection = self.selection
         direction = selection.document.direction if selection else ""
@@ -153,7 +171,10 @@ class LinkedSelection:
         """Show what stood before a stage beside what stood after it, with what became of each
         operation. The panes stay at these documents.
         """
-        documents = [*(stage_sources(self._reader, point) if self._reader else ()), *shown_parts(point)]
+        documents = [
+            *(stage_sources(self._reader, point) if self._reader else ()),
+            *shown_parts(point),
+        ]
         panes = await self._linked.set_slots([""] * len(documents))
         self._was_touched = True
         for pane, document in zip(panes, documents, strict=True):
@@ -161,7 +182,11 @@ class LinkedSelection:
             self._show(pane, document)
         graph = next((one for one in documents if one.kind == "graph"), None)
         if self._reader and documents:
-            begins = Place(graph, first_marked(self._reader, graph, fates)) if graph else Place(documents[0])
+            begins = (
+                Place(graph, first_marked(self._reader, graph, fates))
+                if graph
+                else Place(documents[0])
+            )
             self.select(begins)
             self._put_cursors()
 
@@ -192,12 +217,16 @@ class LinkedSelection:
         if self._reader is None or pane.document is None:
             return
         if takes_long(self._reader, graph_form(pane.document, form)):
-            pane.write(self._reader, graph_form(pane.document, form), partial(self.show_form, pane, form))
+            pane.write(
+                self._reader, graph_form(pane.document, form), partial(self.show_form, pane, form)
+            )
             return
         node = node_at(self._reader, pane.place) if pane.place else None
         document = graph_form(pane.document, form)
         self._was_touched = True
-        self._show(pane, document, place_of_row(self._reader, document, node.position).line if node else 0)
+        self._show(
+            pane, document, place_of_row(self._reader, document, node.position).line if node else 0
+        )
         self._linked.refresh_tabs()
         if self.selection:
             self.select(self.selection)
@@ -260,7 +289,10 @@ class LinkedSelection:
             if pane.document and pane.document.kind == "graph":
                 self._show(pane, pane.document, pane.place.line if pane.place else 0)
                 if pane.place is None and pane.slot and self._reader:
-                    self._turn(pane, document_for(pane.slot, with_region(self._reader, self._showable, region)))
+                    self._turn(
+                        pane,
+                        document_for(pane.slot, with_region(self._reader, self._showable, region)),
+                    )
         if self.selection:
             self.select(self.selection)
         self._linked.refresh_tabs()
@@ -296,7 +328,9 @@ class LinkedSelection:
         self._look_at(compilation_of(selected, self._compilation))
         panes = self._linked.panes
         if self._linked.shows_levels:
-            self.levels.follow(self._reader, place, kernel_following(selected, self.levels.kernel, self._showable))
+            self.levels.follow(
+                self._reader, place, kernel_following(selected, self.levels.kernel, self._showable)
+            )
         seen_from = seen_above(selected)
         for pane in panes:
             if pane is not origin and pane.slot and pane.slot not in LEVELS:
@@ -311,9 +345,13 @@ class LinkedSelection:
             if pane.document:
                 is_origin = pane is origin
                 lines = lit[pane.document] - {place.line} if is_origin else lit[pane.document]
-                anchor = None if is_origin else anchor_of(self._reader, pane.document, pane.shown(lines))
+                anchor = (
+                    None if is_origin else anchor_of(self._reader, pane.document, pane.shown(lines))
+                )
                 if pane in fresh and anchor is not None:
-                    pane.move_to(anchor)  # what stands above the anchor in assembly is the same in every kernel
+                    pane.move_to(
+                        anchor
+                    )  # what stands above the anchor in assembly is the same in every kernel
                 pane.show_links(lines, anchor)
 
     def selected_at(self, place: Place) -> Selection | None:
@@ -322,7 +360,11 @@ class LinkedSelection:
         """
         if self._reader is None:
             return None
-        is_selected = self._selected and self._selected.place == place and self._selected.reader is self._reader
+        is_selected = (
+            self._selected
+            and self._selected.place == place
+            and self._selected.reader is self._reader
+        )
         return self._selected if is_selected else Selection(self._reader, place)
 
     # below the kernel
@@ -332,7 +374,9 @@ class LinkedSelection:
         configuration was chosen.
         """
         if self._linked.shows_levels and self.selection:
-            origin = next((pane for pane in self._linked.panes if pane.place == self.selection), None)
+            origin = next(
+                (pane for pane in self._linked.panes if pane.place == self.selection), None
+            )
             self.select(self.selection, origin)
 
     def tell(self, news: str) -> None:
@@ -373,7 +417,9 @@ class LinkedSelection:
         if self.levels.kernel and self.levels.is_wanting(self._reader):
             # Straight to the app: Textual stops what bubbles at whoever was being called when it
             # was made, here the screen.
-            self._linked.app.post_message(BuildWanted(self.levels.kernel.id, self.levels.position(self._reader)))
+            self._linked.app.post_message(
+                BuildWanted(self.levels.kernel.id, self.levels.position(self._reader))
+            )
         return fresh
 
     def _look_at(self, compilation: int) -> None:
@@ -425,7 +471,9 @@ def linked_lines(selection: Selection, shown: set[Document]) -> dict[Document, f
     """Return the lines (from 0) of each shown document that are linked to the selection."""
     if not any(is_level(document) for document in (*shown, selection.place.document)):
         return selection.linked(shown)
-    from fx_explorer.analysis.links.chain import linked_with_levels  # not needed for the first paint
+    from fx_explorer.analysis.links.chain import (
+        linked_with_levels,
+    )  # not needed for the first paint
 
     return linked_with_levels(selection.reader, selection.place, shown)
 
@@ -433,7 +481,9 @@ def linked_lines(selection: Selection, shown: set[Document]) -> dict[Document, f
 def fits(slot: Slot, document: Document) -> bool:
     """Return whether a pane in this slot shows documents of this kind."""
     of_document = slot_of(document)
-    return bool(slot) and (slot == of_document or (of_document == "graph" and slot in OF_GRAPH_SLOTS))
+    return bool(slot) and (
+        slot == of_document or (of_document == "graph" and slot in OF_GRAPH_SLOTS)
+    )
 
 
 def slot_of(document: Document) -> Slot:
@@ -446,7 +496,12 @@ def slot_of(document: Document) -> Slot:
         return front_end_slot(document)
     if document.kind == "graph":
         return "graph"
-    if level := next((level for level in LEVELS if is_level(document) and level == document.language), None):
+    if level := next(
+        (level for level in LEVELS if is_level(document) and level == document.language), None
+    ):
         return level
-    is_code = document.stage in ("kernel", "output_code") or (document.kind, document.stage) == ("artifact", "backend")
+    is_code = document.stage in ("kernel", "output_code") or (document.kind, document.stage) == (
+        "artifact",
+        "backend",
+    )
     return "kernel" if is_code else bytecode_slot(document)

@@ -126,7 +126,9 @@ class FactList(LineView):
             self.move_to(self._first_line(min(fact_index, len(self._facts) - 1)))
 
     def _first_line(self, fact_index: int) -> int:
-        return next((i for i, line in enumerate(self._lines) if line.fact == fact_index and line.pieces), 0)
+        return next(
+            (i for i, line in enumerate(self._lines) if line.fact == fact_index and line.pieces), 0
+        )
 
     def on_resize(self) -> None:
         super().on_resize()
@@ -159,7 +161,11 @@ def fact_lines(facts: Sequence[Fact], width: int) -> list[FactLine]:
     for index, fact in enumerate(facts):
         if lines and fact.topic != topic:
             lines.append(FactLine((), index))
-        label = f"{TOPIC_LABELS[fact.topic]:<{TOPIC_CELLS}}" if fact.topic != topic else " " * TOPIC_CELLS
+        label = (
+            f"{TOPIC_LABELS[fact.topic]:<{TOPIC_CELLS}}"
+            if fact.topic != topic
+            else " " * TOPIC_CELLS
+        )
         topic = fact.topic
         lines += _fact(fact, index, label, width)
     return lines
@@ -190,12 +196,17 @@ def _fact(fact: Fact, index: int, label: str, width: int) -> list[FactLine]:
     """Return the lines of a fact: its text beside its topic and glyph, and its details below."""
     room = max(20, min(MAX_TEXT_CELLS, width - TOPIC_CELLS - 4))
     indent = " " * (TOPIC_CELLS + 2)
-    text_kind = {"good": "text", "changed": "text", "notice": "strong", "problem": "strong"}[fact.severity]
+    text_kind = {"good": "text", "changed": "text", "notice": "strong", "problem": "strong"}[
+        fact.severity
+    ]
     first, *rest = wrapped(printable(fact.text), room)
     lines = [FactLine(((label, "muted"), GLYPHS[fact.severity], (f" {first}", text_kind)), index)]
     lines += [FactLine(((indent, "text"), (row, text_kind)), index) for row in rest]
     for paragraph in fact.detail.splitlines():
-        lines += [FactLine(((indent, "text"), (row, "muted")), index) for row in wrapped(printable(paragraph), room)]
+        lines += [
+            FactLine(((indent, "text"), (row, "muted")), index)
+            for row in wrapped(printable(paragraph), room)
+        ]
     lead = leads_to(fact)
     if lead:
         last = lines[-1]

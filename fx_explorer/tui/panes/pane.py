@@ -104,12 +104,18 @@ class Pane(TellsUnreadable, Vertical):
     @property
     def body(self) -> LineView:
         """Return the view that shows the lines."""
-        return self.picture or (self._rows if self.document and self.document.kind == "graph" else self._text.code)
+        return self.picture or (
+            self._rows if self.document and self.document.kind == "graph" else self._text.code
+        )
 
     @property
     def picture(self) -> NeighbourhoodView | None:
         """Return the picture that is shown; None where rows or a text are."""
-        is_picture = self.slot == "neighbourhood" and self.document is not None and self.document.kind == "graph"
+        is_picture = (
+            self.slot == "neighbourhood"
+            and self.document is not None
+            and self.document.kind == "graph"
+        )
         return self._picture if is_picture else None
 
     @property
@@ -191,7 +197,9 @@ class Pane(TellsUnreadable, Vertical):
 
     def _load_picture(self, reader: SessionReader, document: Document, line: int) -> None:
         if self._picture is None:
-            from fx_explorer.tui.pictures.neighbourhood.view import NeighbourhoodView  # not needed for the first paint
+            from fx_explorer.tui.pictures.neighbourhood.view import (
+                NeighbourhoodView,
+            )  # not needed for the first paint
 
             self._picture = NeighbourhoodView()
             self.mount(self._picture, before=self._writing)
@@ -207,7 +215,9 @@ class Pane(TellsUnreadable, Vertical):
             has_times=times is not None,
             is_sorted=self._times.is_sorted,
         )
-        rows = GraphRows(reader, document, self._shown, self.fates, marks_kernels=marks_kernels, times=times)
+        rows = GraphRows(
+            reader, document, self._shown, self.fates, marks_kernels=marks_kernels, times=times
+        )
         self._rows.load(rows, columns, line=row)
 
     def sort_by_time(self) -> bool:
@@ -215,7 +225,12 @@ class Pane(TellsUnreadable, Vertical):
         them again, with the cursor on the same node. Returns whether the pane shows times of nodes as rows.
         """
         reader, document = self._reader, self.document
-        if self.body is not self._rows or not reader or not document or self._times.of_graph(reader, document) is None:
+        if (
+            self.body is not self._rows
+            or not reader
+            or not document
+            or self._times.of_graph(reader, document) is None
+        ):
             return False
         if not self._times.is_sorted:
             self._sort()
@@ -235,13 +250,17 @@ class Pane(TellsUnreadable, Vertical):
         """
         reader, times = self._reader, self._times.of_graph(self._reader, self.document)
         if reader and times:
-            self._times.sort(reader, times, self._shown, lambda lines: self._show_sorted(lines, line))
+            self._times.sort(
+                reader, times, self._shown, lambda lines: self._show_sorted(lines, line)
+            )
 
     def _show_sorted(self, lines: list[int], line: int | None) -> None:
         if self._reader is None or self.document is None:
             return
         lit, self._times.is_sorted, self._shown = self._lit, True, SortedLines(lines)
-        self._load_rows(self._reader, self.document, 0 if line is None else self._shown.row_of(line))
+        self._load_rows(
+            self._reader, self.document, 0 if line is None else self._shown.row_of(line)
+        )
         self.show_links(lit)
         if line is None and self.place:
             self.post_message(self.Moved(self, self.place))
@@ -344,7 +363,9 @@ class Pane(TellsUnreadable, Vertical):
         self.body.marks = self.body.rows_of_lines(self._shown.rows_of(lines))
         if anchor is not None:
             below_kernel = self.document is not None and is_level(self.document)
-            self.body.reveal(self._row_of(anchor), center=below_kernel)  # below a kernel, many lines are lit
+            self.body.reveal(
+                self._row_of(anchor), center=below_kernel
+            )  # below a kernel, many lines are lit
             self._show_beginning()
         self._show_title()
 
@@ -397,7 +418,11 @@ class Pane(TellsUnreadable, Vertical):
             title = Content(f"#{kernel} ") + title
         elif self.document and (legend := self._marks.legend(self.document)):
             title += Content(f" · {legend}")
-        if words := "" if self.picture else self._times.in_words(self._reader, self.document, kernel):
+        if (
+            words := ""
+            if self.picture
+            else self._times.in_words(self._reader, self.document, kernel)
+        ):
             title += Content(f" · {words}")
         self._title.show(title, self.position)
 
@@ -410,5 +435,7 @@ class Pane(TellsUnreadable, Vertical):
         if not document or not document.line_count:
             return Content("")
         if self.picture and self.picture.found:
-            return Content(f"{len(self.picture.found.nodes) - 1:,} around {self.picture.found.centre.name}")
+            return Content(
+                f"{len(self.picture.found.nodes) - 1:,} around {self.picture.found.centre.name}"
+            )
         return position_text(self.body, document, self._region, len(self._lit), len(self.lit))

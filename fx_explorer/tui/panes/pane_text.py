@@ -60,12 +60,18 @@ class PaneText:
         text = whole if shown.lines is None else code_of(language, whole, shown)
         ready = graph_texts.coloured(reader, document) if shown.lines is None else None
         layout = _layout_of(document, text, shows_code=shown.lines is not None)
-        self.code.load(ready or text, language, line=shown.row_of(line), numbers=shown.lines, layout=layout)
+        self.code.load(
+            ready or text, language, line=shown.row_of(line), numbers=shown.lines, layout=layout
+        )
         self._numbers.renew(reader, document)
         self._source_marks.forget()
         if shown.lines is None:
             self.times.show_before_lines(reader, document, self.kernel)
-        if shown.lines is not None and self._machine_words.are_wanted and has_words(language, whole):
+        if (
+            shown.lines is not None
+            and self._machine_words.are_wanted
+            and has_words(language, whole)
+        ):
             self._machine_words.show(reader.path, whole, shown.lines)
 
     def say(self, words: str) -> None:
@@ -83,7 +89,9 @@ class PaneText:
         """
         return self._source_marks.renew(reader, document)
 
-    def mark_kernels_again(self, reader: SessionReader, document: Document, shown: ShownLines) -> None:
+    def mark_kernels_again(
+        self, reader: SessionReader, document: Document, shown: ShownLines
+    ) -> None:
         """Colour the numbers of generated code, and show the times of a profile, as far as kernels are marked now."""
         self.code.colour_numbers(None)
         self._numbers.renew(reader, document)
@@ -91,7 +99,9 @@ class PaneText:
             self.code.annotate({})
             self.times.show_before_lines(reader, document, self.kernel)
 
-    def toggle_machine_words(self, reader: SessionReader, document: Document, shown: ShownLines) -> bool:
+    def toggle_machine_words(
+        self, reader: SessionReader, document: Document, shown: ShownLines
+    ) -> bool:
         """Show the address, the control bits and the live registers of each SASS instruction, or hide them.
         Returns whether the text has them.
         """

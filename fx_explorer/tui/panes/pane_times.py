@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 from fx_explorer.analysis.documents import OF_GRAPHS, Document
 from fx_explorer.model import Kernel
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.kernel_marks.profiled_lines import TIME_CELLS, definition_line, time_in_code, time_in_graph
+from fx_explorer.tui.kernel_marks.profiled_lines import (
+    TIME_CELLS,
+    definition_line,
+    time_in_code,
+    time_in_graph,
+)
 from fx_explorer.tui.selection import graph_texts
 from fx_explorer.tui.selection.graph_rows import time_cell
 from fx_explorer.tui.selection.shown_lines import ShownLines, dearest_first
@@ -42,12 +47,24 @@ class PaneTimes:
         self._sorting.stop()
         self.is_sorted = False
 
-    def of_graph(self, reader: SessionReader | None, document: Document | None) -> GraphTimes | None:
+    def of_graph(
+        self, reader: SessionReader | None, document: Document | None
+    ) -> GraphTimes | None:
         """Return the times of the graph that is shown; None where none of its nodes has one, or it is not known yet."""
         is_graph = document is not None and document.kind in OF_GRAPHS
-        return self._marks.times_of_graph(reader, document.id) if is_graph and document and reader else None
+        return (
+            self._marks.times_of_graph(reader, document.id)
+            if is_graph and document and reader
+            else None
+        )
 
-    def sort(self, reader: SessionReader, times: GraphTimes, shown: ShownLines, take: Callable[[list[int]], None]) -> None:
+    def sort(
+        self,
+        reader: SessionReader,
+        times: GraphTimes,
+        shown: ShownLines,
+        take: Callable[[list[int]], None],
+    ) -> None:
         """Give ``take`` the lines of a graph, the dearest first; those of a large graph are sorted beside the screen."""
         if self._sorting.is_busy:
             return
@@ -61,7 +78,9 @@ class PaneTimes:
             made.reader.close()
             take(made.value)
 
-        self._sorting.begin(reader.path, lambda _: dearest_first(lines, times), taken, lambda _: None)
+        self._sorting.begin(
+            reader.path, lambda _: dearest_first(lines, times), taken, lambda _: None
+        )
 
     def show_before_lines(self, reader: SessionReader, document: Document, kernel: int) -> None:
         """Show them before the lines of generated code, and of a graph as a text. ``kernel`` is the one that the text is
@@ -71,7 +90,10 @@ class PaneTimes:
         if times is None or not self._marks.is_on:
             return
         if document.kind == "artifact" and document.stage == "output_code":
-            calls, definitions = times.calls.get(document.id, {}), times.definitions.get(document.id, {})
+            calls, definitions = (
+                times.calls.get(document.id, {}),
+                times.definitions.get(document.id, {}),
+            )
             if calls or definitions:
                 self._code.annotate_by(partial(time_in_code, calls, definitions), TIME_CELLS)
         elif kernel in times.kernels:
@@ -79,7 +101,10 @@ class PaneTimes:
             time = time_cell(times.kernels[kernel])
             self._code.annotate_by(lambda at: time if at == line else None, TIME_CELLS)
         elif graph := self.of_graph(reader, document):
-            self._code.annotate_by(partial(time_in_graph, graph, graph_texts.written_text(reader, document)), TIME_CELLS)
+            self._code.annotate_by(
+                partial(time_in_graph, graph, graph_texts.written_text(reader, document)),
+                TIME_CELLS,
+            )
 
     def in_words(self, reader: SessionReader | None, document: Document | None, kernel: int) -> str:
         """Say what all that the pane shows took in the profile: ``profiled 812 µs``; empty where that is not known."""

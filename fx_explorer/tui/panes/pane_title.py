@@ -23,7 +23,9 @@ def title_text(document: Document | None, slot: Slot) -> str:
     return printable(f"{document.title}{owner}")
 
 
-def position_text(body: LineView, document: Document, region: RegionKey | None, lit: int, seen: int) -> Content:
+def position_text(
+    body: LineView, document: Document, region: RegionKey | None, lit: int, seen: int
+) -> Content:
     """Return the region that the graph is narrowed to, how many lines are lit (``▌2 of 5`` when
     others are hidden: ``seen`` of ``lit``), and the cursor's position.
     """
@@ -34,7 +36,13 @@ def position_text(body: LineView, document: Document, region: RegionKey | None, 
     if region is None:
         return Content("  ".join(part for part in (lit_words, at) if part))
     only = Content.styled(f"only {shortened(region[1])}", "$warning")
-    return Content("  ").join([only, *([Content(lit_words)] if lit_words else []), Content(f"{at} of {document.line_count:,}")])
+    return Content("  ").join(
+        [
+            only,
+            *([Content(lit_words)] if lit_words else []),
+            Content(f"{at} of {document.line_count:,}"),
+        ]
+    )
 
 
 def shortened(name: str) -> str:

@@ -58,7 +58,9 @@ class TableChart(Cached):
         if len(before) != len(after):
             self.refresh()
             return
-        changed = [y for y, (one, other) in enumerate(zip(before, after, strict=True)) if one != other]
+        changed = [
+            y for y, (one, other) in enumerate(zip(before, after, strict=True)) if one != other
+        ]
         if changed:
             self.refresh(*(Region(0, y, self.outer_size.width, 1) for y in changed))
 
@@ -83,14 +85,19 @@ class TableChart(Cached):
         size = self.content_size
         now = (self._chart, size, self._row)
         if self._drawn is None or self._drawn[0] != now:
-            self._drawn = now, self._chart.rows(size.width, size.height, self._row) if self._chart else []
+            self._drawn = (
+                now,
+                self._chart.rows(size.width, size.height, self._row) if self._chart else [],
+            )
         return self._drawn[1]
 
     def on_click(self, event: events.Click) -> None:
         at = event.get_content_offset(self)
         if self._chart is None or at is None:
             return
-        row = self._chart.row_at(self.content_size.width, self.content_size.height, self._row, at.x, at.y)
+        row = self._chart.row_at(
+            self.content_size.width, self.content_size.height, self._row, at.x, at.y
+        )
         if row is not None:
             self.post_message(self.Picked(row))
 

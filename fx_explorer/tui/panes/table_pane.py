@@ -29,7 +29,15 @@ from fx_explorer.tui.status.old_files import OldFiles
 from fx_explorer.tui.tasks.beside import Beside, Made
 from fx_explorer.tui.terminal.wrapping import wrapped_text
 from fx_explorer.tui.views import table as views
-from fx_explorer.tui.views.arranging import Arrangement, Sort, Steps, arranged, at_once, next_sort, rows_in_order
+from fx_explorer.tui.views.arranging import (
+    Arrangement,
+    Sort,
+    Steps,
+    arranged,
+    at_once,
+    next_sort,
+    rows_in_order,
+)
 from fx_explorer.tui.views.reads import FAILED, READING, Reads
 from fx_explorer.tui.views.trees.folding import Folding, row_around
 from fx_explorer.tui.widgets import row_list
@@ -120,7 +128,9 @@ class TablePane(TellsUnreadable, Vertical):
         self.rows = RowList(())
         self._totals = OneLine(classes="totals")
         self._detail_box = DetailBox(classes="detail")
-        self.detail = CodeView(line_numbers=False, placeholder="Nothing more is known about this row.")
+        self.detail = CodeView(
+            line_numbers=False, placeholder="Nothing more is known about this row."
+        )
 
     def compose(self) -> ComposeResult:
         yield self._words
@@ -138,7 +148,13 @@ class TablePane(TellsUnreadable, Vertical):
     def position(self) -> int:
         """Return which row of the table the cursor is on, whatever the order on screen."""
         line = self.rows.cursor
-        return self._order[line] if line < len(self._order) else len(self._table.rows) if self._table else 0
+        return (
+            self._order[line]
+            if line < len(self._order)
+            else len(self._table.rows)
+            if self._table
+            else 0
+        )
 
     @property
     def place(self) -> Place | None:
@@ -157,7 +173,9 @@ class TablePane(TellsUnreadable, Vertical):
     @property
     def headings(self) -> list[str]:
         """Return the titles of the columns, which rows can be sorted by."""
-        return [column.title for column in self._table.columns if column.title] if self._table else []
+        return (
+            [column.title for column in self._table.columns if column.title] if self._table else []
+        )
 
     def refresh_from(self, reader: SessionReader) -> None:
         """Make the table again. The cursor stays where it is, and what was opened of a table stays open."""
@@ -185,7 +203,9 @@ class TablePane(TellsUnreadable, Vertical):
         only = table.within(reader, region) if table.within else None
         if only is not None:
             return replace(table, only=only)
-        return replace(table, notice=f"{table.notice} {NOT_NARROWED}".strip()) if table.rows else table
+        return (
+            replace(table, notice=f"{table.notice} {NOT_NARROWED}".strip()) if table.rows else table
+        )
 
     def _refresh_beside(self, reader: SessionReader, reads: Reads) -> None:
         """Make the table beside the screen, unless it is what the session holds already."""
@@ -194,7 +214,9 @@ class TablePane(TellsUnreadable, Vertical):
             return
         if self._whole is None:
             self._say(f"{READING.format(what=reads.words(reader))} Escape stops it.")
-        self._beside.begin(reader.path, self._narrowed_table, functools.partial(self._take_made, now), self._cannot)
+        self._beside.begin(
+            reader.path, self._narrowed_table, functools.partial(self._take_made, now), self._cannot
+        )
 
     def _take_made(self, of: tuple[SessionReader, int], made: Made[views.Table]) -> None:
         self._made_of = of
@@ -320,7 +342,13 @@ class TablePane(TellsUnreadable, Vertical):
         else:
             self._totals.show(Content(ARRANGING_WORDS))
         arrange: WorkType[None] = functools.partial(self._arrange, table, steps, line)
-        self.run_worker(arrange, name=ARRANGING, group=ARRANGING, exclusive=True, description="sort, filter and add up rows")
+        self.run_worker(
+            arrange,
+            name=ARRANGING,
+            group=ARRANGING,
+            exclusive=True,
+            description="sort, filter and add up rows",
+        )
 
     async def _arrange(self, table: views.Table, steps: Steps, line: int) -> None:
         for found in steps:
@@ -331,7 +359,9 @@ class TablePane(TellsUnreadable, Vertical):
     def _show_arranged(self, table: views.Table, found: Arrangement, line: int) -> None:
         if found.order == self._arranged:
             self._sums = found.totals
-            self._totals.show(Content(printable(found.totals)))  # the cursor may have moved meanwhile
+            self._totals.show(
+                Content(printable(found.totals))
+            )  # the cursor may have moved meanwhile
         else:
             self._show_rows(table, found, line)
 
@@ -342,7 +372,11 @@ class TablePane(TellsUnreadable, Vertical):
         self.rows.placeholder = self._why_no_row(table)
         self.rows.is_tree = tree is not None
         old = self._old
-        shown = FoldedRows(table, self._order, old, self._folding) if tree else TableRows(table, self._order, old)
+        shown = (
+            FoldedRows(table, self._order, old, self._folding)
+            if tree
+            else TableRows(table, self._order, old)
+        )
         self.rows.load(shown, columns(table, self.sort), line=line)
         self._chart.show(table.chart, self.position)
         self._totals.show(Content(printable(arrangement.totals)))
@@ -371,7 +405,9 @@ class TablePane(TellsUnreadable, Vertical):
         if table is None:
             return lambda _: ""
         detail = row.detail() if row and row.detail else None
-        return lambda reader: copying.table_markdown(title, table, rows_in_order(table, order, reader), detail)
+        return lambda reader: copying.table_markdown(
+            title, table, rows_in_order(table, order, reader), detail
+        )
 
     @property
     def answer_lines(self) -> int:
@@ -430,7 +466,11 @@ class TablePane(TellsUnreadable, Vertical):
         row = self._row()
         detail = row.detail() if row and row.detail else views.Detail("")
         width = self.detail.body_width
-        text = wrapped_text(detail.text, width) if detail.language == "text" and width > 0 else detail.text
+        text = (
+            wrapped_text(detail.text, width)
+            if detail.language == "text" and width > 0
+            else detail.text
+        )
         self._give_room(text)
         self.detail.load(text, detail.language)
 
@@ -453,7 +493,9 @@ class TablePane(TellsUnreadable, Vertical):
         event.stop()
         box = self._detail_box
         room = box.region.bottom - self.rows.region.y
-        self._wished_detail = max(LEAST_ROWS, min(box.region.bottom - event.cell, room - LEAST_ROWS))
+        self._wished_detail = max(
+            LEAST_ROWS, min(box.region.bottom - event.cell, room - LEAST_ROWS)
+        )
         box.styles.height = box.styles.max_height = self._wished_detail
 
     def on_resize(self) -> None:

@@ -31,7 +31,9 @@ class TableRows:
 class FoldedRows(TableRows):
     """The same for rows that lie in each other: the first cell is the row's name in its place."""
 
-    def __init__(self, table: views.Table, order: Sequence[int], old: OldFiles, folding: Folding) -> None:
+    def __init__(
+        self, table: views.Table, order: Sequence[int], old: OldFiles, folding: Folding
+    ) -> None:
         super().__init__(table, order, old)
         self._tree = table.tree
         self._folding = folding

@@ -26,12 +26,18 @@ class Words(Widget):
         notice = Content.styled(printable(table.notice), "$text-secondary")
         if old:
             notice = Content.styled(printable(f"▲ {old}."), "$text-warning") + Content(" ") + notice
-        self._content = Content("\n").join([Content(table.shows) + origin, *([notice] if notice.plain else [])])
+        self._content = Content("\n").join(
+            [Content(table.shows) + origin, *([notice] if notice.plain else [])]
+        )
         self._short = notice if notice.plain else Content(table.shows)
         self.refresh(layout=True)
 
     def render(self) -> Content:
-        return self._short.truncate(self.size.width, ellipsis=True) if self._is_short else self._content
+        return (
+            self._short.truncate(self.size.width, ellipsis=True)
+            if self._is_short
+            else self._content
+        )
 
     @property
     def _is_short(self) -> bool:

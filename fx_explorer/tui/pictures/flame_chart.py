@@ -42,7 +42,10 @@ class FlameChart:
 
     def rows(self, width: int, height: int, row: int) -> list[list[ChartPiece]]:
         drawn = marked_chart(self._blocks(width), width, height, self._of(row))
-        return [[ChartPiece(text, self._tones.get(kind, ""), lit) for text, kind, lit in line] for line in drawn]
+        return [
+            [ChartPiece(text, self._tones.get(kind, ""), lit) for text, kind, lit in line]
+            for line in drawn
+        ]
 
     def row_at(self, width: int, height: int, row: int, x: int, y: int) -> int | None:
         """Return the row of the table that the block at a cell stands for; None where there is none."""
@@ -50,7 +53,9 @@ class FlameChart:
         levels = shown_levels(blocks, height, self._of(row))
         if y >= len(levels):
             return None
-        found = [block for block in blocks[levels[y]] if block.first <= x < block.first + block.cells]
+        found = [
+            block for block in blocks[levels[y]] if block.first <= x < block.first + block.cells
+        ]
         return self._row_of(found[0]) if found else None
 
     def _of(self, row: int) -> Collection[int]:
@@ -60,7 +65,18 @@ class FlameChart:
         """Return the row of exactly its steps, else the row of its first step."""
         steps = block.main.steps if block.main else block.steps
         for wanted in (frozenset(steps), frozenset(steps[:1])):
-            rows = [row for row, own in enumerate(self._steps) if len(own) == len(wanted) and wanted.issuperset(own)]
+            rows = [
+                row
+                for row, own in enumerate(self._steps)
+                if len(own) == len(wanted) and wanted.issuperset(own)
+            ]
             if rows:
                 return rows[-1]
-        return next((row for row, own in enumerate(self._steps) if steps and steps[0] in own and min(own) == steps[0]), None)
+        return next(
+            (
+                row
+                for row, own in enumerate(self._steps)
+                if steps and steps[0] in own and min(own) == steps[0]
+            ),
+            None,
+        )

@@ -5,7 +5,12 @@ from __future__ import annotations
 from functools import lru_cache
 
 from fx_explorer.analysis.kernels.roofline_points import KernelRoofline
-from fx_explorer.report.pictures.roofline import LEAST_HEIGHT, LEAST_WIDTH, RooflinePlot, roofline_plot
+from fx_explorer.report.pictures.roofline import (
+    LEAST_HEIGHT,
+    LEAST_WIDTH,
+    RooflinePlot,
+    roofline_plot,
+)
 from fx_explorer.tui.pictures.chart import ChartPiece
 
 ROWS = 28
@@ -36,7 +41,10 @@ class RooflineChart:
             return [[ChartPiece("There is no room for the picture."[:width])]]
         plot: RooflinePlot = self._plot(width, height)
         lit = plot.cells[row] if row < len(plot.cells) else None
-        return [_pieces(line, lit[1] if lit and lit[0] == number else None) for number, line in enumerate(plot.lines)]
+        return [
+            _pieces(line, lit[1] if lit and lit[0] == number else None)
+            for number, line in enumerate(plot.lines)
+        ]
 
     def row_at(self, width: int, height: int, row: int, x: int, y: int) -> int | None:
         """Return the kernel at a cell: of several the one behind that under the cursor, round and round."""
@@ -51,4 +59,8 @@ def _pieces(line: str, lit: int | None) -> list[ChartPiece]:
     """Return a line in pieces, with one cell marked."""
     if lit is None or lit >= len(line):
         return [ChartPiece(line)]
-    return [ChartPiece(line[:lit]), ChartPiece(line[lit], LIT, is_marked=True), ChartPiece(line[lit + 1 :])]
+    return [
+        ChartPiece(line[:lit]),
+        ChartPiece(line[lit], LIT, is_marked=True),
+        ChartPiece(line[lit + 1 :]),
+    ]

@@ -55,10 +55,14 @@ class RanksApp(App[int | None]):
     #keys { background: $panel; color: $text-muted; dock: bottom; }
     """
 
-    def __init__(self, state: RanksState, where: str, compare_two: CompareTwo, config: Config | None = None) -> None:
+    def __init__(
+        self, state: RanksState, where: str, compare_two: CompareTwo, config: Config | None = None
+    ) -> None:
         """``where`` is what the user named."""
         self.config = config or Config()
-        self.set_reactive(App.theme, f"fx-{self.config.theme}" if self.config.theme else default_theme())
+        self.set_reactive(
+            App.theme, f"fx-{self.config.theme}" if self.config.theme else default_theme()
+        )
         super().__init__(driver_class=AskedDriver)
         self.terminal_answers: Answers | None = None
         self.typed_before = ""
@@ -70,7 +74,9 @@ class RanksApp(App[int | None]):
         self._list = RowList(COLUMNS, id="ranks")
         self._list.is_tree = True
         self._about = OneLine(id="about")
-        self._told = CodeView(line_numbers=False, id="told", placeholder="Nothing is known of these ranks.")
+        self._told = CodeView(
+            line_numbers=False, id="told", placeholder="Nothing is known of these ranks."
+        )
         self._told.wraps = True
 
     @property
@@ -152,10 +158,15 @@ class RanksApp(App[int | None]):
         if self._compared:
             return
         row = self.row
-        self._show(f"about rank {row.rank.rank}" if row.is_member else "about these ranks", self._about_row(row))
+        self._show(
+            f"about rank {row.rank.rank}" if row.is_member else "about these ranks",
+            self._about_row(row),
+        )
 
     def _about_row(self, row: RankRow) -> str:
-        return "\n".join(group_text(self.state.ranks, row.group, row.rank, max(40, self.size.width - 4)))
+        return "\n".join(
+            group_text(self.state.ranks, row.group, row.rank, max(40, self.size.width - 4))
+        )
 
     def _show(self, title: str, text: str) -> None:
         self._about.show(Content.styled(title, "bold"))
@@ -182,13 +193,18 @@ class RanksApp(App[int | None]):
     def action_compare(self) -> None:
         rank, other = self.row.rank.rank, self.state.marked
         if rank == other:
-            self._show("compare", f"Rank {rank} is the one that is marked (◂). Go to another, or mark another with m.")
+            self._show(
+                "compare",
+                f"Rank {rank} is the one that is marked (◂). Go to another, or mark another with m.",
+            )
             return
         self._compared = f"rank {other} beside rank {rank}"
         self._show(self._compared, f"Reading ranks {other} and {rank} …")
         self._read_both(other, rank)
 
-    @work(name="compare two ranks", group="compare", exclusive=True, description="compare two ranks")
+    @work(
+        name="compare two ranks", group="compare", exclusive=True, description="compare two ranks"
+    )
     async def _read_both(self, other: int, rank: int) -> None:
         paths = {one.rank: Path(one.path) for one in self.state.ranks.summaries}
         names = f"rank {other}", f"rank {rank}"

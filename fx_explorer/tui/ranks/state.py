@@ -42,7 +42,9 @@ class RanksState:
 
     def __post_init__(self) -> None:
         self.marked = self.ranks.groups[0].first.rank
-        self.line = min(1, len(self.ranks.groups) - 1)  # the first group that diverges, where there is one
+        self.line = min(
+            1, len(self.ranks.groups) - 1
+        )  # the first group that diverges, where there is one
 
     def rows(self) -> list[RankRow]:
         found = []
@@ -59,12 +61,22 @@ class RanksState:
         if row.is_member:
             took = f"{counted(len(row.rank.compilations), 'compilation')}, {seconds(row.rank.compile_s)}"
             return (f"    {row.rank.rank}{self._mark(row.rank.rank)}", took, row.rank.unknown_end)
-        fold = "  " if len(row.group.members) == 1 else "▾ " if row.group.ranks in self.opened else "▸ "
+        fold = (
+            "  "
+            if len(row.group.members) == 1
+            else "▾ "
+            if row.group.ranks in self.opened
+            else "▸ "
+        )
         mark = self._mark(self.marked) if self.marked in row.group.ranks else ""
         number = f" ({len(row.group.members):,})" if len(row.group.members) > 2 else ""
         kind = "text" if row.group is self.ranks.groups[0] else "warning"
         words = group_words(self.ranks, row.group)
-        return (f"{fold}{rank_numbers(row.group.ranks)}{number}{mark}", group_figures(row.group), (words, kind))
+        return (
+            f"{fold}{rank_numbers(row.group.ranks)}{number}{mark}",
+            group_figures(row.group),
+            (words, kind),
+        )
 
     def _mark(self, rank: int) -> str:
         return " ◂" if rank == self.marked else ""

@@ -37,10 +37,18 @@ class ChangesScreen(DifferenceScreen):
     """
 
     def __init__(
-        self, heading: str, before: Path, after: Path, found: Differences, aspect: str, keymap: Keymap | None = None
+        self,
+        heading: str,
+        before: Path,
+        after: Path,
+        found: Differences,
+        aspect: str,
+        keymap: Keymap | None = None,
     ) -> None:
         """``before`` and ``after`` are the sessions. ``aspect``: the cursor begins on its first row."""
-        super().__init__(heading, RowList(figure_columns(SIDES), id="figures", placeholder=NO_FILE), "", keymap)
+        super().__init__(
+            heading, RowList(figure_columns(SIDES), id="figures", placeholder=NO_FILE), "", keymap
+        )
         self._before = before
         self._after = after
         self._found = found
@@ -48,7 +56,9 @@ class ChangesScreen(DifferenceScreen):
 
     def on_mount(self) -> None:
         self._list.load(FigureRows(self._found.rows), line=self._first)
-        self._list.styles.max_height = len(self._found.rows) + 1  # the rest is for what stands behind them
+        self._list.styles.max_height = (
+            len(self._found.rows) + 1
+        )  # the rest is for what stands behind them
         self._list.focus()
         self._show_hint("")
         self._compare(self._first)
@@ -100,4 +110,8 @@ def _behind(before: Path, found: Differences, row: Row, reader: SessionReader) -
     with SessionReader(before) as other:
         rows = rows_behind(other, reader, found, row)
     marks = frozenset(i for i, one in enumerate(rows) if one.sign != " ")
-    return Shown(diff_rows(rows), marks, difference_in_words(rows, "line" if row.source or row.pair else "entry"))
+    return Shown(
+        diff_rows(rows),
+        marks,
+        difference_in_words(rows, "line" if row.source or row.pair else "entry"),
+    )

@@ -64,13 +64,19 @@ class CompareScreen(DifferenceScreen):
         if pair is None:
             self._show_hint(self._figure_words(line))
             return
-        rows: list[DiffRow[model.Node]] | list[DiffRow[str]] = [] if pair.is_shared else pair_diff(self._reader, pair)
-        self._difference.placeholder = f"{pair.title}: made once, before the two parted." if pair.is_shared else "Nothing."
+        rows: list[DiffRow[model.Node]] | list[DiffRow[str]] = (
+            [] if pair.is_shared else pair_diff(self._reader, pair)
+        )
+        self._difference.placeholder = (
+            f"{pair.title}: made once, before the two parted." if pair.is_shared else "Nothing."
+        )
         self._difference.load(Rows(diff_rows(rows)))
         self._difference.show_marks(frozenset(i for i in range(len(rows)) if rows[i].sign != " "))
         self._title.show(Content.styled(f"{pair.title}: {self._pair_words(pair, rows)}", "bold"))
 
-    def _pair_words(self, pair: DocumentPair, rows: list[DiffRow[model.Node]] | list[DiffRow[str]]) -> str:
+    def _pair_words(
+        self, pair: DocumentPair, rows: list[DiffRow[model.Node]] | list[DiffRow[str]]
+    ) -> str:
         if pair.is_shared:
             return "shared"
         if pair.left is None or pair.right is None:
@@ -96,8 +102,14 @@ def first_to_compare(pairs: Sequence[DocumentPair]) -> int:
     """
     own = [i for i, pair in enumerate(pairs) if not pair.is_shared]
     of_both = [i for i in own if pairs[i].left and pairs[i].right]
-    return next((i for i in of_both if _differ_in_length(pairs[i])), next(iter([*of_both, *own]), 0))
+    return next(
+        (i for i in of_both if _differ_in_length(pairs[i])), next(iter([*of_both, *own]), 0)
+    )
 
 
 def _differ_in_length(pair: DocumentPair) -> bool:
-    return pair.left is not None and pair.right is not None and pair.left.line_count != pair.right.line_count
+    return (
+        pair.left is not None
+        and pair.right is not None
+        and pair.left.line_count != pair.right.line_count
+    )

@@ -40,15 +40,22 @@ class DifferenceScreen(TellsUnreadable, Dialog[None]):
     DifferenceScreen #title { color: $foreground; background: $panel; }
     DifferenceScreen OneLine { padding: 0; color: $text-muted; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [*closing_bindings("app.quit"), *priority_bindings("compare")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *closing_bindings("app.quit"),
+        *priority_bindings("compare"),
+    ]
 
-    def __init__(self, heading: str, pairs: RowList, placeholder: str, keymap: Keymap | None) -> None:
+    def __init__(
+        self, heading: str, pairs: RowList, placeholder: str, keymap: Keymap | None
+    ) -> None:
         """``placeholder`` stands where a difference will be shown."""
         super().__init__()
         self._heading = heading
         self._keymap = keymap or {}
         self._list = pairs
-        self._difference = RowList(DIFF_COLUMNS, header=False, id="difference", placeholder=placeholder)
+        self._difference = RowList(
+            DIFF_COLUMNS, header=False, id="difference", placeholder=placeholder
+        )
         self._title = OneLine(id="title")
         self._hint = OneLine()
 
@@ -80,7 +87,9 @@ class DifferenceScreen(TellsUnreadable, Dialog[None]):
             self._difference.focus()
 
     def _show_hint(self, words: str) -> None:
-        following, before, other, close = (first_key(by_id(command), self._keymap) for command in _HINTED)
+        following, before, other, close = (
+            first_key(by_id(command), self._keymap) for command in _HINTED
+        )
         keys = f"{following} {before} differences · {other} other list · {close} closes"
         self._hint.show(Content(words), Content(keys))
 

@@ -49,10 +49,18 @@ class DynamicScreen(Dialog[None]):
     DynamicScreen Label { width: 1fr; padding: 0 1; margin: 1 0; min-height: 5; max-height: 12; }
     DynamicScreen OneLine { padding: 0; color: $text-muted; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [*closing_bindings("app.quit"), *reused_bindings("place.copy")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *closing_bindings("app.quit"),
+        *reused_bindings("place.copy"),
+    ]
 
     def __init__(
-        self, request: CaptureRequest, others: str, try_dynamic: TryDynamic, trials: list[DynamicTrial], keymap: Keymap
+        self,
+        request: CaptureRequest,
+        others: str,
+        try_dynamic: TryDynamic,
+        trials: list[DynamicTrial],
+        keymap: Keymap,
     ) -> None:
         """``trials`` are earlier trials. The screen adds to them, so that they outlive it. None is
         run when all are there.
@@ -72,7 +80,9 @@ class DynamicScreen(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
-            box.border_title = printable(f"Dynamic shapes · other inputs: {self._others or TWICE_THE_BATCH}")
+            box.border_title = printable(
+                f"Dynamic shapes · other inputs: {self._others or TWICE_THE_BATCH}"
+            )
             yield self._list
             yield self._words
             yield self._hint
@@ -85,7 +95,11 @@ class DynamicScreen(Dialog[None]):
             self._trial = self._run()
         self._show_state()
 
-    @work(name="try dynamic shapes", group="try dynamic", description="run the program with each setting of dynamic shapes")
+    @work(
+        name="try dynamic shapes",
+        group="try dynamic",
+        description="run the program with each setting of dynamic shapes",
+    )
     async def _run(self) -> None:
         """Try each way in a process of its own, which ends when this is cancelled."""
         try:
@@ -123,7 +137,9 @@ class DynamicScreen(Dialog[None]):
     def _show_words(self) -> None:
         shown = words(WAYS[self._list.cursor], self._trials, is_running=self._trial is not None)
         self._words.update(Content(printable_text("\n\n".join(shown))))
-        copies, closes = (first_key(by_id(command), self._keymap) for command in ("place.copy", "dialog.close"))
+        copies, closes = (
+            first_key(by_id(command), self._keymap) for command in ("place.copy", "dialog.close")
+        )
         ends = "stops, and keeps what was found" if self._trial else "closes"
         copying = f"{copies} copies what to write · " if self._advice else ""
         self._hint.show(Content(""), Content(f"{copying}{closes} {ends}"))
@@ -134,7 +150,9 @@ class DynamicScreen(Dialog[None]):
         if self._advice:
             self.app.post_message(CopyWanted(self._advice))
         else:
-            self.notify("Not known yet." if self._trial else "There is nothing to write into the program.")
+            self.notify(
+                "Not known yet." if self._trial else "There is nothing to write into the program."
+            )
 
     def action_leave(self) -> None:
         if is_under_way(self._trial):

@@ -94,7 +94,9 @@ class Explorer(TellsUnreadable, Screen[None]):
         self.linked_selection = LinkedSelection(self.linked)
         self.find_bar = FindBar(keymap)
         self.views = Views(self.facts, self.linked, self._candidates_table)
-        self.cursor = Cursor(self.outline, self.views, self.facts, self.linked, self.linked_selection)
+        self.cursor = Cursor(
+            self.outline, self.views, self.facts, self.linked, self.linked_selection
+        )
         self.outline_side = OutlineSide(self.outline, self.views)
         self._overview = OverviewFacts(self.facts, keymap, self._overview_changed)
         self.header = HeaderLine()
@@ -210,7 +212,9 @@ class Explorer(TellsUnreadable, Screen[None]):
 
     def _candidates_table(self, reader: SessionReader) -> Table:
         """Make the table of configurations of the kernel that was asked for."""
-        from fx_explorer.tui.views.candidates import candidates_table  # not needed for the first paint
+        from fx_explorer.tui.views.candidates import (
+            candidates_table,
+        )  # not needed for the first paint
 
         return candidates_table(reader, self.linked_selection.levels.listed, self._progress)
 
@@ -265,7 +269,9 @@ class Explorer(TellsUnreadable, Screen[None]):
         with explained(self):
             await self.linked_selection.show_stage(works[-1].point, works[-1].fates)
         last = works[-1].point
-        self.linked.stage_words.show(StageText([work.sentence for work in works], EXPLAINED[last.key], next_key))
+        self.linked.stage_words.show(
+            StageText([work.sentence for work in works], EXPLAINED[last.key], next_key)
+        )
         self.show_outline()
         if self.linked.panes:
             self.linked.activate(self.linked.panes[0])
@@ -313,7 +319,11 @@ class Explorer(TellsUnreadable, Screen[None]):
             with explained(self):
                 work = await asyncio.to_thread(work_in_use, self.reader.path, self.table.position)
                 await self.show_stage([work])
-        elif self.table and self.table.narrows_to and self.table.narrows_to != self.linked_selection.region:
+        elif (
+            self.table
+            and self.table.narrows_to
+            and self.table.narrows_to != self.linked_selection.region
+        ):
             self.narrow(self.table.narrows_to)
         elif event.place:
             await self.go(event.place)
@@ -351,7 +361,9 @@ class Explorer(TellsUnreadable, Screen[None]):
         self.header.narrow(self.linked_selection.region)
         self.footer.show_view(self.view, self.cursor.idle_commands(), self.cursor.part)
         if self.reader is not None:
-            self._inspector.tell(self.place, self.outline, self.views, self.linked, self.linked_selection)
+            self._inspector.tell(
+                self.place, self.outline, self.views, self.linked, self.linked_selection
+            )
 
     def help_topic(self) -> HelpTopic:
         """Return the topic that help is about right now."""
@@ -371,4 +383,6 @@ class Explorer(TellsUnreadable, Screen[None]):
 
     def show_outline(self) -> None:
         """Show the outline where the view leaves it room, unless the user wished otherwise."""
-        self.outline_side.show_where_it_fits(self.size.width, self.linked.widths_wanted if self.view == "source" else 0)
+        self.outline_side.show_where_it_fits(
+            self.size.width, self.linked.widths_wanted if self.view == "source" else 0
+        )

@@ -40,9 +40,23 @@ from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.dialogs.consent import Consent
 from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
 from fx_explorer.tui.failures.unreadable import TellsUnreadable
-from fx_explorer.tui.keys.bindings import closing_bindings, first_key, priority_bindings, reused_bindings
+from fx_explorer.tui.keys.bindings import (
+    closing_bindings,
+    first_key,
+    priority_bindings,
+    reused_bindings,
+)
 from fx_explorer.tui.screens.main.asked_of_app import CopyWanted
-from fx_explorer.tui.screens.rows.fixes import COLUMNS, fix_row, good_words, question, shown, title_of, told, why_not_written
+from fx_explorer.tui.screens.rows.fixes import (
+    COLUMNS,
+    fix_row,
+    good_words,
+    question,
+    shown,
+    title_of,
+    told,
+    why_not_written,
+)
 from fx_explorer.tui.tasks.conversation import ask, conversation
 from fx_explorer.tui.widgets.lines.diff_view import DiffView
 from fx_explorer.tui.widgets.lines.line_view import LineView
@@ -54,9 +68,21 @@ MOST_ROWS = 6
 READ_S = 15
 """Seconds that a message is shown which says why something was not done."""
 
-_HINTED = ("fixes.try", "fixes.try_all", "fixes.accept", "place.copy", "fixes.other", "dialog.close")
+_HINTED = (
+    "fixes.try",
+    "fixes.try_all",
+    "fixes.accept",
+    "place.copy",
+    "fixes.other",
+    "dialog.close",
+)
 
-_COLOURS = {"text": "$foreground", "muted": "$text-muted", "good": "$text-success", "warning": "$text-warning"}
+_COLOURS = {
+    "text": "$foreground",
+    "muted": "$text-muted",
+    "good": "$text-success",
+    "warning": "$text-warning",
+}
 
 
 CAPTURE_AGAIN = "{file} is written. Capture again now?"
@@ -166,18 +192,26 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
     def _show_state(self) -> None:
         """Update after a trial has begun or ended. Cursors stay where they are."""
         self._rows[:] = [
-            fix_row(fix, self._trial_of(fix), is_being_tried=row == self._trying) for row, fix in enumerate(self._fixes)
+            fix_row(fix, self._trial_of(fix), is_being_tried=row == self._trying)
+            for row, fix in enumerate(self._fixes)
         ]
         self._list.reload()
         self._show_words()
 
     def _show_words(self) -> None:
         lines = told(self._fix, self._trial_of(self._fix))
-        words = (Content.styled(printable_text(text), _COLOURS.get(kind, "$text-error")) for text, kind in lines)
+        words = (
+            Content.styled(printable_text(text), _COLOURS.get(kind, "$text-error"))
+            for text, kind in lines
+        )
         self._words.update(Content("\n").join(words))
-        tries, tries_all, writes, copies, other, closes = (first_key(by_id(command), self._keymap) for command in _HINTED)
+        tries, tries_all, writes, copies, other, closes = (
+            first_key(by_id(command), self._keymap) for command in _HINTED
+        )
         # While one is tried, no other can be: the key that stops it needs the room of a narrow terminal.
-        first = f"{closes} stops the trial" if self._trial else f"{tries} tries it · {tries_all} all"
+        first = (
+            f"{closes} stops the trial" if self._trial else f"{tries} tries it · {tries_all} all"
+        )
         last = "" if self._trial else f" · {closes} closes"
         # Only what was tried is written.
         second = f" · {writes} writes it" if self._trial_of(self._fix) else ""
@@ -215,7 +249,11 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
     async def _run_trials(self, rows: Sequence[int]) -> None:
         await self._run_them(rows)
 
-    @work(name="try fixes", group="fix", description="run the program with one fix after the other, and compare")
+    @work(
+        name="try fixes",
+        group="fix",
+        description="run the program with one fix after the other, and compare",
+    )
     async def _try_all(self, rows: Sequence[int]) -> None:
         """Try several, say how many are good, and go to the best, unless the cursor has been moved
         meanwhile.
@@ -227,7 +265,10 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
         trials = [self._trial_of(fix) for fix in fixes]
         good = [row for row, trial in enumerate(trials) if trial and trial.is_good]
         best = next((row for row in good if is_whole(fixes[row])), next(iter(good), None))
-        self.notify(good_words(len(good), len(fixes), first_key(by_id("fixes.accept"), self._keymap)), timeout=READ_S)
+        self.notify(
+            good_words(len(good), len(fixes), first_key(by_id("fixes.accept"), self._keymap)),
+            timeout=READ_S,
+        )
         if best is not None and self._list.cursor == began_at:
             self._list.move_to(best)
             self._show_words()
@@ -241,7 +282,11 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
             for row in rows:
                 self._trying = row
                 self._show_state()
-                await (self._try_whole() if is_whole(self._fixes[row]) else self._try_one(self._fixes[row]))
+                await (
+                    self._try_whole()
+                    if is_whole(self._fixes[row])
+                    else self._try_one(self._fixes[row])
+                )
             return True
         except FxExplorerError as error:
             self.notify(f"it could not be tried: {error}", severity="error", timeout=READ_S)
@@ -269,14 +314,19 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
         if whole:
             await self._try_one(whole.fix)
         else:
-            self.notify("Fewer than two fixes are good and go with each other: nothing to do together.", timeout=READ_S)
+            self.notify(
+                "Fewer than two fixes are good and go with each other: nothing to do together.",
+                timeout=READ_S,
+            )
 
     @conversation("write fix", "write a fix to the file")
     async def action_accept(self) -> None:
         fix = self._fix
         trial = self._trial_of(fix)
         is_being_tried = self._trying is not None and self._fixes[self._trying] is fix
-        reason = BEING_TRIED if is_being_tried else why_not_written(fix, trial) or why_not_accepted(fix)
+        reason = (
+            BEING_TRIED if is_being_tried else why_not_written(fix, trial) or why_not_accepted(fix)
+        )
         if reason or trial is None:
             self.notify(reason, severity="warning", timeout=READ_S)
             return
@@ -292,7 +342,9 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
         except UsageError as error:
             self.notify(str(error), title="not written", severity="error", timeout=READ_S)
             return
-        files, old = (", ".join(map(str, paths)) for paths in ([edit.path for edit in fix.edits], backups))
+        files, old = (
+            ", ".join(map(str, paths)) for paths in ([edit.path for edit in fix.edits], backups)
+        )
         options = f" Set in your program too: {fix.instruction}" if fix.settings else ""
         written = f"Wrote {files}; the file as it was: {old}."
         if self._after_fix == "nothing":
@@ -300,7 +352,9 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
             return
         self.notify(f"{written}{options}", timeout=READ_S)
         name = listed(Path(edit.path).name for edit in fix.edits)
-        if self._after_fix == "capture" or await ask(self.app, Consent(CAPTURE_AGAIN.format(file=name), OLD_NOW)):
+        if self._after_fix == "capture" or await ask(
+            self.app, Consent(CAPTURE_AGAIN.format(file=name), OLD_NOW)
+        ):
             self.dismiss(True)
 
     def action_leave(self) -> None:

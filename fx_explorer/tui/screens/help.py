@@ -36,7 +36,10 @@ class Help(Dialog[None]):
         super().__init__()
         self._topic = topic
         self._keymap = keymap
-        columns = (Column("", "label", min_width=KEYS_CELLS, max_width=KEYS_CELLS), Column("", "text", max_width=200))
+        columns = (
+            Column("", "label", min_width=KEYS_CELLS, max_width=KEYS_CELLS),
+            Column("", "text", max_width=200),
+        )
         self._list = RowList(columns, header=False)
 
     def compose(self) -> ComposeResult:

@@ -70,7 +70,10 @@ class Inspector(TellsUnreadable, Dialog[Place | None]):
         row = "".join(piece for piece, _ in self._list.line_tokens(line))
         self._whole.display = text not in cut_cells(row, 0, self._list.body_width)
         self._whole.update(Content(text))
-        self._hint.show(Content(printable(entry.note) or "⏎ goes where a line with → leads"), Content("esc closes"))
+        self._hint.show(
+            Content(printable(entry.note) or "⏎ goes where a line with → leads"),
+            Content("esc closes"),
+        )
 
     def on_line_view_followed(self, event: LineView.Followed) -> None:
         event.stop()
@@ -87,4 +90,8 @@ class Inspector(TellsUnreadable, Dialog[Place | None]):
 def entry_row(entry: Entry) -> Row:
     text = f"→ {entry.text}" if entry.place else entry.text
     note = entry.note if entry.is_certain else f"? {entry.note}"
-    return (entry.label, (text, "link" if entry.place else "text"), (note, "muted" if entry.is_certain else "warning"))
+    return (
+        entry.label,
+        (text, "link" if entry.place else "text"),
+        (note, "muted" if entry.is_certain else "warning"),
+    )

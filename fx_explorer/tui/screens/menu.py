@@ -124,7 +124,9 @@ class MenuTable(Widget):
         return entry.title, not self._why_not(entry.id)
 
 
-def menu_rows(entries: Sequence[tuple[str, str, bool]], width: int, most_rows: int) -> list[Content]:
+def menu_rows(
+    entries: Sequence[tuple[str, str, bool]], width: int, most_rows: int
+) -> list[Content]:
     """Return ``entries`` (key, words, whether they do something now) in columns of one width, read
     downwards. Words are cut where the terminal is too small for all of them.
     """

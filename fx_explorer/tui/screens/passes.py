@@ -49,7 +49,11 @@ class PassesScreen(DifferenceScreen):
         """``dump`` compiles the kernel once more and returns what MLIR printed; it may raise
         FxExplorerError.
         """
-        pairs = RowList(COLUMNS, id="passes", placeholder="Compiling the kernel once more, with every pass printed.")
+        pairs = RowList(
+            COLUMNS,
+            id="passes",
+            placeholder="Compiling the kernel once more, with every pass printed.",
+        )
         super().__init__(printable(title), pairs, "", keymap)
         self._dump = dump
         self._passes: list[Pass] = []
@@ -66,9 +70,7 @@ class PassesScreen(DifferenceScreen):
         dumping = asyncio.ensure_future(self._dump())
         try:
             while not dumping.done():
-                self._list.placeholder = (
-                    f"Compiling the kernel once more, with every pass printed … {time.monotonic() - began:.0f} s"
-                )
+                self._list.placeholder = f"Compiling the kernel once more, with every pass printed … {time.monotonic() - began:.0f} s"
                 await asyncio.wait({dumping}, timeout=TELL_S)
             self._passes = await asyncio.to_thread(passes, dumping.result())
         except FxExplorerError as error:
@@ -83,13 +85,20 @@ class PassesScreen(DifferenceScreen):
         self._list.placeholder = "MLIR printed no pass."
         self._list.load(Rows([pass_row(one) for one in self._passes]), line=first)
         changed = sum(one.changed for one in self._passes)
-        self._show_hint(f"{changed} of {len(self._passes)} passes changed the IR. Locations are left out.")
+        self._show_hint(
+            f"{changed} of {len(self._passes)} passes changed the IR. Locations are left out."
+        )
         self._compare(first)
 
     def _has_difference(self, line: int) -> bool:
         return line < len(self._passes)
 
-    @work(name="compare", group="compare", exclusive=True, description="compare the IR before and after a pass")
+    @work(
+        name="compare",
+        group="compare",
+        exclusive=True,
+        description="compare the IR before and after a pass",
+    )
     async def _compare(self, line: int) -> None:
         await asyncio.sleep(SHOW_DELAY_S)
         if line >= len(self._passes):
@@ -101,7 +110,13 @@ class PassesScreen(DifferenceScreen):
         columns = DIFF_COLUMNS if self.size.width >= WIDE_CELLS else UNIFIED_COLUMNS
         self._difference.load(Rows(shown), columns, line=marks[0] if marks else 0)
         self._difference.marks = frozenset(marks)
-        what = LAST if one.is_last else difference_in_words(rows, "line") if one.changed else "changed nothing"
+        what = (
+            LAST
+            if one.is_last
+            else difference_in_words(rows, "line")
+            if one.changed
+            else "changed nothing"
+        )
         self._title.show(Content.styled(f"{one.name}: {what}", "bold"))
 
 
@@ -109,13 +124,23 @@ def unified_rows(rows: Sequence[DiffRow[str]]) -> list[Row]:
     """Return old lines above new ones: lines of MLIR are too long for two columns."""
     shown: list[Row] = []
     for row in rows:
-        for sign, text in ((row.sign, row.before),) if row.sign == " " else (("-", row.before), ("+", row.after)):
+        for sign, text in (
+            ((row.sign, row.before),) if row.sign == " " else (("-", row.before), ("+", row.after))
+        ):
             if text is not None:
-                shown.append(((sign, SIGN_KINDS[sign]), (text, "text" if sign == " " else SIGN_KINDS[sign])))
+                shown.append(
+                    ((sign, SIGN_KINDS[sign]), (text, "text" if sign == " " else SIGN_KINDS[sign]))
+                )
     return shown
 
 
 def pass_row(one: Pass) -> Row:
     changed = "" if not one.changed else f"● {len(one.before):,} → {len(one.after):,} lines"
     kind = "strong" if one.changed else "muted"
-    return (str(one.position), (one.name, kind), f"{len(one.before):,}", LAST if one.is_last else changed, one.argument)
+    return (
+        str(one.position),
+        (one.name, kind),
+        f"{len(one.before):,}",
+        LAST if one.is_last else changed,
+        one.argument,
+    )

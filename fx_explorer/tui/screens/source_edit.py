@@ -61,16 +61,23 @@ class SourceEditScreen(Dialog[None]):
         with Vertical() as box:
             box.border_title = "Your marks as an edit of the source"
             if self._edit.remarks:
-                yield Label(printable_text("\n".join(f"▲ {remark}" for remark in self._edit.remarks)), markup=False)
+                yield Label(
+                    printable_text("\n".join(f"▲ {remark}" for remark in self._edit.remarks)),
+                    markup=False,
+                )
             yield self._diff
             yield self._hint
 
     def on_mount(self) -> None:
         copy, write, close = (
-            first_key(by_id(command), self._keymap) for command in ("place.copy", "capture.save", "dialog.close")
+            first_key(by_id(command), self._keymap)
+            for command in ("place.copy", "capture.save", "dialog.close")
         )
         apply = f"apply it in {printable(str(self._folder))} with: patch -p1 < {SUGGESTED_NAME}"
-        self._hint.show(Content(apply), Content(f"{copy} copies all of it · {write} writes a file · {close} closes"))
+        self._hint.show(
+            Content(apply),
+            Content(f"{copy} copies all of it · {write} writes a file · {close} closes"),
+        )
         self._diff.focus()
 
     def action_copy(self) -> None:
@@ -81,21 +88,31 @@ class SourceEditScreen(Dialog[None]):
     async def action_save(self) -> None:
         if not self._edit.diff:
             return
-        typed = await ask(self.app, Ask("Write the diff to", str(self._folder / SUGGESTED_NAME), verb="writes"))
+        typed = await ask(
+            self.app, Ask("Write the diff to", str(self._folder / SUGGESTED_NAME), verb="writes")
+        )
         if typed:
             self._write(Path(typed).expanduser().absolute())
 
     def _write(self, path: Path) -> None:
         """Write the diff, but never over an existing file: it may be the source itself."""
         if os.path.lexists(path):
-            self.notify(f"{path} is there already: nothing was written. Give another name.", severity="warning", timeout=10)
+            self.notify(
+                f"{path} is there already: nothing was written. Give another name.",
+                severity="warning",
+                timeout=10,
+            )
             return
         try:
-            OutputFile(path, "diff", never_ours, option="another name").write_text(self._edit.diff, errors="surrogateescape")
+            OutputFile(path, "diff", never_ours, option="another name").write_text(
+                self._edit.diff, errors="surrogateescape"
+            )
         except UsageError as error:
             self.notify(f"nothing was written: {error}", severity="error", timeout=10)
         else:
-            self.notify(f"Wrote {path}. Apply it with: patch -p1 -d {self._folder} < {path}", timeout=15)
+            self.notify(
+                f"Wrote {path}. Apply it with: patch -p1 -d {self._folder} < {path}", timeout=15
+            )
 
     def action_leave(self) -> None:
         self.dismiss(None)

@@ -21,7 +21,12 @@ from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.dialogs.dialog import Dialog
 from fx_explorer.tui.failures.unreadable import TellsUnreadable
 from fx_explorer.tui.help_topics import Topic
-from fx_explorer.tui.keys.bindings import closing_bindings, first_key, priority_bindings, reused_bindings
+from fx_explorer.tui.keys.bindings import (
+    closing_bindings,
+    first_key,
+    priority_bindings,
+    reused_bindings,
+)
 from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.rows.steps import COLUMNS, position, remarkable, state_rows, whole
 from fx_explorer.tui.widgets.lines.code_view import CodeView
@@ -75,15 +80,23 @@ class StepScreen(TellsUnreadable, Dialog[Place | None]):
         *reused_bindings("app.help"),
     ]
 
-    def __init__(self, reader: SessionReader, record: StepRecord, keymap: Keymap, at: int = 0) -> None:
+    def __init__(
+        self, reader: SessionReader, record: StepRecord, keymap: Keymap, at: int = 0
+    ) -> None:
         super().__init__()
         self._reader = reader
         self._record = record
         self._keymap = keymap
         self._at = at
         self._shown: dict[str, Document] = {}
-        self._source = CodeView(id="source", placeholder="The source of this instruction is not known.")
-        self._bytecode = CodeView(id="bytecode", line_numbers=False, placeholder="This bytecode was made before the capture.")
+        self._source = CodeView(
+            id="source", placeholder="The source of this instruction is not known."
+        )
+        self._bytecode = CodeView(
+            id="bytecode",
+            line_numbers=False,
+            placeholder="This bytecode was made before the capture.",
+        )
         self._state = RowList(COLUMNS, header=False, id="state")
         self._position = OneLine(classes="title")
         self._remark = OneLine()
@@ -91,7 +104,9 @@ class StepScreen(TellsUnreadable, Dialog[Place | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
-            box.border_title = printable(f"Bytecode step by step · called with {self._record.run.inputs}")
+            box.border_title = printable(
+                f"Bytecode step by step · called with {self._record.run.inputs}"
+            )
             yield self._position
             yield self._remark
             with Horizontal():
@@ -134,9 +149,13 @@ class StepScreen(TellsUnreadable, Dialog[Place | None]):
         self._light(self._source, source, line - 1)
         self._light(self._bytecode, bytecode, step.line - 1)
         if source and bytecode and step.calls:  # a compiled graph stands for more than one line
-            self._source.marks = linked_places(self._reader, Place(bytecode, step.line - 1), [source])[source]
+            self._source.marks = linked_places(
+                self._reader, Place(bytecode, step.line - 1), [source]
+            )[source]
         self._state.load(Rows(state_rows(self._reader, record, self._at)))
-        self._position.show(Content.styled(position(record, self._at, bytecode.owner if bytecode else ""), "bold"))
+        self._position.show(
+            Content.styled(position(record, self._at, bytecode.owner if bytecode else ""), "bold")
+        )
         tone = "$text-error" if step.kind == "raised" else "$text-accent"
         self._remark.show(Content.styled(remarkable(record, self._at), tone))
 

@@ -21,7 +21,13 @@ from fx_explorer.analysis.regions.region_nodes import RegionKey, positions_in
 from fx_explorer.analysis.words import in_file
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graph.nodes import compilations_of_nodes, first_operation_on
-from fx_explorer.tui.selection.presets import OF_GRAPH_SLOTS, ShowableDocuments, Slot, document_for, program
+from fx_explorer.tui.selection.presets import (
+    OF_GRAPH_SLOTS,
+    ShowableDocuments,
+    Slot,
+    document_for,
+    program,
+)
 
 
 def showable_documents(reader: SessionReader, compilation_id: int) -> ShowableDocuments:
@@ -34,12 +40,20 @@ def showable_documents(reader: SessionReader, compilation_id: int) -> ShowableDo
         return ShowableDocuments(sources, (), compilation_id, front_ends)
     own = {file.id for file in reader.rows(model.SourceFile, path=found[0].file)}
     documents = [*documents_but_kernels(reader, found[0]), *first_of_kernels(reader, found[0])]
-    return ShowableDocuments(sorted(sources, key=lambda d: d.id not in own), documents, compilation_id, front_ends)
+    return ShowableDocuments(
+        sorted(sources, key=lambda d: d.id not in own), documents, compilation_id, front_ends
+    )
 
 
-def with_region(reader: SessionReader, showable: ShowableDocuments, region: RegionKey | None) -> ShowableDocuments:
+def with_region(
+    reader: SessionReader, showable: ShowableDocuments, region: RegionKey | None
+) -> ShowableDocuments:
     """Return the documents without the graphs that have no node in the region."""
-    documents = [d for d in showable.documents if d.kind != "graph" or region is None or positions_in(reader, d, region)]
+    documents = [
+        d
+        for d in showable.documents
+        if d.kind != "graph" or region is None or positions_in(reader, d, region)
+    ]
     return replace(showable, documents=documents)
 
 
@@ -88,7 +102,9 @@ def _why_refused(reader: SessionReader, name: str) -> str:
     return ""
 
 
-def turned(selection: Selection, slot: Slot, shown: Document | None, showable: ShowableDocuments) -> Document | None:
+def turned(
+    selection: Selection, slot: Slot, shown: Document | None, showable: ShowableDocuments
+) -> Document | None:
     """Return what a pane in ``slot`` that shows ``shown`` should show now that this is selected;
     ``shown`` itself to stay.
     """
@@ -103,7 +119,9 @@ def turned(selection: Selection, slot: Slot, shown: Document | None, showable: S
     return shown
 
 
-def kernel_following(selection: Selection, kernel: model.Kernel | None, showable: ShowableDocuments) -> Document | None:
+def kernel_following(
+    selection: Selection, kernel: model.Kernel | None, showable: ShowableDocuments
+) -> Document | None:
     """Return the code of the kernel that belongs to the selection: of the one that is looked at
     already, if it does.
     """
@@ -136,10 +154,14 @@ def _source(selection: Selection, shown: Document | None) -> Document | None:
     file = node.file if node else next((line.file for line in own), 0)
     if not file or (shown and shown.id == file):
         return shown
-    return next((document for document in source_documents(selection.reader) if document.id == file), shown)
+    return next(
+        (document for document in source_documents(selection.reader) if document.id == file), shown
+    )
 
 
-def _kernel(selection: Selection, shown: Document | None, showable: ShowableDocuments) -> Document | None:
+def _kernel(
+    selection: Selection, shown: Document | None, showable: ShowableDocuments
+) -> Document | None:
     """Return the kernel that computes the selection; the one that is shown already, when it
     does.
     """
@@ -147,10 +169,16 @@ def _kernel(selection: Selection, shown: Document | None, showable: ShowableDocu
     if shown and shown.id in computing:
         return shown
     documents = texts_of(selection.reader, showable.compilation, computing)
-    own = [d for d in documents if d.stage == "kernel"] or [d for d in documents if d.stage == "output_code"]
+    own = [d for d in documents if d.stage == "kernel"] or [
+        d for d in documents if d.stage == "output_code"
+    ]
     if own:
         return own[0]
     if published := program(documents):
         return published
     is_elsewhere = shown is None or shown.compilation != showable.compilation
-    return document_for("kernel", showable, selection.place.document.direction) if is_elsewhere else shown
+    return (
+        document_for("kernel", showable, selection.place.document.direction)
+        if is_elsewhere
+        else shown
+    )

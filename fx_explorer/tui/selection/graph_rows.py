@@ -41,7 +41,11 @@ COLUMNS = (
     Column("arguments", "muted", min_width=16, max_width=200, priority=2),
 )
 
-STAGE_COLUMNS = (replace(COLUMNS[0], min_width=15, max_width=NAME_CELLS + 2), FATE_COLUMN, *COLUMNS[1:])
+STAGE_COLUMNS = (
+    replace(COLUMNS[0], min_width=15, max_width=NAME_CELLS + 2),
+    FATE_COLUMN,
+    *COLUMNS[1:],
+)
 """The same with what became of each node in a stage."""
 
 
@@ -53,7 +57,12 @@ TIME_COLUMN = Column(TIME_TITLE, "text", "right", min_width=10, max_width=11)
 
 
 def columns_of(
-    reader: SessionReader, *, has_fates: bool, marks_kernels: bool, has_times: bool = False, is_sorted: bool = False
+    reader: SessionReader,
+    *,
+    has_fates: bool,
+    marks_kernels: bool,
+    has_times: bool = False,
+    is_sorted: bool = False,
 ) -> tuple[Column, ...]:
     """Return the columns: with what became of each node in a stage, with its time in a profile, which the rows may be
     sorted by, and before all with the numbers of the kernels that compute it.
@@ -61,13 +70,18 @@ def columns_of(
     columns: tuple[Column, ...] = STAGE_COLUMNS if has_fates else COLUMNS
     if has_times:
         at = next(at for at, column in enumerate(columns) if column.title == "value")
-        time, value = replace(TIME_COLUMN, arrow=SORTED * is_sorted), replace(columns[at], priority=1)
+        time, value = (
+            replace(TIME_COLUMN, arrow=SORTED * is_sorted),
+            replace(columns[at], priority=1),
+        )
         columns = (*columns[:at], time, value, *columns[at + 1 :])
     if not marks_kernels:
         return columns
     cells = len(str(last_kernel(reader))) + len(MORE)
     number = Column("#", "muted", "right", min_width=cells, max_width=cells)
-    return number, *(replace(column, min_width=15) if column.title == "value" else column for column in columns)
+    return number, *(
+        replace(column, min_width=15) if column.title == "value" else column for column in columns
+    )
 
 
 FALLS_BACK_SIGN = "↩"
@@ -118,17 +132,35 @@ class GraphRows:
     def _page(self, start: int, stop: int) -> list[Row]:
         nodes = self._nodes(start, stop)
         segments = regions_of_nodes(self._reader, nodes)
-        names = placeholder_names(nodes, self._names) if any(node.op == "placeholder" for node in nodes) else {}
-        colours = self._colours if any(node.annotations for node in nodes) else self._segment_colours
-        rows = [node_row(node, segments.get(node.id, ""), names.get(node.id, ""), colours) for node in nodes]
+        names = (
+            placeholder_names(nodes, self._names)
+            if any(node.op == "placeholder" for node in nodes)
+            else {}
+        )
+        colours = (
+            self._colours if any(node.annotations for node in nodes) else self._segment_colours
+        )
+        rows = [
+            node_row(node, segments.get(node.id, ""), names.get(node.id, ""), colours)
+            for node in nodes
+        ]
         if self._times is not None:
-            rows = [(row[0], time_cell(self._times.of_node(node.id)), *row[1:]) for row, node in zip(rows, nodes, strict=True)]
+            rows = [
+                (row[0], time_cell(self._times.of_node(node.id)), *row[1:])
+                for row, node in zip(rows, nodes, strict=True)
+            ]
         if self._fates is not None:
-            rows = [_with_fate(row, self._fates.get(node.id)) for row, node in zip(rows, nodes, strict=True)]
+            rows = [
+                _with_fate(row, self._fates.get(node.id))
+                for row, node in zip(rows, nodes, strict=True)
+            ]
         if not self._marks_kernels:
             return rows
         kernels = kernels_of_each(self._reader, (node.id for node in nodes))
-        return [(kernel_numbers(kernels.get(node.id, ())), *row) for row, node in zip(rows, nodes, strict=True)]
+        return [
+            (kernel_numbers(kernels.get(node.id, ())), *row)
+            for row, node in zip(rows, nodes, strict=True)
+        ]
 
     @cached_property
     def _colours(self) -> RegionColours:
@@ -170,7 +202,11 @@ def folded_row(inputs: Sequence[model.Node], names: Mapping[int, InputName]) -> 
     """Return the one row that stands for the inputs of a graph: ``▸ 38 parameters, 2 inputs``."""
     kinds = Counter(input_kind(node, names[node.id]) for node in inputs)
     told = [counted(kinds[kind], kind) for kind in INPUT_KINDS if kinds[kind]]
-    return ((f"{FOLDED_SIGN} {told[0]}", "muted"), (listed(told[1:]), "muted"), ("⏎ shows them", "muted"))
+    return (
+        (f"{FOLDED_SIGN} {told[0]}", "muted"),
+        (listed(told[1:]), "muted"),
+        ("⏎ shows them", "muted"),
+    )
 
 
 INPUT_KINDS = ("parameter", "buffer", "input", "size", "saved value", "gradient")
@@ -191,11 +227,15 @@ def placeholder_names(nodes: Iterable[model.Node], names: InputNames) -> dict[in
     """Return what the user calls the inputs among nodes; those without such a name are left out."""
     inputs = {node.id: node for node in nodes if node.op == "placeholder"}
     found = names.of(inputs.values())
-    told = {at: name.name if name.node else tangent_name(inputs[at].name) for at, name in found.items()}
+    told = {
+        at: name.name if name.node else tangent_name(inputs[at].name) for at, name in found.items()
+    }
     return {at: name for at, name in told.items() if name != inputs[at].name}
 
 
-def node_row(node: model.Node, segment: str = "", name: str = "", colours: RegionColours | None = None) -> Row:
+def node_row(
+    node: model.Node, segment: str = "", name: str = "", colours: RegionColours | None = None
+) -> Row:
     """Return the cells of a node. ``name`` is what the user calls an input. ``segment`` is the
     backend's segment that it is in, or that it falls back, which is marked at its name, too: the
     column of regions has no room in a narrow pane.
@@ -203,7 +243,11 @@ def node_row(node: model.Node, segment: str = "", name: str = "", colours: Regio
     kind = OP_KINDS.get(node.op, "function")
     own: Piece = (node.name, OP_KINDS.get(node.op, "strong"))
     return (
-        (f"{FALLS_BACK_SIGN} {node.name}", "warning") if segment == FALLS_BACK else (name, "strong") if name else own,
+        (f"{FALLS_BACK_SIGN} {node.name}", "warning")
+        if segment == FALLS_BACK
+        else (name, "strong")
+        if name
+        else own,
         value_text(node),
         (node.name, "muted") if name else (operation(node), kind),
         region_cell(node, segment, colours),
@@ -212,7 +256,9 @@ def node_row(node: model.Node, segment: str = "", name: str = "", colours: Regio
     )
 
 
-def region_cell(node: model.Node, segment: str = "", colours: RegionColours | None = None) -> list[Piece]:
+def region_cell(
+    node: model.Node, segment: str = "", colours: RegionColours | None = None
+) -> list[Piece]:
     """Return the backend's segment and the names that ``annotate`` gave, each in its region's colour:
     ``attention``; several are listed.
     """

@@ -23,7 +23,9 @@ def is_large(reader: SessionReader, document: Document) -> bool:
     if document.kind != "code" and document.kind != "table":
         return False
     graph = reader.get(model.Graph, document.id)
-    beside = reader.rows(model.Graph, compilation=graph.compilation, stage=graph.stage, direction=graph.direction)
+    beside = reader.rows(
+        model.Graph, compilation=graph.compilation, stage=graph.stage, direction=graph.direction
+    )
     return sum(one.node_count for one in beside) > NODES_AT_ONCE
 
 
@@ -31,7 +33,9 @@ def takes_long(reader: SessionReader, document: Document) -> bool:
     """Return whether a document is the text of a large graph that is not written yet."""
     if document.kind != "code" and document.kind != "table":
         return False
-    return not is_kept(reader, document.kind, reader.get(model.Graph, document.id)) and is_large(reader, document)
+    return not is_kept(reader, document.kind, reader.get(model.Graph, document.id)) and is_large(
+        reader, document
+    )
 
 
 def written(reader: SessionReader, document: Document) -> GraphText:

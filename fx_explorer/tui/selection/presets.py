@@ -56,7 +56,10 @@ MISSING: dict[Slot, str] = {
     "bytecode_original": "No bytecode was recorded for this compilation yet.",
     "bytecode_modified": "Dynamo made no bytecode for this compilation: it has not finished it, or gave it up.",
     "": "Nothing is shown here.",
-    **{name: f"This front end was not asked. Capture with --frontend {name}, or --frontend all." for name in model.FRONT_ENDS},
+    **{
+        name: f"This front end was not asked. Capture with --frontend {name}, or --frontend all."
+        for name in model.FRONT_ENDS
+    },
     **dict.fromkeys(model.LEVELS, "Nothing is shown below the kernel yet."),
 }
 """What an empty pane says."""
@@ -64,7 +67,14 @@ MISSING: dict[Slot, str] = {
 OF_GRAPH_SLOTS: tuple[Slot, ...] = ("graph", "neighbourhood")
 """Slots that show the graph of the selection: its rows, or what is around the node."""
 
-_GRAPH_STAGES: tuple[model.Stage, ...] = ("post_grad", "forward", "backward", "joint", "pre_grad", "dynamo")
+_GRAPH_STAGES: tuple[model.Stage, ...] = (
+    "post_grad",
+    "forward",
+    "backward",
+    "joint",
+    "pre_grad",
+    "dynamo",
+)
 """The graph nearest to the kernels first."""
 
 
@@ -82,7 +92,9 @@ class ShowableDocuments:
     """The graphs of other front ends, which belong to no compilation."""
 
 
-def document_for(slot: Slot, showable: ShowableDocuments, direction: model.Direction = "") -> Document | None:
+def document_for(
+    slot: Slot, showable: ShowableDocuments, direction: model.Direction = ""
+) -> Document | None:
     """Return what a pane in ``slot`` shows first; ``direction`` is that of the selection, empty
     when it has none.
     """
@@ -99,7 +111,9 @@ def document_for(slot: Slot, showable: ShowableDocuments, direction: model.Direc
     if slot == "dynamo":
         return next(_graphs(showable.documents, ("dynamo",)), None)
     if slot in model.FRONT_ENDS:
-        return next((one for one in showable.front_ends if one.title == model.FRONT_END_CALLS[slot]), None)
+        return next(
+            (one for one in showable.front_ends if one.title == model.FRONT_END_CALLS[slot]), None
+        )
     if slot in OF_GRAPH_SLOTS:
         return _graph(showable.documents, direction)
     if slot in ("bytecode_original", "bytecode_modified"):
@@ -109,19 +123,27 @@ def document_for(slot: Slot, showable: ShowableDocuments, direction: model.Direc
 
 def asked_slots(name: str, asked: Collection[str]) -> tuple[Slot, ...]:
     """Return the slots of a preset, without those of front ends that were not asked where others were."""
-    return tuple(slot for slot in PRESETS[name] if slot not in model.FRONT_ENDS or not asked or slot in asked)
+    return tuple(
+        slot for slot in PRESETS[name] if slot not in model.FRONT_ENDS or not asked or slot in asked
+    )
 
 
 def front_end_slot(document: Document) -> Slot:
     """Return the slot of a front end's graph; empty for a graph nested in it."""
-    return next((name for name in model.FRONT_ENDS if model.FRONT_END_CALLS[name] == document.title), "")
+    return next(
+        (name for name in model.FRONT_ENDS if model.FRONT_END_CALLS[name] == document.title), ""
+    )
 
 
 def bytecode_slot(document: Document) -> Slot:
     """Return which of the bytecode slots this document is for; empty when it is no bytecode."""
     if document.language != "bytecode" or document.stage == "backend":
         return ""
-    return "bytecode_modified" if document.title == ARTIFACT_TITLES["bytecode_modified"] else "bytecode_original"
+    return (
+        "bytecode_modified"
+        if document.title == ARTIFACT_TITLES["bytecode_modified"]
+        else "bytecode_original"
+    )
 
 
 def _graph(documents: Sequence[Document], direction: model.Direction) -> Document | None:
@@ -130,14 +152,21 @@ def _graph(documents: Sequence[Document], direction: model.Direction) -> Documen
     return wanted or next(_graphs(documents, _GRAPH_STAGES), None)
 
 
-def _graphs(documents: Iterable[Document], stages: Sequence[model.Stage], directions: Sequence[str] = ()) -> Iterator[Document]:
+def _graphs(
+    documents: Iterable[Document], stages: Sequence[model.Stage], directions: Sequence[str] = ()
+) -> Iterator[Document]:
     found = [
         d
         for d in documents
-        if d.kind == "graph" and d.stage in stages and (not directions or d.direction in directions) and d.line_count
+        if d.kind == "graph"
+        and d.stage in stages
+        and (not directions or d.direction in directions)
+        and d.line_count
     ]
     # sorted() is stable, so a graph comes before the subgraphs nested in it.
-    return iter(sorted(found, key=lambda d: stages.index(d.stage) if d.stage in stages else len(stages)))
+    return iter(
+        sorted(found, key=lambda d: stages.index(d.stage) if d.stage in stages else len(stages))
+    )
 
 
 def program(documents: Sequence[Document], direction: model.Direction = "") -> Document | None:
@@ -156,6 +185,10 @@ def _kernel(documents: Sequence[Document], direction: model.Direction) -> Docume
     for stage in ("kernel", "output_code"):
         for wanted in preferred:
             for document in documents:
-                if document.kind == "artifact" and document.stage == stage and document.direction == wanted:
+                if (
+                    document.kind == "artifact"
+                    and document.stage == stage
+                    and document.direction == wanted
+                ):
                     return document
     return None

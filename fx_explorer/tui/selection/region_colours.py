@@ -50,4 +50,6 @@ def _own(name: str) -> int:
 
 def colours_of(reader: SessionReader) -> RegionColours:
     """Return the colours of the regions that are annotated in a session."""
-    return RegionColours(name for annotated in every_annotation(reader) for _, name in named_annotations(annotated))
+    return RegionColours(
+        name for annotated in every_annotation(reader) for _, name in named_annotations(annotated)
+    )

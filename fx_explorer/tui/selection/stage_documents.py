@@ -35,5 +35,7 @@ def first_marked(reader: SessionReader, graph: Document, fates: Mapping[int, Fat
     """Return the row of the first operation that did not just stay; of the first one where all did."""
     first = reader.get(model.Graph, graph.id).first_node
     rows = range(first, first + graph.line_count)
-    found = next((node - first for node in rows if node in fates and fates[node] not in AS_BEFORE), None)
+    found = next(
+        (node - first for node in rows if node in fates and fates[node] not in AS_BEFORE), None
+    )
     return first_operation(reader, graph.id) if found is None else found

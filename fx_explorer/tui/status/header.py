@@ -98,7 +98,11 @@ def paused_state(waiting: Waiting) -> CaptureState:
     after = f"paused after {waiting.after}" if waiting.gate else "every stage is at hand"
     if waiting.gate and not where:
         after += ", nothing compiled yet"
-    return CaptureState("‖", printable(" ".join(part for part in (after, where, waiting.direction) if part)), "notice")
+    return CaptureState(
+        "‖",
+        printable(" ".join(part for part in (after, where, waiting.direction) if part)),
+        "notice",
+    )
 
 
 def ended_state(reader: SessionReader) -> CaptureState:
@@ -126,10 +130,16 @@ def _ended(outcome: Outcome, took: str) -> CaptureState:
         return CaptureState("✓", f"captured{took}", "good")
     if outcome.kind == "exited":
         tone: Tone = "good" if outcome.exit_code == 0 else "problem"
-        return CaptureState("✓" if outcome.exit_code == 0 else "✗", f"program exited with {outcome.exit_code}", tone)
+        return CaptureState(
+            "✓" if outcome.exit_code == 0 else "✗", f"program exited with {outcome.exit_code}", tone
+        )
     if outcome.kind == "cancelled":
         return CaptureState("–", "cancelled; what was found is kept", "notice")
-    return CaptureState("✗", _FAILED[outcome.kind].format(what=printable(_exception(outcome.message))).strip(), "problem")
+    return CaptureState(
+        "✗",
+        _FAILED[outcome.kind].format(what=printable(_exception(outcome.message))).strip(),
+        "problem",
+    )
 
 
 _FAILED: dict[str, str] = {

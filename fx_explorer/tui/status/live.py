@@ -168,7 +168,9 @@ class LiveCapture:
         """Take in what one notice says."""
         if notice.kind == "worker":
             self.doing = notice.text
-        elif notice.kind == "note" and notice.stage is None:  # a note on a stage (a graph break) is in the session too
+        elif (
+            notice.kind == "note" and notice.stage is None
+        ):  # a note on a stage (a graph break) is in the session too
             self.notes.append(notice.text)
         elif notice.kind == "phase" and notice.stage:
             self._open_stages[notice.stage] += 1 if notice.state == "begin" else -1
@@ -188,8 +190,12 @@ class LiveCapture:
             self._began += time.monotonic() - self._stopped_at
         elif notice.gate or not self.has_ended:
             self._stopped_at = time.monotonic()
-            self.is_through |= notice.gate is None or (notice.gate == "dynamo" and not notice.compilation)
-            self._open.append(Waiting(notice.gate, notice.compilation, notice.direction, notice.published))
+            self.is_through |= notice.gate is None or (
+                notice.gate == "dynamo" and not notice.compilation
+            )
+            self._open.append(
+                Waiting(notice.gate, notice.compilation, notice.direction, notice.published)
+            )
 
     def _close(self, kind: type[OpenT]) -> OpenT | None:
         """Close the innermost of this kind: at a gate a command is given, which may itself lead to

@@ -21,12 +21,23 @@ from fx_explorer.analysis.whole_session.totals import totals
 from fx_explorer.analysis.words import breaks_hit, counted, seconds, size
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.graphs import partition_sizes, post_grad_operations, stages_reached
+from fx_explorer.session.queries.graph.graphs import (
+    partition_sizes,
+    post_grad_operations,
+    stages_reached,
+)
 from fx_explorer.session.queries.guards import check_count
 
 State = Literal["waiting", "running", "paused", "done", "failed", "missing"]
 
-GLYPHS: dict[State, str] = {"waiting": "·", "running": "▷", "paused": "‖", "done": "✓", "failed": "✗", "missing": "–"}
+GLYPHS: dict[State, str] = {
+    "waiting": "·",
+    "running": "▷",
+    "paused": "‖",
+    "done": "✓",
+    "failed": "✗",
+    "missing": "–",
+}
 """State is always glyph + word + colour; the word is the step's name or what follows it."""
 
 COLOURS: dict[State, str] = {
@@ -67,7 +78,9 @@ class StepState:
     """``0.43 s``; empty when nothing is known."""
 
 
-def pipeline(reader: SessionReader, running: Collection[model.Stage] = (), paused: model.Gate | None = None) -> list[StepState]:
+def pipeline(
+    reader: SessionReader, running: Collection[model.Stage] = (), paused: model.Gate | None = None
+) -> list[StepState]:
     """Return the state of every step; ``running`` are the stages the worker says it is in right
     now, unless it waits at ``paused``.
     """
@@ -86,15 +99,27 @@ def pipeline(reader: SessionReader, running: Collection[model.Stage] = (), pause
     for step in STEPS:
         if step.name == "Inductor":
             states += published
-        if published and step.name in _INDUCTORS and not set(step.stages) & (reached | failed | set(running)):
+        if (
+            published
+            and step.name in _INDUCTORS
+            and not set(step.stages) & (reached | failed | set(running))
+        ):
             continue  # a backend of its own does what these do
         why = next((missing[stage] for stage in step.stages if stage in missing), "")
         if paused and model.GATE_STAGES[paused] in step.stages:
             state: State = "paused"
         else:
-            state = _state(set(step.stages), failed, set(running), reached, bool(why) or (is_over and not paused))
+            state = _state(
+                set(step.stages),
+                failed,
+                set(running),
+                reached,
+                bool(why) or (is_over and not paused),
+            )
         words = found[step.name] if state in ("running", "paused", "done", "failed") else ()
-        states.append(StepState(step.name, state, words or _word(state, why), took.get(step.name, "")))
+        states.append(
+            StepState(step.name, state, words or _word(state, why), took.get(step.name, ""))
+        )
     return states
 
 
@@ -109,14 +134,20 @@ def _published(reader: SessionReader, *, is_at_gate: bool, has_failed: bool) -> 
     stages = published_stages(reader)
     for one in stages:
         found.setdefault(one.stage.name, []).append(one)
-    waiting = max(stages, key=lambda one: one.stage.start_s).stage.name if stages and is_at_gate else ""
+    waiting = (
+        max(stages, key=lambda one: one.stage.start_s).stage.name if stages and is_at_gate else ""
+    )
     steps = [
-        StepState(_short(name), "paused" if name == waiting else "done", tuple(one.size for one in of[:3]))
+        StepState(
+            _short(name), "paused" if name == waiting else "done", tuple(one.size for one in of[:3])
+        )
         for name, of in found.items()
     ]
     if has_failed:
         backends = dict.fromkeys(one.backend for one in reversed(stages))
-        steps.append(StepState(_short(next(iter(backends), "") or "backend"), "failed", ("failed",)))
+        steps.append(
+            StepState(_short(next(iter(backends), "") or "backend"), "failed", ("failed",))
+        )
     if len(steps) > MOST_PUBLISHED:
         more = steps[MOST_PUBLISHED - 1 : -1]
         steps[MOST_PUBLISHED - 1 : -1] = [StepState("…", "done", (f"{len(more):,} more stages",))]
@@ -136,7 +167,11 @@ MOST_PUBLISHED = 8
 
 
 def _state(
-    stages: set[model.Stage], failed: set[model.Stage], running: set[model.Stage], reached: set[model.Stage], is_missing: bool
+    stages: set[model.Stage],
+    failed: set[model.Stage],
+    running: set[model.Stage],
+    reached: set[model.Stage],
+    is_missing: bool,
 ) -> State:
     if stages & failed:
         return "failed"
@@ -148,7 +183,12 @@ def _state(
 
 
 def _word(state: State, why: str) -> tuple[str, ...]:
-    words = {"running": "running", "paused": "paused", "failed": "failed", "missing": why or "not reached"}.get(state, "")
+    words = {
+        "running": "running",
+        "paused": "paused",
+        "failed": "failed",
+        "missing": why or "not reached",
+    }.get(state, "")
     return (words,) if words else ()
 
 
@@ -165,7 +205,11 @@ def _missing(reader: SessionReader) -> dict[model.Stage, str]:
     absent = [c.missing_stages or {} for c in compilations]
     if not absent:
         return {}
-    return {stage: absent[0][stage] for stage in model.STAGES if all(stage in reasons for reasons in absent)}
+    return {
+        stage: absent[0][stage]
+        for stage in model.STAGES
+        if all(stage in reasons for reasons in absent)
+    }
 
 
 def _found(reader: SessionReader) -> dict[str, tuple[str, ...]]:
@@ -185,7 +229,11 @@ def _found(reader: SessionReader) -> dict[str, tuple[str, ...]]:
 
 def _aot_found(reader: SessionReader) -> tuple[str, ...]:
     nodes = partition_sizes(reader, graphs_in_use(reader))
-    names: tuple[tuple[model.Direction, str], ...] = (("forward", "fwd"), ("backward", "bwd"), ("inference", "inference"))
+    names: tuple[tuple[model.Direction, str], ...] = (
+        ("forward", "fwd"),
+        ("backward", "bwd"),
+        ("inference", "inference"),
+    )
     counts = [f"{short} {nodes[direction]:,}" for direction, short in names if nodes.get(direction)]
     saved = saved_total(reader)
     return _said(*counts, f"saves {size(saved.size_bytes)}" if saved.size_bytes else "")
@@ -224,7 +272,10 @@ def bar_for(states: Sequence[StepState], room: int) -> Bar:
     """
     for of_dynamo, of_others, has_took, separator in _LEVELS:
         parts = [of_dynamo if state.name == "Dynamo" else of_others for state in states]
-        texts = tuple(f"{_shortened(s, n)} {s.took * has_took}".strip() for s, n in zip(states, parts, strict=True))
+        texts = tuple(
+            f"{_shortened(s, n)} {s.took * has_took}".strip()
+            for s, n in zip(states, parts, strict=True)
+        )
         bar = Bar(texts, separator)
         if _width(states, bar) <= room:
             break
@@ -241,12 +292,21 @@ def _shortened(state: StepState, parts: int) -> str:
 
 
 _LEVELS = (
-    *((9, 9, True, " ━━ "), (9, 9, False, " ━━ "), (2, 2, False, " ━━ "), (2, 1, False, " ━━ "), (2, 1, False, " ━ ")),
+    *(
+        (9, 9, True, " ━━ "),
+        (9, 9, False, " ━━ "),
+        (2, 2, False, " ━━ "),
+        (2, 1, False, " ━━ "),
+        (2, 1, False, " ━ "),
+    ),
     *((1, 1, False, " ━━ "), (1, 1, False, " ━ "), (0, 0, False, " ━━ ")),
 )
 """Counts of Dynamo, counts of the other steps, whether they have their times, and what stands between the steps."""
 
 
 def _width(states: Sequence[StepState], bar: Bar) -> int:
-    cells = [len(state.name) + 2 + (len(text) + 1 if text else 0) for state, text in zip(states, bar.texts, strict=True)]
+    cells = [
+        len(state.name) + 2 + (len(text) + 1 if text else 0)
+        for state, text in zip(states, bar.texts, strict=True)
+    ]
     return sum(cells) + len(bar.separator) * (len(cells) - 1)

@@ -14,7 +14,9 @@ from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.keys.bindings import first_key
 from fx_explorer.tui.status.live import Waiting
 
-_BACKENDS_OWN = "What comes next is the backend's own affair: there is nothing to change here, but to look at."
+_BACKENDS_OWN = (
+    "What comes next is the backend's own affair: there is nothing to change here, but to look at."
+)
 _RAN = "Your program has already run to its end, uncompiled."
 
 
@@ -27,7 +29,11 @@ def waiting_fact(reader: SessionReader, waiting: Waiting | None, keymap: Keymap)
     figures = totals(reader)
     view: View = "breaks" if figures.graph_breaks else "graphs"
     if waiting.gate == "dynamo" and not waiting.compilation:
-        are = "is captured and not compiled yet" if figures.graphs == 1 else "are captured and none is compiled yet"
+        are = (
+            "is captured and not compiled yet"
+            if figures.graphs == 1
+            else "are captured and none is compiled yet"
+        )
         end, step = _key("step.go", keymap), _key("step.next", keymap)
         going = f"{end} goes on to the end, {step} shows what Dynamo did and steps on from there."
         text = f"The compiler waits for you: {counted(figures.graphs, 'graph')} {are}. {going}"
@@ -38,7 +44,9 @@ def waiting_fact(reader: SessionReader, waiting: Waiting | None, keymap: Keymap)
     after = printable(waiting.after)
     text = f"The compiler waits for you after {after} of [{waiting.compilation}]{direction}. {_going(keymap)}"
     skip, abort = _key("step.skip", keymap), _key("step.abort", keymap)
-    leaving = f"{skip} runs this graph eagerly, {abort} gives up, and ends a program that still runs."
+    leaving = (
+        f"{skip} runs this graph eagerly, {abort} gives up, and ends a program that still runs."
+    )
     before = _BACKENDS_OWN if waiting.gate == "backend" else _before(keymap)
     return Fact("next", "notice", text, f"{before} {leaving}", view=view)
 
@@ -48,7 +56,9 @@ def _going(keymap: Keymap) -> str:
 
 
 def _before(keymap: Keymap) -> str:
-    option, mark, applied = (_key(command, keymap) for command in ("step.option", "step.mark", "step.pass"))
+    option, mark, applied = (
+        _key(command, keymap) for command in ("step.option", "step.mark", "step.pass")
+    )
     return f"Before you go on: {option} changes options, {mark} marks a region, {applied} applies a pass of yours."
 
 
@@ -57,4 +67,6 @@ def _key(command_id: str, keymap: Keymap) -> str:
     there.
     """
     command = by_id(command_id)
-    return first_key(command, keymap) or f"{first_key(by_id('app.palette'), keymap)} {command.title}"
+    return (
+        first_key(command, keymap) or f"{first_key(by_id('app.palette'), keymap)} {command.title}"
+    )

@@ -66,7 +66,9 @@ class Beside(Generic[MadeT]):
         """
         self.stop()
         work = functools.partial(self._work, session, make, done, failed)
-        self._worker = self._widget.run_worker(work, name=self._name, group=self._name, description=self._description)
+        self._worker = self._widget.run_worker(
+            work, name=self._name, group=self._name, description=self._description
+        )
 
     def stop(self) -> bool:
         """Abandon what is being made. Returns whether there was something."""
@@ -95,7 +97,9 @@ class Beside(Generic[MadeT]):
         if tells(self._widget, error):
             return
         if isinstance(error, FxExplorerError):
-            self._widget.notify(printable(str(error)), title="the session cannot be read", severity="error")
+            self._widget.notify(
+                printable(str(error)), title="the session cannot be read", severity="error"
+            )
         else:
             survive(self._widget.app, error, self._description)
 
@@ -105,7 +109,9 @@ class Renewed(Generic[MadeT]):
     quick, else beside the screen.
     """
 
-    def __init__(self, beside: Beside[MadeT], show: Callable[[MadeT], None], failed: Callable[[], None]) -> None:
+    def __init__(
+        self, beside: Beside[MadeT], show: Callable[[MadeT], None], failed: Callable[[], None]
+    ) -> None:
         """``failed`` says on the screen that there is nothing to show; the user has been told why."""
         self._beside = beside
         self._show = show
@@ -116,7 +122,12 @@ class Renewed(Generic[MadeT]):
         self._has_shown = False
 
     def renew(
-        self, reader: SessionReader, make: Callable[[SessionReader], MadeT], *, takes_long: bool, given: object = None
+        self,
+        reader: SessionReader,
+        make: Callable[[SessionReader], MadeT],
+        *,
+        takes_long: bool,
+        given: object = None,
     ) -> bool:
         """Show what ``make`` makes of the session as it is now. ``given`` is what else it is made of.
         Returns whether something is shown, of earlier perhaps.
@@ -231,7 +242,11 @@ class _Making(threading.Thread, Generic[MadeT]):
         """Let the thread come to an end, and close what it has delivered already."""
         with self._lock:
             self._is_abandoned = True
-            if self.result.done() and not self.result.cancelled() and self.result.exception() is None:
+            if (
+                self.result.done()
+                and not self.result.cancelled()
+                and self.result.exception() is None
+            ):
                 self.result.result().reader.close()
             elif self._reader is not None:
                 self._reader.abandon()

@@ -70,9 +70,13 @@ def conversation(name: str, description: str) -> Callable[[Action[AskerT]], Acti
         @functools.wraps(method)
         async def begin(asker: AskerT, *args: object) -> None:
             app = asker.app
-            node = asker if isinstance(asker, DOMNode) else app  # a conversation of a screen ends with it
+            node = (
+                asker if isinstance(asker, DOMNode) else app
+            )  # a conversation of a screen ends with it
             if app in _opening:
-                app.notify(f"One thing at a time: fx-explorer is about to {_opening[app].description}.")
+                app.notify(
+                    f"One thing at a time: fx-explorer is about to {_opening[app].description}."
+                )
                 return
             begun = _opening[app] = _Conversation(description)
 
@@ -81,7 +85,9 @@ def conversation(name: str, description: str) -> Callable[[Action[AskerT]], Acti
                 try:
                     await method(asker, *args)
                 except Exception as error:  # noqa: BLE001 - told, and printed at the end
-                    if not tells(node, error):  # a session that cannot be read is no fault of fx-explorer's
+                    if not tells(
+                        node, error
+                    ):  # a session that cannot be read is no fault of fx-explorer's
                         survive(app, error, description)
                 finally:
                     _has_opened(app, begun)

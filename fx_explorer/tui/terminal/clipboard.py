@@ -46,7 +46,9 @@ class CopyDestination:
 
 
 def copy(
-    text: str, write_to_terminal: Callable[[str], object] | None = None, environ: Mapping[str, str] = os.environ
+    text: str,
+    write_to_terminal: Callable[[str], object] | None = None,
+    environ: Mapping[str, str] = os.environ,
 ) -> CopyDestination:
     """Copy ``text``. ``write_to_terminal`` sends bytes past the application's screen; without it
     OSC 52 is not tried.
@@ -67,7 +69,9 @@ def copy(
     return CopyDestination("file", str(_write_file(text)), problem)
 
 
-def native_tool(environ: Mapping[str, str] = os.environ, which: Callable[[str], str | None] = shutil.which) -> Sequence[str]:
+def native_tool(
+    environ: Mapping[str, str] = os.environ, which: Callable[[str], str | None] = shutil.which
+) -> Sequence[str]:
     """Return the command that puts its input on this machine's clipboard; empty when there is
     none.
     """
@@ -89,7 +93,11 @@ def osc52(text: str, *, in_tmux: bool = False) -> str:
     sequence = f"\x1b]52;c;{base64.b64encode(text.encode('utf-8', 'replace')).decode()}\x07"
     # tmux needs "set -g allow-passthrough on" for the wrapped form and "set-clipboard on" for the
     # plain one: send both.
-    return sequence + "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\" if in_tmux else sequence
+    return (
+        sequence + "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
+        if in_tmux
+        else sequence
+    )
 
 
 def _run(command: Sequence[str], text: str) -> str:

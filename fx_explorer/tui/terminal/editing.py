@@ -30,8 +30,15 @@ def edit(app: App[int], path: str, line: int) -> None:
                 subprocess.run(command, check=False)
             app.refresh()
         else:
-            subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
     except OSError as error:
         raise UsageError(f"{command[0]} cannot be started: {error.strerror or error}") from error
     except SuspendNotSupported as error:
-        raise UsageError(f"this terminal cannot step aside for {command[0]}; set EDITOR to one with a window") from error
+        raise UsageError(
+            f"this terminal cannot step aside for {command[0]}; set EDITOR to one with a window"
+        ) from error

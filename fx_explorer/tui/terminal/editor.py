@@ -18,16 +18,44 @@ _GOTO = ("{editor}", "--goto", "{file}:{line}")
 
 _FORMS: dict[str, Sequence[str]] = {
     **dict.fromkeys(
-        ("vi", "vim", "nvim", "gvim", "view", "nano", "emacs", "emacsclient", "micro", "joe", "kak", "ne"), _PLUS_LINE
+        (
+            "vi",
+            "vim",
+            "nvim",
+            "gvim",
+            "view",
+            "nano",
+            "emacs",
+            "emacsclient",
+            "micro",
+            "joe",
+            "kak",
+            "ne",
+        ),
+        _PLUS_LINE,
     ),
     **dict.fromkeys(("hx", "helix", "zed", "subl", "sublime_text"), _COLON),
     **dict.fromkeys(("code", "code-insiders", "codium", "cursor", "windsurf"), _GOTO),
-    **dict.fromkeys(("pycharm", "charm", "idea", "kate"), ("{editor}", "--line", "{line}", "{file}")),
+    **dict.fromkeys(
+        ("pycharm", "charm", "idea", "kate"), ("{editor}", "--line", "{line}", "{file}")
+    ),
     "mate": ("{editor}", "-l", "{line}", "{file}"),
 }
 """Editor → its way of naming a line. Others understand ``+line`` more often than not."""
 
-_WINDOWED = {"code", "code-insiders", "codium", "cursor", "windsurf", "zed", "subl", "sublime_text", "gvim", "pycharm", "charm"}
+_WINDOWED = {
+    "code",
+    "code-insiders",
+    "codium",
+    "cursor",
+    "windsurf",
+    "zed",
+    "subl",
+    "sublime_text",
+    "gvim",
+    "pycharm",
+    "charm",
+}
 _WINDOWED |= {"idea", "kate", "mate"}
 
 FALLBACKS = ("vim", "vi", "nano")
@@ -52,7 +80,9 @@ def editor_command(
     if not words[0]:
         raise UsageError("no editor to open: set EDITOR, for example: export EDITOR=nano")
     if not which(words[0]):
-        raise UsageError(f"the editor {words[0]} (from $VISUAL or $EDITOR) is not installed: set EDITOR to one that is")
+        raise UsageError(
+            f"the editor {words[0]} (from $VISUAL or $EDITOR) is not installed: set EDITOR to one that is"
+        )
     form = _FORMS.get(PurePath(words[0]).stem, _PLUS_LINE)
     # An absolute path cannot be taken for an option, whatever the file is called.
     place = {"editor": "", "line": str(max(1, line)), "file": os.path.abspath(file)}
@@ -63,5 +93,7 @@ def needs_terminal(command: Sequence[str]) -> bool:
     """Return whether the editor runs in this terminal, so that the app must step aside until it
     ends.
     """
-    is_emacs_window = PurePath(command[0]).stem in {"emacs", "emacsclient"} and bool({"-c", "--create-frame"} & set(command))
+    is_emacs_window = PurePath(command[0]).stem in {"emacs", "emacsclient"} and bool(
+        {"-c", "--create-frame"} & set(command)
+    )
     return PurePath(command[0]).stem not in _WINDOWED and not is_emacs_window

@@ -51,7 +51,9 @@ class FrameCompositor(Compositor):
         return ChangedCells(list(_pieces(self._regions_to_spans(changed), *self._in_front)))
 
 
-def _pieces(spans: Iterable[tuple[int, int, int]], placed: Placed, rows: list[list[Stretch]]) -> Iterator[Piece]:
+def _pieces(
+    spans: Iterable[tuple[int, int, int]], placed: Placed, rows: list[list[Stretch]]
+) -> Iterator[Piece]:
     """Yield what the widgets in front show in these spans, each given as row, left and right."""
     painted: dict[Widget, tuple[Region, list[Strip]]] = {}
     for row, left, right in spans:
@@ -79,7 +81,9 @@ def _stretches(placed: Placed, height: int) -> list[list[Stretch]]:
             for edge in edges[row]:
                 if part.x <= edge < part.right:
                     in_front[row].setdefault(edge, widget)
-    return [_joined(sorted(of_row), widgets) for of_row, widgets in zip(edges, in_front, strict=True)]
+    return [
+        _joined(sorted(of_row), widgets) for of_row, widgets in zip(edges, in_front, strict=True)
+    ]
 
 
 def _joined(edges: list[int], in_front: dict[int, Widget]) -> list[Stretch]:
@@ -115,4 +119,9 @@ class ChangedCells(CompositorUpdate):
         self._pieces = pieces
 
     def render_segments(self, console: Console) -> str:
-        return "".join([f"\x1b[{row + 1};{column + 1}H{strip.render(console)}" for row, column, strip in self._pieces])
+        return "".join(
+            [
+                f"\x1b[{row + 1};{column + 1}H{strip.render(console)}"
+                for row, column, strip in self._pieces
+            ]
+        )

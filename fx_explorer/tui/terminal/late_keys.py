@@ -28,7 +28,9 @@ class KeysUnderWay:
 
     def has_one_of(self, keys: Collection[str], screen: Screen[object]) -> bool:
         """Return whether one of ``keys`` is under way to this screen."""
-        return any(to is screen and (key.key in keys or key.character in keys) for key, to in self._sent)
+        return any(
+            to is screen and (key.key in keys or key.character in keys) for key, to in self._sent
+        )
 
     def is_late(self, key: events.Key, screen: Screen[object]) -> bool:
         """Return whether a key that comes up was sent to another screen than this one, which is on

@@ -18,7 +18,9 @@ def terminal_is_gone() -> bool:
         return False
     poll = select.poll()
     poll.register(stdin.fileno(), 0)  # a hang-up is told without asking for anything
-    return any(event & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, event in poll.poll(0))
+    return any(
+        event & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, event in poll.poll(0)
+    )
 
 
 def leave_at_once() -> None:

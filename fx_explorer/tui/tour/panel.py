@@ -73,7 +73,9 @@ class TourPanel(Widget):
         if height < FEW_ROWS or (width < FEW_COLUMNS and height < 2 * FEW_ROWS):
             return press.truncate(self.size.width, ellipsis=True) if self.size.width > 0 else press
         others = [_clickable(key, words, command) for key, words, command in text.others]
-        return Content("\n").join([counted + Content(f"  {text.sentence}"), Content("   ").join([press, *others])])
+        return Content("\n").join(
+            [counted + Content(f"  {text.sentence}"), Content("   ").join([press, *others])]
+        )
 
 
 def _press(text: PanelText) -> Content:

@@ -189,7 +189,9 @@ STEPS: tuple[TourStep, ...] = (
         "Anything can be found by its name: a node, a kernel, a line of your source, a break.",
         "find.anything",
         "and type gelu, and press Enter on what you want to see",
-        lambda before, now: now.screen == MAIN_SCREEN and now.view == "source" and before.view != "source",
+        lambda before, now: (
+            now.screen == MAIN_SCREEN and now.view == "source" and before.view != "source"
+        ),
     ),
     TourStep(
         "help",

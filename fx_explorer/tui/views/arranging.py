@@ -52,10 +52,14 @@ def next_sort(table: Table, before: Sort | None, column: str) -> Sort | None:
     """Return the order after the user has chosen a column: numbers begin with the greatest, texts
     with the first; chosen again it is turned round, and then it is the table's own order.
     """
-    begins_descending = any(one.is_number or one.is_bar for one in table.columns if one.title == column)
+    begins_descending = any(
+        one.is_number or one.is_bar for one in table.columns if one.title == column
+    )
     if before is None or before.column != column:
         return Sort(column, begins_descending)
-    return Sort(column, not begins_descending) if before.is_descending == begins_descending else None
+    return (
+        Sort(column, not begins_descending) if before.is_descending == begins_descending else None
+    )
 
 
 def at_once(steps: Steps) -> Arrangement:
@@ -99,7 +103,9 @@ def _slices(items: Sequence[int]) -> Iterator[Sequence[int]]:
     return (items[start : start + ROWS_AT_A_TIME] for start in range(0, len(items), ROWS_AT_A_TIME))
 
 
-def _with_words(table: Table, shown: Sequence[int], words: Sequence[str]) -> Generator[None, None, list[int]]:
+def _with_words(
+    table: Table, shown: Sequence[int], words: Sequence[str]
+) -> Generator[None, None, list[int]]:
     found = []
     for some in _slices(shown):
         for at in some:
@@ -143,7 +149,9 @@ def _in_order(run: list[int], keys: dict[int, float | str], sort: Sort) -> list[
     return sorted(run, key=keys.__getitem__, reverse=sort.is_descending)
 
 
-def _merged(runs: list[list[int]], keys: dict[int, float | str], sort: Sort) -> Generator[None, None, list[int]]:
+def _merged(
+    runs: list[list[int]], keys: dict[int, float | str], sort: Sort
+) -> Generator[None, None, list[int]]:
     """Put runs together some rows at a time: to sort two halves of 100,000 rows at once would keep keys
     waiting for more than a frame.
     """

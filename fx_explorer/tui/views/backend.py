@@ -46,13 +46,29 @@ def backend_table(reader: SessionReader) -> Table:
 def _rows(reader: SessionReader, one: BackendSummary) -> Iterator[TableRow]:
     for shown in one.stages:
         owner = f"[{shown.document.owner}]" if shown.document.owner else ""
-        cells = ("stage", shown.stage.name, shown.size, "", "", shown.stage.direction or shown.backend, owner)
+        cells = (
+            "stage",
+            shown.stage.name,
+            shown.size,
+            "",
+            "",
+            shown.stage.direction or shown.backend,
+            owner,
+        )
         text = f"{shown.document.title}: {shown.size}, published by {shown.backend or 'a backend'} {owner}"
         yield TableRow(cells, Place(shown.document), lambda text=text: Detail(text))  # type: ignore[misc]
     names = {row.id: f"[{row.name}]" for row in reader.rows(model.Compilation)}
     for entry in one.entries:
         owner = names.get(entry.compilation, "")
-        cells = ("entry", entry.direction or entry.backend, _outputs(entry), "", "", times_called(entry), owner)
+        cells = (
+            "entry",
+            entry.direction or entry.backend,
+            _outputs(entry),
+            "",
+            "",
+            times_called(entry),
+            owner,
+        )
         text = f"What {entry.backend} made for the {entry.direction or 'Dynamo'} graph of {owner}: {times_called(entry)}."
         yield TableRow(cells, None, lambda text=text: Detail(text))  # type: ignore[misc]
     for run in one.runs:
@@ -71,7 +87,15 @@ def _run(reader: SessionReader, told: ToldRun) -> Iterator[TableRow]:
     size = counted(len(told.instructions), "instruction")
     text = f"Call {run.call:,} of {run.entry}: {size}, {run_time(told.seconds)}, {how} to PyTorch."
     direction = f" {run.direction}" if run.direction and run.direction not in run.entry else ""
-    cells = ("run", f"{run.entry}{direction}, call {run.call:,}", size, run_time(told.seconds), "", how, owner)
+    cells = (
+        "run",
+        f"{run.entry}{direction}, call {run.call:,}",
+        size,
+        run_time(told.seconds),
+        "",
+        how,
+        owner,
+    )
     # A run is what its instructions are: where there are some, these are added up.
     values = {} if told.instructions else {"time": told.seconds}
     yield TableRow(cells, place, lambda: Detail(text), values=values, part=1)
@@ -79,7 +103,9 @@ def _run(reader: SessionReader, told: ToldRun) -> Iterator[TableRow]:
         yield _instruction(reader, told, one, owner)
 
 
-def _instruction(reader: SessionReader, told: ToldRun, one: model.BackendInstruction, owner: str) -> TableRow:
+def _instruction(
+    reader: SessionReader, told: ToldRun, one: model.BackendInstruction, owner: str
+) -> TableRow:
     how = "fell back to PyTorch" if one.fell_back else "supported"
     where = f", line {one.line:,} of {told.program.title}" if told.program and one.line else ""
     part = share(one.seconds, told.seconds) if told.seconds else ""
@@ -87,7 +113,9 @@ def _instruction(reader: SessionReader, told: ToldRun, one: model.BackendInstruc
     text = f"{one.name} · {one.shapes or 'no shapes told'} · {run_time(one.seconds)} · {how}{where}"
     place = place_of_instruction(reader, told, one)
     kind = "problem" if one.fell_back else ""
-    return TableRow(cells, place, lambda: Detail(text), kind=kind, values={"time": one.seconds}, part=1)
+    return TableRow(
+        cells, place, lambda: Detail(text), kind=kind, values={"time": one.seconds}, part=1
+    )
 
 
 def _notice(found: list[BackendSummary]) -> str:
@@ -99,6 +127,4 @@ def _why_empty(reader: SessionReader) -> str:
     backends = {row.backend for row in reader.rows(model.Compilation)} - {"", "inductor"}
     if not backends:
         return "Everything was compiled by Inductor, whose stages have views of their own."
-    return (
-        f"Nothing was published by {', '.join(sorted(backends))}: a backend does it with fx_explorer.publish (docs/publish.md)."
-    )
+    return f"Nothing was published by {', '.join(sorted(backends))}: a backend does it with fx_explorer.publish (docs/publish.md)."

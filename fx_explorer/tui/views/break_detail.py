@@ -32,7 +32,10 @@ def break_text(reader: SessionReader, found: DistinctBreak) -> str:
     parts: list[Part] = [
         ("", marked_code(found.code, found.carets)),
         ("What it costs", [f"{found.cost.in_words}.", *run_time_lines(found, call_time(reader))]),
-        ("Kept for the backward across it", [kept_line(reader, one) for one in found.cost.kept_across]),
+        (
+            "Kept for the backward across it",
+            [kept_line(reader, one) for one in found.cost.kept_across],
+        ),
         ("Why", [found.explanation] if found.explanation else []),
         ("What to try", [f"• {hint}" for hint in found.hints]),
         ("Where, outermost first", _chain(found)),
@@ -69,8 +72,12 @@ def run_time_lines(found: DistinctBreak, call: model.CallTime | None) -> list[st
         what = "From leaving the graph before it to entering the graph behind it; what Python runs at that line is included."
         return [f"Run time: {found.cost.run.in_words}.", what]
     if call:
-        return ["Run time: not told apart. Its function is left to Python whole, or the calls did not come by this line."]
-    return ["Run time: not measured. x t builds the program and calls it repeatedly (or: report TARGET --measure-breaks)."]
+        return [
+            "Run time: not told apart. Its function is left to Python whole, or the calls did not come by this line."
+        ]
+    return [
+        "Run time: not measured. x t builds the program and calls it repeatedly (or: report TARGET --measure-breaks)."
+    ]
 
 
 def left_text(reader: SessionReader, found: LeftToPython) -> str:
@@ -98,10 +105,17 @@ def marked_code(code: str, carets: str) -> list[str]:
         return [code] if code else []
     start = carets.index("^")
     # Only where each character takes one cell: elsewhere the carets would stand below other ones.
-    skipped = max(0, min(start - 10, len(code) - CODE_WIDTH)) if len(code) > CODE_WIDTH and code.isascii() else 0
+    skipped = (
+        max(0, min(start - 10, len(code) - CODE_WIDTH))
+        if len(code) > CODE_WIDTH and code.isascii()
+        else 0
+    )
     if not skipped:
         return [code[:CODE_WIDTH] if code.isascii() else code, carets[:CODE_WIDTH]]
-    return ["…" + code[skipped : skipped + CODE_WIDTH], " " + carets[skipped : skipped + CODE_WIDTH]]
+    return [
+        "…" + code[skipped : skipped + CODE_WIDTH],
+        " " + carets[skipped : skipped + CODE_WIDTH],
+    ]
 
 
 def _chain(found: DistinctBreak) -> list[str]:
@@ -123,4 +137,8 @@ def _tree(reader: SessionReader, found: DistinctBreak) -> Iterator[str]:
 
 def stack_lines(reader: SessionReader, stack_id: int) -> list[str]:
     stacks = reader.by_ids(model.Stack, [stack_id]) if stack_id else []
-    return [f"{f.file}:{f.line} in {plain_function(f.function)}   {f.code.strip()}" for stack in stacks for f in stack.frames]
+    return [
+        f"{f.file}:{f.line} in {plain_function(f.function)}   {f.code.strip()}"
+        for stack in stacks
+        for f in stack.frames
+    ]

@@ -51,12 +51,18 @@ def breaks_table(reader: SessionReader) -> Table:
     )
 
 
-def _within(reader: SessionReader, region: RegionKey, breaks: list[DistinctBreak]) -> list[int] | None:
+def _within(
+    reader: SessionReader, region: RegionKey, breaks: list[DistinctBreak]
+) -> list[int] | None:
     """Return the rows of the breaks in a module. What else the table has is of whole functions."""
     if not is_module(region):
         return None
     paths, is_there = break_paths(reader), belongs(region)
-    return [at for at, one in enumerate(breaks) if is_there(paths[one.file, one.line, one.registry_id or one.reason])]
+    return [
+        at
+        for at, one in enumerate(breaks)
+        if is_there(paths[one.file, one.line, one.registry_id or one.reason])
+    ]
 
 
 def subjects(reader: SessionReader) -> list[BreakSubject]:
@@ -75,7 +81,15 @@ def _untimed(row: TableRow) -> TableRow:
 def _break_row(reader: SessionReader, found: DistinctBreak) -> TableRow:
     where = in_file(found.file, found.line) if found.file else "unknown"
     takes = run_time(found.cost.run_s) if found.cost.run_s is not None else "–"
-    cells = ("✗ break", where, found.cost.in_short, takes, f"{found.count}×", found.in_words, found.code)
+    cells = (
+        "✗ break",
+        where,
+        found.cost.in_short,
+        takes,
+        f"{found.count}×",
+        found.in_words,
+        found.code,
+    )
     values = {"times": float(found.count)}
     values |= {"takes": found.cost.run_s} if found.cost.run_s is not None else {}
     return TableRow(cells, found.place, lambda: Detail(break_text(reader, found)), values=values)
@@ -83,14 +97,32 @@ def _break_row(reader: SessionReader, found: DistinctBreak) -> TableRow:
 
 def _left_row(reader: SessionReader, found: LeftToPython) -> TableRow:
     where = in_file(found.file, found.line)
-    cells = ("✗ left", where, "not compiled", "–", f"{found.count}×", found.in_words, plain_function(found.function))
+    cells = (
+        "✗ left",
+        where,
+        "not compiled",
+        "–",
+        f"{found.count}×",
+        found.in_words,
+        plain_function(found.function),
+    )
     return TableRow(cells, found.place, lambda: Detail(left_text(reader, found)), part=1)
 
 
 def _recompile_row(reader: SessionReader, found: ExplainedRecompile) -> TableRow:
     where = in_file(found.file, found.line) if found.file else plain_function(found.function)
-    cells = ("↻ recompile", where, "", "–", f"[{found.compilation}]", found.in_words, first_line(_source_line(reader, found)))
-    return TableRow(cells, found.place, lambda: Detail(_recompile_text(found)), kind="warning", part=2)
+    cells = (
+        "↻ recompile",
+        where,
+        "",
+        "–",
+        f"[{found.compilation}]",
+        found.in_words,
+        first_line(_source_line(reader, found)),
+    )
+    return TableRow(
+        cells, found.place, lambda: Detail(_recompile_text(found)), kind="warning", part=2
+    )
 
 
 def _source_line(reader: SessionReader, found: ExplainedRecompile) -> str:
@@ -103,7 +135,11 @@ def _source_line(reader: SessionReader, found: ExplainedRecompile) -> str:
 
 def _recompile_text(found: ExplainedRecompile) -> str:
     file, line = found.called_from
-    known = (("What to do", found.remedy), ("Called from", f"{file}:{line}" if file else ""), ("Graphs", found.graphs))
+    known = (
+        ("What to do", found.remedy),
+        ("Called from", f"{file}:{line}" if file else ""),
+        ("Graphs", found.graphs),
+    )
     told = [part for title, text in known if text for part in (title, f"  {text}", "")]
     parts = [
         f"[{found.compilation}] {plain_function(found.function)} was compiled again because {found.in_words}.",
@@ -126,7 +162,9 @@ def _others(found: ExplainedRecompile) -> str:
     return f" {counted(others, 'earlier version').capitalize()} {was} refused for the same."
 
 
-def _notice(breaks: list[DistinctBreak], left: list[LeftToPython], again: list[ExplainedRecompile]) -> str:
+def _notice(
+    breaks: list[DistinctBreak], left: list[LeftToPython], again: list[ExplainedRecompile]
+) -> str:
     parts = []
     if breaks:
         hits, graphs = sum(b.count for b in breaks), sum(b.cost.extra_graphs for b in breaks)
@@ -136,7 +174,11 @@ def _notice(breaks: list[DistinctBreak], left: list[LeftToPython], again: list[E
         parts.append(f"{counted(len(left), 'function')} left to Python")
     if again:
         parts.append(counted(len({r.compilation for r in again}), "recompile"))
-    offered = " x x shows what may take one away, x t how long each takes." if breaks else " x x shows what may avoid one."
+    offered = (
+        " x x shows what may take one away, x t how long each takes."
+        if breaks
+        else " x x shows what may avoid one."
+    )
     return f"{' · '.join(parts)}. Enter goes to your line.{offered}" if parts else ""
 
 

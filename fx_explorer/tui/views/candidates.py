@@ -37,12 +37,19 @@ LONGEST_SHARED = 40
 its options.
 """
 
-NO_KERNEL_YET = "No kernel: go to a kernel, or to a line or node that one computes, and press the key again."
+NO_KERNEL_YET = (
+    "No kernel: go to a kernel, or to a line or node that one computes, and press the key again."
+)
 
 NO_CHOICE = "Nothing else was tried for this library call."
 TEMPLATES_MAY_BE = "With --mode max-autotune, Inductor may try Triton templates beside it."
 
-LIMITS_IN_SHORT: dict[Limit, str] = {"warps": "warps", "blocks": "blocks", "registers": "registers", "shared": "shared"}
+LIMITS_IN_SHORT: dict[Limit, str] = {
+    "warps": "warps",
+    "blocks": "blocks",
+    "registers": "registers",
+    "shared": "shared",
+}
 
 ORIGINS: dict[str, str] = {
     "heuristic": "",
@@ -54,7 +61,9 @@ ORIGINS: dict[str, str] = {
 }
 
 
-def candidates_table(reader: SessionReader, kernel: model.Kernel | None, progress: str = "") -> Table:
+def candidates_table(
+    reader: SessionReader, kernel: model.Kernel | None, progress: str = ""
+) -> Table:
     """Make the table of configurations. ``progress`` says how far compiling them is."""
     if kernel is None:
         return _table("", [], (), NO_KERNEL_YET)
@@ -73,7 +82,9 @@ def candidates_table(reader: SessionReader, kernel: model.Kernel | None, progres
     )
 
 
-def _table(notice: str, rows: Sequence[TableRow], columns: Sequence[TableColumn], empty: str) -> Table:
+def _table(
+    notice: str, rows: Sequence[TableRow], columns: Sequence[TableColumn], empty: str
+) -> Table:
     return Table(
         "The configurations of a Triton kernel that the autotuner would choose from.",
         notice,
@@ -87,7 +98,11 @@ def _table(notice: str, rows: Sequence[TableRow], columns: Sequence[TableColumn]
 def _shows(kernel: model.Kernel, rows: Sequence[KernelBuild]) -> str:
     if kernel.language != "extern":
         return f"{kernel.name}: its configurations{_in_all(rows)}. Enter shows one, level by level."
-    templates = " Enter shows a template's, level by level." if any(row.origin == "template" for row in rows) else ""
+    templates = (
+        " Enter shows a template's, level by level."
+        if any(row.origin == "template" for row in rows)
+        else ""
+    )
     return f"{kernel.name}: what there was to choose from.{templates}"
 
 
@@ -117,10 +132,15 @@ def _with_a_column(rows: Sequence[KernelBuild]) -> list[str]:
 
 
 def _columns(options: Sequence[str], rows: Sequence[KernelBuild]) -> tuple[TableColumn, ...]:
-    timing = (TableColumn("measured", "good", is_number=True, min_width=9),) if _has_timing(rows) else ()
+    timing = (
+        (TableColumn("measured", "good", is_number=True, min_width=9),) if _has_timing(rows) else ()
+    )
     return (
         TableColumn("#", "muted", is_number=True, min_width=2),
-        *(TableColumn(_short(name), "strong", is_number=True, min_width=_width(name, rows)) for name in options),
+        *(
+            TableColumn(_short(name), "strong", is_number=True, min_width=_width(name, rows))
+            for name in options
+        ),
         *timing,
         TableColumn("regs", is_number=True, min_width=4),
         TableColumn("spills", is_number=True, min_width=6),
@@ -137,7 +157,9 @@ def _has_timing(rows: Sequence[KernelBuild]) -> bool:
 
 
 def _width(option: str, rows: Sequence[KernelBuild]) -> int:
-    return min(6, max([len(_short(option)), *(len(str(row.options.get(option, ""))) for row in rows)]))
+    return min(
+        6, max([len(_short(option)), *(len(str(row.options.get(option, ""))) for row in rows)])
+    )
 
 
 def _short(option: str) -> str:
@@ -171,7 +193,9 @@ def _row(
     document = source_document(reader, build)
     place = first_statement(reader, document) if document else place_of_kernel(reader, kernel)
     kind = "good" if build.is_picked else ""
-    return TableRow(cells, place, lambda: Detail(_detail(reader, kernel, gpu, build, not_known)), kind=kind)
+    return TableRow(
+        cells, place, lambda: Detail(_detail(reader, kernel, gpu, build, not_known)), kind=kind
+    )
 
 
 def _number(value: int) -> str:
@@ -202,10 +226,18 @@ def _what(kernel: model.Kernel, build: KernelBuild) -> str:
     return f"{kernel.name} with {build.shown_options}" if build.options else kernel.name
 
 
-def _detail(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None, build: KernelBuild, not_known: Sequence[str]) -> str:
+def _detail(
+    reader: SessionReader,
+    kernel: model.Kernel,
+    gpu: Gpu | None,
+    build: KernelBuild,
+    not_known: Sequence[str],
+) -> str:
     lines = [_what(kernel, build), ""]
     if gpu:
-        lines += [f"• {fact.label}: {fact.text}" for fact in kernel_facts(reader, kernel, gpu, build)]
+        lines += [
+            f"• {fact.label}: {fact.text}" for fact in kernel_facts(reader, kernel, gpu, build)
+        ]
     if build.error:
         lines += ["", build.error]
     elif build.origin == "library" and kernel.language != "extern":

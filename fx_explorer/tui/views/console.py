@@ -11,7 +11,11 @@ from fx_explorer.analysis.words import counted, first_line, seconds
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
-COLUMNS = (TableColumn("when", "muted", is_number=True), TableColumn("from", "annotation"), TableColumn("text", max_width=4000))
+COLUMNS = (
+    TableColumn("when", "muted", is_number=True),
+    TableColumn("from", "annotation"),
+    TableColumn("text", max_width=4000),
+)
 
 WHERE_IN_WORDS = {
     "program": "program",
@@ -73,12 +77,17 @@ def _failure_row(found: ExplainedFailure) -> TableRow:
     where = WHERE_IN_WORDS.get(failure.where, failure.where)
     text = f"{failure.kind}: {first_line(failure.message)}"
     return TableRow(
-        ("✗ failed", where, text), found.place, lambda: Detail(found.traceback or failure.message, "python"), kind="bad"
+        ("✗ failed", where, text),
+        found.place,
+        lambda: Detail(found.traceback or failure.message, "python"),
+        kind="bad",
     )
 
 
 def _line_row(line: model.ConsoleLine) -> TableRow:
-    return TableRow((seconds(line.time_s), line.stream or "fx-explorer", line.text), None, _detail_of(line))
+    return TableRow(
+        (seconds(line.time_s), line.stream or "fx-explorer", line.text), None, _detail_of(line)
+    )
 
 
 def _detail_of(line: model.ConsoleLine) -> Callable[[], Detail] | None:
@@ -87,8 +96,16 @@ def _detail_of(line: model.ConsoleLine) -> Callable[[], Detail] | None:
 
 def _notice(failed: list[ExplainedFailure], line_count: int) -> str:
     printed = f"{counted(line_count, 'line')} printed."
-    return f"{counted(len(failed), 'failure')}; the traceback is below. {printed}" if failed else printed
+    return (
+        f"{counted(len(failed), 'failure')}; the traceback is below. {printed}"
+        if failed
+        else printed
+    )
 
 
 def _why_empty(reader: SessionReader) -> str:
-    return "Your program has printed nothing so far." if reader.meta("outcome") is None else "Your program printed nothing."
+    return (
+        "Your program has printed nothing so far."
+        if reader.meta("outcome") is None
+        else "Your program printed nothing."
+    )

@@ -29,7 +29,10 @@ def graphs_table(reader: SessionReader) -> Table:
     graphs = [g for g in reader.rows(model.Graph) if g.node_count]
     names = compilation_names(reader)
     frequent = frequent_targets(reader)
-    rows = [_row(reader, graph, names.get(graph.compilation, ""), frequent.get(graph.id, [])) for graph in graphs]
+    rows = [
+        _row(reader, graph, names.get(graph.compilation, ""), frequent.get(graph.id, []))
+        for graph in graphs
+    ]
     return Table(
         shows="Every FX graph that was captured, in the order torch.compile made them; then those of other front ends.",
         notice=_notice(graphs),
@@ -45,11 +48,16 @@ def graphs_table(reader: SessionReader) -> Table:
 def _within(reader: SessionReader, region: RegionKey, graphs: list[model.Graph]) -> list[int]:
     """Return the rows of the graphs that have a node of a region."""
     nodes = sorted(nodes_in(reader, region))
-    ends = [(bisect_left(nodes, one.first_node), bisect_left(nodes, one.first_node + one.node_count)) for one in graphs]
+    ends = [
+        (bisect_left(nodes, one.first_node), bisect_left(nodes, one.first_node + one.node_count))
+        for one in graphs
+    ]
     return [at for at, (first, end) in enumerate(ends) if first < end]
 
 
-def _row(reader: SessionReader, graph: model.Graph, owner: str, targets: list[tuple[str, int]]) -> TableRow:
+def _row(
+    reader: SessionReader, graph: model.Graph, owner: str, targets: list[tuple[str, int]]
+) -> TableRow:
     document = graph_document(graph, owner)
     cells = (
         f"[{owner}]" if owner else "",
@@ -59,12 +67,25 @@ def _row(reader: SessionReader, graph: model.Graph, owner: str, targets: list[tu
         ", ".join(f"{target} ×{count}" for target, count in targets[:6]),
     )
     values = {"nodes": float(graph.node_count), "calls": float(graph.call_count)}
-    return TableRow(cells, Place(document), lambda: _detail(reader, graph, targets), values=values, version=owner)
+    return TableRow(
+        cells,
+        Place(document),
+        lambda: _detail(reader, graph, targets),
+        values=values,
+        version=owner,
+    )
 
 
 def _detail(reader: SessionReader, graph: model.Graph, targets: list[tuple[str, int]]) -> Detail:
-    made = compilation_title(reader.get(model.Compilation, graph.compilation)) if graph.compilation else graph_title(graph)
-    lines = [f"{made}: {counted(graph.node_count, 'node')}, {counted(graph.call_count, 'call')}", ""]
+    made = (
+        compilation_title(reader.get(model.Compilation, graph.compilation))
+        if graph.compilation
+        else graph_title(graph)
+    )
+    lines = [
+        f"{made}: {counted(graph.node_count, 'node')}, {counted(graph.call_count, 'call')}",
+        "",
+    ]
     lines += [f"{count:>6,}  {target}" for target, count in targets]
     return Detail("\n".join(lines))
 
@@ -75,7 +96,11 @@ def _notice(graphs: list[model.Graph]) -> str:
     biggest = max(graphs, key=lambda g: g.node_count)
     nested = [g.name for g in graphs if g.parent]
     words = f"The biggest has {counted(biggest.node_count, 'node')}."
-    return f"{words} {counted(len(nested), 'graph')} nested in higher-order operations: {listed(nested)}." if nested else words
+    return (
+        f"{words} {counted(len(nested), 'graph')} nested in higher-order operations: {listed(nested)}."
+        if nested
+        else words
+    )
 
 
 def _why_empty(reader: SessionReader) -> str:
@@ -83,4 +108,6 @@ def _why_empty(reader: SessionReader) -> str:
         return why
     if reader.meta("outcome") is None:
         return "No graph yet: the first one appears when Dynamo has read the function."
-    return "Nothing was compiled, so there is no graph. The console (8) shows what the program said."
+    return (
+        "Nothing was compiled, so there is no graph. The console (8) shows what the program said."
+    )

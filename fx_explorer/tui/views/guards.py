@@ -51,7 +51,9 @@ def guards_table(reader: SessionReader, search: str = "") -> Table:
     documents = _documents(reader)
     rows = [*_question_rows(reader, documents), *_check_rows(reader, documents, search)]
     if not rows and not reader.count(model.GuardCheck) and not filtered(reader):
-        rows = _guard_rows(reader, documents)  # an older session, or a torch whose tree cannot be walked
+        rows = _guard_rows(
+            reader, documents
+        )  # an older session, or a torch whose tree cannot be walked
     return Table(
         shows="What must stay true for the compiled code to be reused. When one fails, torch compiles again.",
         notice=_notice(reader, search),
@@ -83,10 +85,14 @@ def _where(file: str, line: int) -> str:
 # checks
 
 
-def _check_rows(reader: SessionReader, documents: dict[str, Document], search: str) -> Iterator[TableRow]:
+def _check_rows(
+    reader: SessionReader, documents: dict[str, Document], search: str
+) -> Iterator[TableRow]:
     for compilation, name in compilation_names(reader).items():
         # ``[0/1]`` is of the compilation: no check has it in its description.
-        words = " ".join(word for word in search.split() if "/" not in word or word not in f"[{name}]")
+        words = " ".join(
+            word for word in search.split() if "/" not in word or word not in f"[{name}]"
+        )
         for group in guard_groups(reader, compilation, words):
             yield _group_row(name, group)
             yield from (_check_row(one, documents) for one in group.checks)
@@ -95,14 +101,26 @@ def _check_rows(reader: SessionReader, documents: dict[str, Document], search: s
 def _group_row(owner: str, group: GuardGroup) -> TableRow:
     inputs = sum(one.chance == "inputs" for one in group.checks)
     can = f"{inputs} inputs" if inputs else ""
-    cells = (f"[{owner}]", f"▾ {group.title}", counted(len(group.checks), "check"), can, cost_words(group.cost_ns), "", "")
+    cells = (
+        f"[{owner}]",
+        f"▾ {group.title}",
+        counted(len(group.checks), "check"),
+        can,
+        cost_words(group.cost_ns),
+        "",
+        "",
+    )
     return TableRow(cells, detail=lambda: Detail(_group_text(group)), is_heading=True)
 
 
 def _group_text(group: GuardGroup) -> str:
     """Say how many of the group's checks can fail, and how."""
     chances = Counter(one.chance for one in group.checks)
-    counts = [f"  {chances[chance]:>4}  {words}" for chance, words in CHANCE_WORDS.items() if chances[chance]]
+    counts = [
+        f"  {chances[chance]:>4}  {words}"
+        for chance, words in CHANCE_WORDS.items()
+        if chances[chance]
+    ]
     return "\n".join((f"{counted(len(group.checks), 'check')} on {group.title}", *counts))
 
 
@@ -119,7 +137,14 @@ def _check_row(one: ExplainedCheck, documents: dict[str, Document]) -> TableRow:
     )
     values = {"cost": check.cost_ns} if check.cost_ns >= 0 else {}
     place = _place(documents, check.file, check.line)
-    return TableRow(cells, place, lambda: Detail(_check_text(one)), values=values, part=1, version=one.compilation)
+    return TableRow(
+        cells,
+        place,
+        lambda: Detail(_check_text(one)),
+        values=values,
+        part=1,
+        version=one.compilation,
+    )
 
 
 def _check_text(one: ExplainedCheck) -> str:
@@ -127,9 +152,17 @@ def _check_text(one: ExplainedCheck) -> str:
     code in torch.
     """
     check = one.check
-    asked = f"asked for by {check.file}:{check.line}" if check.file else "no line of yours is known to have asked for it"
+    asked = (
+        f"asked for by {check.file}:{check.line}"
+        if check.file
+        else "no line of yours is known to have asked for it"
+    )
     example = f", which is {check.value} in the example inputs" if check.value else ""
-    cost = "0 ns of its own: checked together with the one above" if check.cost_ns == 0 and not check.source else ""
+    cost = (
+        "0 ns of its own: checked together with the one above"
+        if check.cost_ns == 0 and not check.source
+        else ""
+    )
     return "\n".join(
         (
             f"{one.name or check.kind}: {one.asks}{example}",
@@ -156,13 +189,32 @@ def _question_rows(reader: SessionReader, documents: dict[str, Document]) -> Ite
                 yield _answer_row(inputs, answer, names.get(answer.compilation, ""), documents)
 
 
-def _answer_row(inputs: str, answer: model.GuardAnswer, owner: str, documents: dict[str, Document]) -> TableRow:
+def _answer_row(
+    inputs: str, answer: model.GuardAnswer, owner: str, documents: dict[str, Document]
+) -> TableRow:
     taken = answer.answer == "accepted"
-    words = "would be used again" if taken else f"would be compiled again: {change_of(answer.reason).words}"
-    cells = (f"[{owner}]", f"? {inputs}", words, "✓ fits" if taken else "✗ fails", "", _where(answer.file, answer.line), "")
+    words = (
+        "would be used again"
+        if taken
+        else f"would be compiled again: {change_of(answer.reason).words}"
+    )
+    cells = (
+        f"[{owner}]",
+        f"? {inputs}",
+        words,
+        "✓ fits" if taken else "✗ fails",
+        "",
+        _where(answer.file, answer.line),
+        "",
+    )
     told = f"With {inputs}, [{owner}] {words}."
     text = f"{told}\n\ntorch's own words\n  {answer.reason}" if answer.reason else told
-    return TableRow(cells, _place(documents, answer.file, answer.line), lambda: Detail(text), kind="good" if taken else "bad")
+    return TableRow(
+        cells,
+        _place(documents, answer.file, answer.line),
+        lambda: Detail(text),
+        kind="good" if taken else "bad",
+    )
 
 
 # sessions without checks
@@ -170,20 +222,43 @@ def _answer_row(inputs: str, answer: model.GuardAnswer, owner: str, documents: d
 
 def _guard_rows(reader: SessionReader, documents: dict[str, Document]) -> list[TableRow]:
     names = compilation_names(reader)
-    return [_guard_row(guard, names.get(guard.compilation, ""), documents) for guard in reader.rows(model.Guard)]
+    return [
+        _guard_row(guard, names.get(guard.compilation, ""), documents)
+        for guard in reader.rows(model.Guard)
+    ]
 
 
 def _guard_row(guard: model.Guard, owner: str, documents: dict[str, Document]) -> TableRow:
     meaning = KIND_IN_WORDS.get(guard.kind) or first_line(guard.code or guard.verbose)
     where = _where(guard.file, guard.line)
-    cells = (f"[{owner}]", guard.source or "everything", meaning, "", "not measured", where, guard.kind)
-    return TableRow(cells, _place(documents, guard.file, guard.line), lambda: Detail(_guard_text(guard)))
+    cells = (
+        f"[{owner}]",
+        guard.source or "everything",
+        meaning,
+        "",
+        "not measured",
+        where,
+        guard.kind,
+    )
+    return TableRow(
+        cells, _place(documents, guard.file, guard.line), lambda: Detail(_guard_text(guard))
+    )
 
 
 def _guard_text(guard: model.Guard) -> str:
-    where = f"asked for by {guard.file}:{guard.line}" if guard.file else "no line of yours is known to have asked for it"
+    where = (
+        f"asked for by {guard.file}:{guard.line}"
+        if guard.file
+        else "no line of yours is known to have asked for it"
+    )
     meaning = KIND_IN_WORDS.get(guard.kind, "a kind of guard that is not explained here")
-    texts = [f"{guard.kind} on {guard.source or 'everything'}: {meaning}", where, "", "torch checks", f"  {guard.code}"]
+    texts = [
+        f"{guard.kind} on {guard.source or 'everything'}: {meaning}",
+        where,
+        "",
+        "torch checks",
+        f"  {guard.code}",
+    ]
     if guard.verbose and guard.verbose != guard.code:
         texts += [f"  {guard.verbose}"]
     return "\n".join(texts)
@@ -199,22 +274,34 @@ def _notice(reader: SessionReader, search: str) -> str:
     if search:
         return f"Only checks with: {search}. v f changes it, and shows all when it is empty."
     if not checks and not dropped:
-        frequent = ", ".join(f"{kind.count} × {kind.in_words or kind.kind}" for kind in guard_kinds(reader)[:2])
+        frequent = ", ".join(
+            f"{kind.count} × {kind.in_words or kind.kind}" for kind in guard_kinds(reader)[:2]
+        )
         return f"{counted(guards, 'guard')}; the most frequent: {frequent}."
     dear = dearest(one for group in guard_groups(reader) for one in group.checks)
-    told = (f"{counted(guards, 'guard')}{_tree_cost(reader)}.", dropped, f"Dearest: {dear}." if dear else "")
+    told = (
+        f"{counted(guards, 'guard')}{_tree_cost(reader)}.",
+        dropped,
+        f"Dearest: {dear}." if dear else "",
+    )
     return " ".join(filter(None, told))
 
 
 def _dropped(reader: SessionReader) -> str:
     """Return what filters dropped: nothing looks at that any more."""
-    told = (f"{one.filter} dropped {one.dropped:,} of {one.guards:,} that Dynamo asked for." for one in filtered(reader))
+    told = (
+        f"{one.filter} dropped {one.dropped:,} of {one.guards:,} that Dynamo asked for."
+        for one in filtered(reader)
+    )
     return " ".join(told)
 
 
 def _tree_cost(reader: SessionReader) -> str:
     """Return the time that the checks of the most expensive compilation take."""
-    costs = [float(json.loads(metric.value)) for metric in reader.rows(model.Metric, name="guard_check_ns")]
+    costs = [
+        float(json.loads(metric.value))
+        for metric in reader.rows(model.Metric, name="guard_check_ns")
+    ]
     up_to = "up to " if len(costs) > 1 else ""
     return f", {up_to}{cost_words(max(costs))} a call" if costs and max(costs) > 0 else ""
 

@@ -37,7 +37,9 @@ DIRECTION = TableColumn("direction", "type", min_width=9, priority=5)
 KERNEL = TableColumn("kernel", "strong", min_width=20, keeps="name")
 LINE = TableColumn("your line", "link", min_width=12, max_width=24, keeps="end")
 MODULE = TableColumn("module", min_width=12, max_width=30, priority=2, keeps="end")
-BYTES = TableColumn("bytes", is_number=True, min_width=8, priority=1, total=lambda value: size(round(value)))
+BYTES = TableColumn(
+    "bytes", is_number=True, min_width=8, priority=1, total=lambda value: size(round(value))
+)
 BAR = TableColumn("of the dearest", "good", is_bar=True, min_width=BAR_CELLS, priority=3)
 REST = (
     TableColumn("language", "muted", min_width=7, priority=9),
@@ -47,7 +49,9 @@ REST = (
     TableColumn("computes", "muted", min_width=20, max_width=90, priority=11),
 )
 
-LAUNCHES = TableColumn("launches", is_number=True, min_width=8, priority=6, total=lambda value: f"{value:,.0f}")
+LAUNCHES = TableColumn(
+    "launches", is_number=True, min_width=8, priority=6, total=lambda value: f"{value:,.0f}"
+)
 
 TIME_TITLES: dict[TimeKind, str] = {
     "in a profile": "profiled",
@@ -103,7 +107,11 @@ class _Shown(Sequence[TableRow]):
         self._has_versions = any(one.version and one.version.count > 1 for one in costs)
         self._has_modules = any(one.modules for one in costs)
         self._most = max((self._weight(one) for one in costs), default=0.0)
-        nodes = {node: name for one in costs for node, name in zip(one.use.node_ids, one.use.nodes, strict=True)}
+        nodes = {
+            node: name
+            for one in costs
+            for node, name in zip(one.use.node_ids, one.use.nodes, strict=True)
+        }
         self._told = told_names(reader, nodes)
         """What the nodes of all kernels are called."""
 
@@ -133,7 +141,11 @@ class _Shown(Sequence[TableRow]):
         if "in a profile" in kinds:
             return profile_in_words(self._reader)
         if "in a call" in kinds:
-            rest = "; others (≥) are the least that the data sheet allows" if "estimated" in kinds else ""
+            rest = (
+                "; others (≥) are the least that the data sheet allows"
+                if "estimated" in kinds
+                else ""
+            )
             return f"Times are those of a call (v l){rest}."
         return "Times marked ≥ are the least that the data sheet allows." if self._is_mixed else ""
 
@@ -149,7 +161,11 @@ class _Shown(Sequence[TableRow]):
     @overload
     def __getitem__(self, at: slice) -> list[TableRow]: ...
     def __getitem__(self, at: int | slice) -> TableRow | list[TableRow]:
-        return [self._row(one) for one in self._costs[at]] if isinstance(at, slice) else self._row(self._costs[at])
+        return (
+            [self._row(one) for one in self._costs[at]]
+            if isinstance(at, slice)
+            else self._row(self._costs[at])
+        )
 
     def _row(self, one: KernelCost) -> TableRow:
         use, kernel, version = one.use, one.use.kernel, one.version
@@ -170,7 +186,11 @@ class _Shown(Sequence[TableRow]):
             f"{use.line_count:,}" if use.line_count else "",
             ", ".join(self._told[node] for node in use.node_ids),
         ]
-        values: dict[str, float] = {"#": kernel.id, "calls": use.calls, "of the dearest": self._weight(one)}
+        values: dict[str, float] = {
+            "#": kernel.id,
+            "calls": use.calls,
+            "of the dearest": self._weight(one),
+        }
         values |= {"launches": self._launches.get(kernel.id, 0)} if self._launches else {}
         values |= {"bytes": one.size_bytes} if one.size_bytes >= 0 else {}
         values |= {self._time: one.time_s} if one.time_s else {}
@@ -188,12 +208,18 @@ class _Shown(Sequence[TableRow]):
     def _took(self, one: KernelCost) -> str:
         if not one.time_s:
             return ""
-        return ("≥ " if self._is_mixed and one.time_kind == "estimated" else "") + microseconds(one.time_s)
+        return ("≥ " if self._is_mixed and one.time_kind == "estimated" else "") + microseconds(
+            one.time_s
+        )
 
 
 def _detail(reader: SessionReader, kernel: model.Kernel) -> Detail:
     if not kernel.artifact:
-        where = f"line {kernel.first_line} of the output code" if kernel.first_line else "the output code"
+        where = (
+            f"line {kernel.first_line} of the output code"
+            if kernel.first_line
+            else "the output code"
+        )
         what = run_in_words(reader, kernel) if kernel.runs else _library(reader)
         return Detail(f"{what} Enter goes to {where}, which makes the call.")
     artifact = reader.get(model.Artifact, kernel.artifact)
@@ -223,4 +249,8 @@ def _notice(reader: SessionReader, uses: list[KernelUse], gpu: model.Gpu | None,
     widest = max(generated, key=lambda use: len(use.nodes), default=None)
     if widest and widest.nodes:
         words += f" {widest.kernel.name} fuses the most: {counted(len(widest.nodes), 'node')}."
-    return words if reader.meta("build") else f"{words} Nothing was built: this is what would be (--build builds it)."
+    return (
+        words
+        if reader.meta("build")
+        else f"{words} Nothing was built: this is what would be (--build builds it)."
+    )

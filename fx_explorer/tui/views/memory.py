@@ -53,9 +53,14 @@ def memory_table(reader: SessionReader) -> Table:
         shows="What the forward keeps for the backward, biggest first.",
         notice=_notice(reader),
         origin="outputs of the forward graph that are inputs of the backward graph",
-        columns=COLUMNS if several else tuple(column for column in COLUMNS if column.title != "version"),
+        columns=COLUMNS
+        if several
+        else tuple(column for column in COLUMNS if column.title != "version"),
         rows=[
-            *(_row(value, whole, _Names(names, sizes), _why(decided, value), several) for value in values),
+            *(
+                _row(value, whole, _Names(names, sizes), _why(decided, value), several)
+                for value in values
+            ),
             *(_again(one, paths, sizes, several) for one in recomputed(reader)),
         ],
         empty=_why_empty(reader),
@@ -100,18 +105,35 @@ def _why(decided: Mapping[tuple[int, str], model.PartitionChoice], value: SavedV
     return why(choice) if choice else ""
 
 
-def _again(one: Recomputed, paths: Mapping[int, str], sizes: SizeNames, several: Collection[str]) -> TableRow:
+def _again(
+    one: Recomputed, paths: Mapping[int, str], sizes: SizeNames, several: Collection[str]
+) -> TableRow:
     """Return the row of an operation that is done again instead of being saved."""
     node, choice = one.node, one.choice
     kept = size(choice.size_bytes) if choice.size_bytes >= 0 else "unknown"
     line = in_file(paths[node.file], node.line) if node.file in paths else ""
-    name, value = result_name(node), sizes.in_text(choice.compilation, tensor(node.dtype, node.shape))
-    cells = ("none", "", *([""] if several else []), "recomputed", name, value, node.target, line, "")
+    name, value = (
+        result_name(node),
+        sizes.in_text(choice.compilation, tensor(node.dtype, node.shape)),
+    )
+    cells = (
+        "none",
+        "",
+        *([""] if several else []),
+        "recomputed",
+        name,
+        value,
+        node.target,
+        line,
+        "",
+    )
     told = f"{name} · {value} · {kept} that are not kept\n{why(choice).capitalize()}."
     return TableRow(cells, one.place, lambda: Detail(told), part=1)
 
 
-def _row(value: SavedValue, whole: int, names: _Names, reason: str, several: Collection[str]) -> TableRow:
+def _row(
+    value: SavedValue, whole: int, names: _Names, reason: str, several: Collection[str]
+) -> TableRow:
     saved = value.saved
     where = in_file(value.file, value.line) if value.file else ""
     kept = kept_bytes(saved)
@@ -128,7 +150,13 @@ def _row(value: SavedValue, whole: int, names: _Names, reason: str, several: Col
     )
     is_counted = kept is not None and not value.shares_with and saved.kind != "number"
     values = {"size": float(kept or 0)} if is_counted else {}
-    return TableRow(cells, value.place, lambda: Detail(_text(value, names, reason)), values=values, version=value.compilation)
+    return TableRow(
+        cells,
+        value.place,
+        lambda: Detail(_text(value, names, reason)),
+        values=values,
+        version=value.compilation,
+    )
 
 
 def _kept(value: SavedValue) -> str:
@@ -146,7 +174,9 @@ def _storage(value: SavedValue, names: _Names) -> list[str]:
     if value.shares_with:
         return [f"storage    that of {names.earlier(value)}: it is counted there"]
     if saved.kind == "copy":
-        return ["storage    a copy that the compiler made, with other strides; the original is there as well"]
+        return [
+            "storage    a copy that the compiler made, with other strides; the original is there as well"
+        ]
     kept = kept_bytes(saved)
     if kept is not None and kept > saved.size_bytes > 0:
         return [f"storage    {size(kept)}: a view keeps all of the storage that it looks into"]
@@ -159,7 +189,9 @@ def _text(value: SavedValue, names: _Names, reason: str) -> str:
         f"{names.of(value)} · {names.tensor(value)} · {size(saved.size_bytes)} · {saved.kind} of [{value.compilation}]",
         *_storage(value, names),
         f"made by    {value.producer or 'nothing: it is an input of the graph'}",
-        f"on line    {module_file(value.file)}:{value.line}" if value.file else "on line    not known",
+        f"on line    {module_file(value.file)}:{value.line}"
+        if value.file
+        else "on line    not known",
         f"needed by  {_needed_by(value)}",
         *([f"why        {reason}"] if reason else []),
     ]
@@ -195,7 +227,11 @@ def _not_kept(reader: SessionReader) -> str:
     """Return a remark on what the backward computes again."""
     again = recomputed(reader)
     bytes_ = sum(max(0, one.choice.size_bytes) for one in again)
-    return f" {counted(len(again), 'operation')} ({size(bytes_)}) are done again instead." if again else ""
+    return (
+        f" {counted(len(again), 'operation')} ({size(bytes_)}) are done again instead."
+        if again
+        else ""
+    )
 
 
 def _twice(reader: SessionReader) -> str:
@@ -204,7 +240,11 @@ def _twice(reader: SessionReader) -> str:
     """
     twice = sum((one.cost.kept_twice for one in distinct_breaks(reader)), NO_TENSORS)
     stand, them = ("stands", "it") if twice.count == 1 else ("stand", "them")
-    return f" {twice.in_words} {stand} here twice: both sides of a graph break keep {them} (4)." if twice.count else ""
+    return (
+        f" {twice.in_words} {stand} here twice: both sides of a graph break keep {them} (4)."
+        if twice.count
+        else ""
+    )
 
 
 def _why_empty(reader: SessionReader) -> str:

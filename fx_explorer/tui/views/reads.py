@@ -52,24 +52,38 @@ READS: dict[str, Reads] = {
     "guards": Reads(model.Guard, "guard", {model.Guard: 8}),
     "kernels": Reads(model.Kernel, "kernel", {model.Kernel: 22, model.LineNode: 1.8}),
     "memory": Reads(model.SavedTensor, "saved tensor", {model.SavedTensor: 30}),
-    "modules": Reads(model.Node, "node", {model.Node: 0.7, model.Kernel: 22, model.LineNode: 1.8, model.SavedTensor: 30}),
+    "modules": Reads(
+        model.Node,
+        "node",
+        {model.Node: 0.7, model.Kernel: 22, model.LineNode: 1.8, model.SavedTensor: 30},
+    ),
     "step_memory": Reads(model.Kernel, "kernel", {model.KernelCall: 400, model.Kernel: 50}),
     "regions": Reads(model.Node, "node", {model.Node: 0.15}),
     "ledger": Reads(model.LedgerStep, "step", {model.LedgerStep: 20}),
     "flame": Reads(model.Span, "phase", {model.Span: 20, model.PhaseLine: 20}),
-    "profile": Reads(model.Kernel, "kernel", {model.ProfileTime: 60, model.Kernel: 25, model.LineNode: 3}),
-    "roofline": Reads(model.Kernel, "kernel", {model.Kernel: 40, model.LineNode: 1.8, model.LedgerStep: 10}),
+    "profile": Reads(
+        model.Kernel, "kernel", {model.ProfileTime: 60, model.Kernel: 25, model.LineNode: 3}
+    ),
+    "roofline": Reads(
+        model.Kernel, "kernel", {model.Kernel: 40, model.LineNode: 1.8, model.LedgerStep: 10}
+    ),
     "time": Reads(model.Span, "phase", {model.Span: 5}),
 }
 """View → what may make it large. Tables of other views have few rows, or read them by page."""
 
-OUTLINE_READS = Reads(model.Compilation, "compilation", {model.Compilation: 800, model.Kernel: 0.5, model.SourceFile: 40})
+OUTLINE_READS = Reads(
+    model.Compilation,
+    "compilation",
+    {model.Compilation: 800, model.Kernel: 0.5, model.SourceFile: 40},
+)
 """The outline beside the views. Of many kernels only the ranges are read."""
 
 OVERVIEW_READS = Reads(model.Node, "node", {model.Node: 1, model.Kernel: 3, model.Compilation: 200})
 """The overview, which the app opens with."""
 
-DOCUMENT_READS = Reads(model.Artifact, "text", {model.Artifact: 8, model.Graph: 40, model.Compilation: 100})
+DOCUMENT_READS = Reads(
+    model.Artifact, "text", {model.Artifact: 8, model.Graph: 40, model.Compilation: 100}
+)
 """What a pane can show."""
 
 FIND_READS = Reads(model.Node, "node", {model.Node: 0.5, model.Kernel: 8, model.SourceFile: 200})

@@ -6,7 +6,13 @@ from __future__ import annotations
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import places_of_nodes
-from fx_explorer.analysis.regions.annotated_regions import EagerNodes, Lowering, Region, eager_nodes, regions
+from fx_explorer.analysis.regions.annotated_regions import (
+    EagerNodes,
+    Lowering,
+    Region,
+    eager_nodes,
+    regions,
+)
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.selection.region_colours import RegionColours, colours_of
@@ -19,7 +25,12 @@ COLUMNS = (
     TableColumn("forward kernels", "function", min_width=15, priority=1),
     TableColumn("backward kernels", "function", min_width=16, priority=2),
     TableColumn(
-        "kept eager", "warning", is_number=True, min_width=10, priority=3, total=lambda value: counted(int(value), "node")
+        "kept eager",
+        "warning",
+        is_number=True,
+        min_width=10,
+        priority=3,
+        total=lambda value: counted(int(value), "node"),
     ),
     TableColumn("configs", "muted", min_width=10, priority=4),
     TableColumn("key", "muted", min_width=12, priority=5),
@@ -51,8 +62,14 @@ def _row(reader: SessionReader, region: Region, colours: RegionColours) -> Table
         region.key,
     )
     place = next(iter(places_of_nodes(reader, [region.first_node])), None)
-    values = {"kept eager": float(sum(eager.nodes for eager in region.eager))} if region.lowerings else {}
-    return TableRow(cells, place, lambda: Detail(_text(region)), colours.kind(region.value), values=values)
+    values = (
+        {"kept eager": float(sum(eager.nodes for eager in region.eager))}
+        if region.lowerings
+        else {}
+    )
+    return TableRow(
+        cells, place, lambda: Detail(_text(region)), colours.kind(region.value), values=values
+    )
 
 
 def _nodes(region: Region) -> str:
@@ -79,7 +96,13 @@ def _kernels(region: Region, *, backward: bool) -> list[str]:
 
 
 def _configs(region: Region) -> list[str]:
-    return list(dict.fromkeys(f"{key}={value}" for one in region.lowerings for key, value in (one.row.configs or {}).items()))
+    return list(
+        dict.fromkeys(
+            f"{key}={value}"
+            for one in region.lowerings
+            for key, value in (one.row.configs or {}).items()
+        )
+    )
 
 
 def _text(region: Region) -> str:
@@ -105,5 +128,7 @@ def _ops(one: EagerNodes) -> str:
 
 
 def _notice(eager: list[EagerNodes]) -> str:
-    parts = [f"{counted(one.nodes, 'node')} of {one.direction} [{one.compilation}]" for one in eager]
+    parts = [
+        f"{counted(one.nodes, 'node')} of {one.direction} [{one.compilation}]" for one in eager
+    ]
     return f"Outside of compiled regions, run eagerly: {', '.join(parts)}." if parts else ""

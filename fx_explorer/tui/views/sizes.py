@@ -50,7 +50,9 @@ def _row(one: ExplainedSymbol) -> TableRow:
         _where(*one.made_at),
         symbol.name,
     )
-    return TableRow(cells, one.place, lambda: Detail(_text(one)), kind="warning" if symbol.became else "")
+    return TableRow(
+        cells, one.place, lambda: Detail(_text(one)), kind="warning" if symbol.became else ""
+    )
 
 
 def _told(one: ExplainedSymbol) -> str:
@@ -68,11 +70,16 @@ def _text(one: ExplainedSymbol) -> str:
     others = [plain_code(source, one.of) for source in symbol.sources if source != symbol.source]
     lines = [
         f"{_told(one)}: {one.state}",
-        f"made at {file}:{line}, {plain_range(symbol.range)}" if file else f"made with {plain_range(symbol.range)}",
+        f"made at {file}:{line}, {plain_range(symbol.range)}"
+        if file
+        else f"made with {plain_range(symbol.range)}",
         *((f"also {', '.join(others)}",) if others else ()),
         "",
         "what was decided",
-        *(f"  {event_words(event, one.of)}   {_where(event.file, event.line)}" for event in one.events),
+        *(
+            f"  {event_words(event, one.of)}   {_where(event.file, event.line)}"
+            for event in one.events
+        ),
         *(() if one.events else ("  nothing",)),
         "",
         "guards that mention it",
@@ -80,7 +87,10 @@ def _text(one: ExplainedSymbol) -> str:
         *(() if one.guards else ("  none",)),
         "",
         "your stack where it was fixed" if one.specialized else "your stack where it was made",
-        *(f"  {frame.file}:{frame.line} in {plain_function(frame.function)}" for frame in one.stack),
+        *(
+            f"  {frame.file}:{frame.line} in {plain_function(frame.function)}"
+            for frame in one.stack
+        ),
         *(() if one.stack else ("  not known",)),
         "",
         "torch's name for it",
@@ -97,7 +107,9 @@ def _notice(found: list[ExplainedSymbol]) -> str:
     if not fixed:
         return f"{words}. {TRIES}"
     first = fixed[0].specialized
-    where = f", {_told(fixed[0])} at {_where(first.file, first.line)}" if first and first.file else ""
+    where = (
+        f", {_told(fixed[0])} at {_where(first.file, first.line)}" if first and first.file else ""
+    )
     return f"{words}; {len(fixed)} could have, and had to be fixed{where}. {TRIES}"
 
 
@@ -106,4 +118,6 @@ def _why_empty(reader: SessionReader) -> str:
         return "None so far."
     if not reader.count(model.Compilation):
         return "Nothing was compiled."
-    return "Every size is fixed: other sizes are compiled again. x d tries what can be done about it."
+    return (
+        "Every size is fixed: other sizes are compiled again. x d tries what can be done about it."
+    )

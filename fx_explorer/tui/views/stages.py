@@ -31,7 +31,8 @@ def stages_table(reader: SessionReader) -> Table:
     is_told = sum(graph.node_count for graph in reader.rows(model.Graph)) <= MOST_NODES
     return Table(
         shows="What each stage of the compiler did, in order; the backward comes after the forward.",
-        notice="Enter shows what stood before a stage beside what stood after it, operation by operation." + further,
+        notice="Enter shows what stood before a stage beside what stood after it, operation by operation."
+        + further,
         origin="the graphs and the IR that were recorded between the stages, and the links between them",
         columns=COLUMNS,
         rows=[_row(reader, point) if is_told else _untold(reader, point) for point in points],
@@ -42,14 +43,30 @@ def stages_table(reader: SessionReader) -> Table:
 def _row(reader: SessionReader, point: StagePoint) -> TableRow:
     work = stage_work(reader, point)
     words = work.sentence.removeprefix(point.title).lstrip(":, ")
-    cells = (f"[{point.owner}]", point.title, point.direction, f"{work.before:,}", f"{work.after:,}", words)
+    cells = (
+        f"[{point.owner}]",
+        point.title,
+        point.direction,
+        f"{work.before:,}",
+        f"{work.after:,}",
+        words,
+    )
     values = {"before": float(work.before), "after": float(work.after)}
     detail = f"{work.sentence}\n\n{EXPLAINED[point.key]}"
-    return TableRow(cells, _place(point), lambda: Detail(detail), values=values, version=point.owner)
+    return TableRow(
+        cells, _place(point), lambda: Detail(detail), values=values, version=point.owner
+    )
 
 
 def _untold(reader: SessionReader, point: StagePoint) -> TableRow:
-    cells = (f"[{point.owner}]", point.title, point.direction, "", "", "⏎ tells: so many operations take a while")
+    cells = (
+        f"[{point.owner}]",
+        point.title,
+        point.direction,
+        "",
+        "",
+        "⏎ tells: so many operations take a while",
+    )
     return TableRow(cells, _place(point), lambda: Detail(EXPLAINED[point.key]), version=point.owner)
 
 

@@ -7,7 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from fx_explorer.analysis.backends.amounts import reports_in_use, reports_to_show, summaries_of
 from fx_explorer.analysis.backends.borders import Border
 from fx_explorer.analysis.backends.segment_regions import FALLS_BACK
-from fx_explorer.analysis.backends.support import GraphSupport, OperatorRow, ShownPart, operator_rows, support_of
+from fx_explorer.analysis.backends.support import (
+    GraphSupport,
+    OperatorRow,
+    ShownPart,
+    operator_rows,
+    support_of,
+)
 from fx_explorer.analysis.backends.table import border_words, operator_table, part_table
 from fx_explorer.analysis.backends.verdict import (
     FLOPS_COUNTED,
@@ -50,14 +56,19 @@ def support_table(reader: SessionReader) -> Table:
         notice=" ".join([*first, *others]),
         origin="answers of the backend, torch's partitioner and flop formulas",
         columns=COLUMNS,
-        rows=[*(row for graph in graphs for row in _part_rows(graph)), *_operator_rows(graphs, sentences)],
+        rows=[
+            *(row for graph in graphs for row in _part_rows(graph)),
+            *_operator_rows(graphs, sentences),
+        ],
         empty=why_unknown(reader),
     )
 
 
 def _part_rows(graph: GraphSupport) -> Iterator[TableRow]:
     colours = RegionColours()
-    for one, (name, count, flops, takes, gives, made_of) in zip(graph.parts, part_table(graph), strict=True):
+    for one, (name, count, flops, takes, gives, made_of) in zip(
+        graph.parts, part_table(graph), strict=True
+    ):
         where = f"{graph.document.title} [{graph.compilation}]"
         cells = (name, count, flops, "", "", takes, gives, f"{where}: {made_of}")
         place = Place(graph.document, one.nodes[0].node.position) if one.nodes else None
@@ -68,9 +79,15 @@ def _part_rows(graph: GraphSupport) -> Iterator[TableRow]:
 def _part_text(graph: GraphSupport, one: ShownPart) -> str:
     """Say what crosses the borders of a part, value by value, and why the graph is split here."""
     number = one.part.segment
-    lines = [f"{f'segment {number}' if number else f'PyTorch runs what {FALLS_BACK}'} · {graph.document.title}"]
+    lines = [
+        f"{f'segment {number}' if number else f'PyTorch runs what {FALLS_BACK}'} · {graph.document.title}"
+    ]
     lines += _border_lines("takes", one.takes) + _border_lines("gives", one.gives)
-    splits = [split for split in graph.splits if number in (*split.needs, *split.needed_by) or split.node.id in one.part.nodes]
+    splits = [
+        split
+        for split in graph.splits
+        if number in (*split.needs, *split.needed_by) or split.node.id in one.part.nodes
+    ]
     lines += [
         f"{operation(split.node)} ({split.node.name}) stands between {named_segments(split.needs)} and "
         f"{named_segments(split.needed_by)}{f': {split.reason}' if split.reason else ''}"
@@ -94,15 +111,29 @@ def _border_lines(word: str, border: Border) -> list[str]:
 def _operator_rows(graphs: Sequence[GraphSupport], sentences: Iterable[str]) -> Iterator[TableRow]:
     rows = operator_rows(graphs)
     documents = {graph.graph.id: graph.document for graph in graphs}
-    for row, (name, calls, flops, size_bytes, is_supported, _, reason) in zip(rows, operator_table(rows), strict=True):
+    for row, (name, calls, flops, size_bytes, is_supported, _, reason) in zip(
+        rows, operator_table(rows), strict=True
+    ):
         place = Place(documents[row.first.graph], row.first.position)
         cells = (name, calls, flops, size_bytes, is_supported, "", "", reason)
         # Only operators are added up: the parts are the same calls once more.
-        values = {"calls": float(row.amount.count), "FLOPs": float(row.amount.flops), "bytes": float(row.amount.size_bytes)}
-        yield TableRow(cells, place, lambda row=row: Detail(_operator_text(graphs, row, sentences)), values=values, part=1)  # type: ignore[misc]
+        values = {
+            "calls": float(row.amount.count),
+            "FLOPs": float(row.amount.flops),
+            "bytes": float(row.amount.size_bytes),
+        }
+        yield TableRow(
+            cells,
+            place,
+            lambda row=row: Detail(_operator_text(graphs, row, sentences)),  # type: ignore[misc]
+            values=values,
+            part=1,
+        )
 
 
-def _operator_text(graphs: Sequence[GraphSupport], row: OperatorRow, sentences: Iterable[str]) -> str:
+def _operator_text(
+    graphs: Sequence[GraphSupport], row: OperatorRow, sentences: Iterable[str]
+) -> str:
     """Say what is known of an operator: its calls, why it is not supported, and then the whole answer."""
     calls = [
         f"  [{graph.compilation}] {node_words(one.node)}{f' · segment {one.row.segment}' if one.row.segment else ''}"

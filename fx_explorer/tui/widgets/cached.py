@@ -35,7 +35,9 @@ class Cached(Widget):
         """Return the strips of this part of the widget."""
         return super().render_lines(crop)
 
-    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
+    def refresh(
+        self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False
+    ) -> Self:
         self._kept = None
         return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 

@@ -88,14 +88,20 @@ class FooterLine(Cached):
         return rows if self.app.size.height >= FEW_ROWS else rows[:1]
 
 
-def footer_commands(first: Sequence[str] = (), view: str = "", without: Collection[str] = ()) -> list[AppCommand]:
+def footer_commands(
+    first: Sequence[str] = (), view: str = "", without: Collection[str] = ()
+) -> list[AppCommand]:
     """Return the commands in the footer, without the tabs: what goes on, where something waits, and what is
     changed before; those that matter in a view, where the first of those that matter now has its place among
     them; the others that matter now; help at the end.
     """
-    wanted = [c for c in of_scope("explorer", "lines", "app") if c.footer and not c.id.startswith("view.")]
+    wanted = [
+        c for c in of_scope("explorer", "lines", "app") if c.footer and not c.id.startswith("view.")
+    ]
     usual = sorted(wanted, key=lambda command: (command.id in TAIL, command.id == "app.quit"))
-    here = [replace(by_id(one), title=word) for one, word in OF_VIEW.get(view, ()) if one not in without]
+    here = [
+        replace(by_id(one), title=word) for one, word in OF_VIEW.get(view, ()) if one not in without
+    ]
     goes_on = [by_id(one) for one in first if one in GOES_ON]
     now = [by_id(one) for one in first if one not in GOES_ON]
     most = min(len(here), MOST_BEFORE_NOW)

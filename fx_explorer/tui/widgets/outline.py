@@ -35,7 +35,10 @@ MANY_ENTRIES = 120
 CHROME_ROWS = 6
 """Rows of the screen around the outline."""
 
-COLUMNS = (Column("", "text", min_width=12, max_width=200), Column("", "muted", "right", min_width=1, max_width=6))
+COLUMNS = (
+    Column("", "text", min_width=12, max_width=200),
+    Column("", "muted", "right", min_width=1, max_width=6),
+)
 
 
 class Outline(RowList):
@@ -75,9 +78,15 @@ class Outline(RowList):
             return
         paths = entry_paths(entries)
         folded = {path for path in folded_at_first(entries, paths) if path not in self._known}
-        unread = {path for path, entry in zip(paths, entries, strict=True) if entry.unread and path not in self._known}
+        unread = {
+            path
+            for path, entry in zip(paths, entries, strict=True)
+            if entry.unread and path not in self._known
+        }
         rows = self.size.height or self.app.size.height - CHROME_ROWS
-        self._folded |= unfolded_to_fit(paths, folded - unread, self._folded | unread, rows) | unread
+        self._folded |= (
+            unfolded_to_fit(paths, folded - unread, self._folded | unread, rows) | unread
+        )
         self._known |= set(paths)
         self._given = entries
         self._entries = self._with_opened()
@@ -116,13 +125,18 @@ class Outline(RowList):
     def compilation(self) -> int:
         """Return the id of the compilation that the entry under the cursor belongs to; 0 for one of none."""
         at = self._shown[self.cursor] if self._shown else -1
-        headings = (entry for entry in self._entries[at::-1] if entry.depth == 0 or entry.is_variant)
+        headings = (
+            entry for entry in self._entries[at::-1] if entry.depth == 0 or entry.is_variant
+        )
         return next((entry.compilation for entry in headings), 0) if at >= 0 else 0
 
     def _rebuild(self) -> None:
         paths = entry_paths(self._entries)
         self._shown = visible_entries(paths, self._folded)
-        rows = [self._row(self._entries[i], paths[i], has_children(self._entries, i)) for i in self._shown]
+        rows = [
+            self._row(self._entries[i], paths[i], has_children(self._entries, i))
+            for i in self._shown
+        ]
         self._source = Rows(rows)
         self.reload()
 
@@ -130,7 +144,13 @@ class Outline(RowList):
         arrow = ("▸ " if path in self._folded else "▾ ") if is_group else "  "
         has_state = entry.depth == 0 or entry.is_variant or entry.status not in ("", "ok")
         glyph = GLYPHS.get(entry.status, ("", "text")) if has_state else ("", "text")
-        kind = "strong" if entry.depth == 0 or entry.is_variant else "muted" if entry.status == "missing" else "text"
+        kind = (
+            "strong"
+            if entry.depth == 0 or entry.is_variant
+            else "muted"
+            if entry.status == "missing"
+            else "text"
+        )
         title: list[Piece] = [(" " * entry.depth + arrow, "muted"), glyph, (entry.title, kind)]
         return title, (short_detail(entry), "muted")
 
@@ -240,7 +260,9 @@ def visible_entries(paths: Sequence[str], folded: set[str]) -> list[int]:
     return visible
 
 
-def unfolded_to_fit(paths: Sequence[str], folded: set[str], others: set[str], rows: int) -> set[str]:
+def unfolded_to_fit(
+    paths: Sequence[str], folded: set[str], others: set[str], rows: int
+) -> set[str]:
     """Return ``folded`` without the groups that fit into ``rows`` unfolded, from the top. ``others`` are
     folded already.
     """
@@ -257,9 +279,13 @@ def folded_at_first(entries: Sequence[OutlineEntry], paths: Sequence[str]) -> se
     folded = {
         paths[i]
         for i, entry in enumerate(entries)
-        if entry.depth > 0 and has_children(entries, i) and children_count(entries, i) > MANY_CHILDREN
+        if entry.depth > 0
+        and has_children(entries, i)
+        and children_count(entries, i) > MANY_CHILDREN
     }
     if len(entries) > MANY_ENTRIES:
-        tops = [i for i, entry in enumerate(entries) if entry.depth == 0 and has_children(entries, i)]
+        tops = [
+            i for i, entry in enumerate(entries) if entry.depth == 0 and has_children(entries, i)
+        ]
         folded |= {paths[i] for i in tops[2:]}
     return folded

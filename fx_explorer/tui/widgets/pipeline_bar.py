@@ -44,5 +44,8 @@ def bar_content(states: Sequence[StepState], room: int) -> Content:
 
 def _step(state: StepState, text: str) -> Content:
     colour = COLOURS[state.state]
-    name = Content.styled(f"{GLYPHS[state.state]} {state.name}", f"bold {colour}" if state.state != "waiting" else colour)
+    name = Content.styled(
+        f"{GLYPHS[state.state]} {state.name}",
+        f"bold {colour}" if state.state != "waiting" else colour,
+    )
     return name + Content.styled(f" {text}", "$foreground 60%") if text else name

@@ -145,7 +145,9 @@ class RowList(LineView):
 
     # what an application uses
 
-    def load(self, source: RowSource, columns: Sequence[Column] | None = None, *, line: int = 0) -> None:
+    def load(
+        self, source: RowSource, columns: Sequence[Column] | None = None, *, line: int = 0
+    ) -> None:
         """Show other rows, with the cursor on ``line``. Marks and selection are cleared."""
         if columns is not None:
             self._columns = tuple(columns)
@@ -240,16 +242,23 @@ class RowList(LineView):
             if index < len(row):
                 column = self._columns[index]
                 is_last = index == layout[-1][0]
-                tokens += _fit(_pieces(row[index], column.kind), width, column.align, is_last, column.keeps)
+                tokens += _fit(
+                    _pieces(row[index], column.kind), width, column.align, is_last, column.keeps
+                )
         return tokens
 
     def line_text(self, line: int) -> str:
-        return "  ".join("".join(text for text, _ in _pieces(cell, "")) for cell in self.row(line)).rstrip()
+        return "  ".join(
+            "".join(text for text, _ in _pieces(cell, "")) for cell in self.row(line)
+        ).rstrip()
 
     def search_text(self, start: int, stop: int) -> Sequence[str]:
         # These rows are not kept: a find through 100,000 rows must not fill the memory, nor push
         # out the page on screen.
-        return [" ".join(text for cell in row for text, _ in _pieces(cell, "")) for row in self._source.page(start, stop)]
+        return [
+            " ".join(text for cell in row for text, _ in _pieces(cell, ""))
+            for row in self._source.page(start, stop)
+        ]
 
     # pages and widths
 
@@ -264,23 +273,35 @@ class RowList(LineView):
     def _measure(self, rows: Sequence[Row]) -> None:
         """Let columns grow to what these rows need."""
         widest = [max(map(_cells, column)) for column in zip_longest(*rows, fillvalue="")]
-        natural = [max(pair) for pair in zip_longest(self._natural, widest[: len(self._natural)], fillvalue=0)]
+        natural = [
+            max(pair)
+            for pair in zip_longest(self._natural, widest[: len(self._natural)], fillvalue=0)
+        ]
         if natural != self._natural:
             before, self._layout = self._layout, None
             self._natural = natural
-            self.call_later(self._resize_canvas if self._widths() == before else self.content_resized)
+            self.call_later(
+                self._resize_canvas if self._widths() == before else self.content_resized
+            )
 
     def _widths(self) -> tuple[tuple[int, int], ...]:
         """Return (index, width) of the columns that are shown."""
         room = self.body_width
-        if self._layout is None or room != self._laid_out_for:  # Textual paints before it tells of another size
+        if (
+            self._layout is None or room != self._laid_out_for
+        ):  # Textual paints before it tells of another size
             if self._count and not self._pages:
                 self._fetch(0)
-            self._layout, self._laid_out_for = column_widths(self._columns, self._natural, room), room
+            self._layout, self._laid_out_for = (
+                column_widths(self._columns, self._natural, room),
+                room,
+            )
         return self._layout
 
 
-def column_widths(columns: Sequence[Column], natural: Sequence[int], room: int) -> tuple[tuple[int, int], ...]:
+def column_widths(
+    columns: Sequence[Column], natural: Sequence[int], room: int
+) -> tuple[tuple[int, int], ...]:
     """Return (index, width) of the columns that fit in ``room`` cells. The least important are left
     out, then the widest shrink.
     """
@@ -326,7 +347,9 @@ def _cells(cell: Cell) -> int:
     return len(text) if text.isascii() and text.isprintable() else cell_len(printable(text))
 
 
-def _fit(pieces: list[Piece], width: int, align: str, is_last: bool, keeps: Keeps = "start") -> list[Piece]:
+def _fit(
+    pieces: list[Piece], width: int, align: str, is_last: bool, keeps: Keeps = "start"
+) -> list[Piece]:
     """Return ``pieces`` in ``width`` cells, and the gap after them. A ``…`` stands for what is cut
     off.
     """

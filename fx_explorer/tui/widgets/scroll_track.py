@@ -27,14 +27,22 @@ def top_at(row: int, height: int, line_count: int) -> int:
     if line_count <= height or height <= 0:
         return 0
     size = thumb_size(height, line_count)
-    return max(0, min(round((row - size / 2 + 0.5) * (line_count - height) / max(1, height - size)), line_count - height))
+    return max(
+        0,
+        min(
+            round((row - size / 2 + 0.5) * (line_count - height) / max(1, height - size)),
+            line_count - height,
+        ),
+    )
 
 
 def thumb_size(height: int, line_count: int) -> int:
     return max(1, height * height // line_count)
 
 
-def ticks(height: int, line_count: int, marks: Iterable[int], matches: Sequence[int]) -> dict[int, str]:
+def ticks(
+    height: int, line_count: int, marks: Iterable[int], matches: Sequence[int]
+) -> dict[int, str]:
     """Return row of the track → glyph of its tick. Marks win over matches."""
     if height <= 0 or line_count <= 0:
         return {}

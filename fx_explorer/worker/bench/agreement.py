@@ -31,9 +31,7 @@ NO_EXACT = "there is no run in float64 to compare with"
 
 CALLED_AGAIN = "it is another one at each call of the uncompiled program, too"
 
-RANDOM = (
-    "with other random numbers (dropout?) it is another one, and compiled code draws its own; in eval mode it can be compared"
-)
+RANDOM = "with other random numbers (dropout?) it is another one, and compiled code draws its own; in eval mode it can be compared"
 
 OTHER_BEGINNING = (
     "not compared: the program has other parameters or inputs in each process, from random numbers that are not torch's, "
@@ -98,21 +96,33 @@ def reference_of(caller: Caller) -> Reference:
 def content(caller: Caller) -> list[float]:
     """Return a number for each parameter, buffer and input, by which other contents are told."""
     found = [*state_of(caller.target.network), *caller.target.arguments.tensors()]
-    return [float(sum(float(_wide(part).abs().sum()) for part in own_parts(tensor).values())) for tensor in found]
+    return [
+        float(sum(float(_wide(part).abs().sum()) for part in own_parts(tensor).values()))
+        for tensor in found
+    ]
 
 
-def agreement(reference: Reference, results: list[Results], begins_with: list[float]) -> dict[str, Any]:
+def agreement(
+    reference: Reference, results: list[Results], begins_with: list[float]
+) -> dict[str, Any]:
     """Return the fields of a BenchCell that say how the results stand to the reference, call by
     call.
     """
     if not _is_same_content(reference.content, begins_with):
         return {"agreement": "not_compared", "agreement_words": OTHER_BEGINNING}
     if not any(name.startswith("output") for name in reference.results[0] | results[0]):
-        return {"agreement": "not_compared", "agreement_words": "not compared: it returns no tensor"}
+        return {
+            "agreement": "not_compared",
+            "agreement_words": "not compared: it returns no tensor",
+        }
     try:
         # Of calls that are equally wrong, the first is told.
         worst = max(_worst_of_calls(reference, results), key=lambda one: _RANKS.index(one.kind))
-    except (RuntimeError, NotImplementedError, TypeError) as error:  # a kind of tensor that torch cannot compare
+    except (
+        RuntimeError,
+        NotImplementedError,
+        TypeError,
+    ) as error:  # a kind of tensor that torch cannot compare
         return {"agreement": "not_compared", "agreement_words": f"not compared: {one_line(error)}"}
     return {
         "agreement": worst.kind,
@@ -127,21 +137,36 @@ def agreement(reference: Reference, results: list[Results], begins_with: list[fl
 def _worst_of_calls(reference: Reference, results: list[Results]) -> Iterator[Difference]:
     """Yield, for each call, the result that differs most from the uncompiled program's."""
     exact = reference.exact or [{}] * len(results)
-    for ours, theirs, of_call, place in zip(results, reference.results, exact, PLACES, strict=False):
-        found = (_judged(name, reference, ours.get(name), theirs.get(name), of_call.get(name)) for name in theirs | ours)
+    for ours, theirs, of_call, place in zip(
+        results, reference.results, exact, PLACES, strict=False
+    ):
+        found = (
+            _judged(name, reference, ours.get(name), theirs.get(name), of_call.get(name))
+            for name in theirs | ours
+        )
         worst = max(found, key=lambda one: one.rank)
         yield replace(worst, name=f"{worst.name}{place}")
 
 
 def _judged(
-    name: str, reference: Reference, ours: torch.Tensor | None, theirs: torch.Tensor | None, exact: torch.Tensor | None
+    name: str,
+    reference: Reference,
+    ours: torch.Tensor | None,
+    theirs: torch.Tensor | None,
+    exact: torch.Tensor | None,
 ) -> Difference:
     """Compare one result; one that differs from call to call uncompiled, too, is not judged by its
     values.
     """
     found = _difference(name, ours, theirs, exact)
-    if found.kind in ("as_exact", "wrong") and not found.is_another_kind and name in reference.varies:
-        return Difference("not_compared", name, words=f"not compared: {name}, since {reference.varies[name]}")
+    if (
+        found.kind in ("as_exact", "wrong")
+        and not found.is_another_kind
+        and name in reference.varies
+    ):
+        return Difference(
+            "not_compared", name, words=f"not compared: {name}, since {reference.varies[name]}"
+        )
     return found
 
 
@@ -157,20 +182,34 @@ def _is_same_number(one: float, other: float) -> bool:
     return one == other or math.isclose(one, other) or (math.isnan(one) and math.isnan(other))
 
 
-def _difference(name: str, ours: torch.Tensor | None, theirs: torch.Tensor | None, exact: torch.Tensor | None) -> Difference:
+def _difference(
+    name: str, ours: torch.Tensor | None, theirs: torch.Tensor | None, exact: torch.Tensor | None
+) -> Difference:
     if ours is None or theirs is None:
-        return Difference("wrong", name, words=f"{name} is {'missing' if ours is None else 'new'}", is_another_kind=True)
-    for what, one, other in (("shape", list(theirs.shape), list(ours.shape)), ("dtype", theirs.dtype, ours.dtype)):
+        return Difference(
+            "wrong",
+            name,
+            words=f"{name} is {'missing' if ours is None else 'new'}",
+            is_another_kind=True,
+        )
+    for what, one, other in (
+        ("shape", list(theirs.shape), list(ours.shape)),
+        ("dtype", theirs.dtype, ours.dtype),
+    ):
         if one != other:
             words = f"the {what} of {name} is {other}, and {one} uncompiled"
             return Difference("wrong", name, words=words, is_another_kind=True)
     if _is_equal(ours, theirs):
         return Difference("equal", name)
-    error, reference_error = (_error(tensor, exact) for tensor in (ours, theirs)) if exact is not None else (0.0, 0.0)
+    error, reference_error = (
+        (_error(tensor, exact) for tensor in (ours, theirs)) if exact is not None else (0.0, 0.0)
+    )
     largest = _largest(ours, theirs)
     if _is_close(ours, theirs):
         return Difference("close", name, largest, error, reference_error)
-    is_as_exact = exact is not None and error <= max(AS_EXACT * reference_error, _rounding(ours, exact))
+    is_as_exact = exact is not None and error <= max(
+        AS_EXACT * reference_error, _rounding(ours, exact)
+    )
     kind: AgreementKind = "as_exact" if is_as_exact and math.isfinite(error) else "wrong"
     return Difference(kind, name, largest, error, reference_error)
 
@@ -185,7 +224,11 @@ def _in_float64(caller: Caller) -> tuple[list[Results], str]:
         results = [observed(one, state) for one in (wide, wide.with_other_values())]
     except Exception as error:  # noqa: BLE001 - the program was not written for float64: any error of its own
         return [], f"{NO_EXACT}: {one_line(error)}"
-    narrow = [name for name, one in results[0].items() if one.is_floating_point() and one.dtype != torch.float64]
+    narrow = [
+        name
+        for name, one in results[0].items()
+        if one.is_floating_point() and one.dtype != torch.float64
+    ]
     if narrow:
         return [], f"{NO_EXACT}: {narrow[0]} stays {results[0][narrow[0]].dtype}"
     return results, ""
@@ -201,7 +244,9 @@ def _free_bytes() -> int:
     is not told. A GPU says itself, by an error, when there is no more.
     """
     try:
-        found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+        found = re.search(
+            r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE
+        )
     except OSError:
         found = None
     return 1024 * int(found[1]) if found else sys.maxsize
@@ -209,7 +254,11 @@ def _free_bytes() -> int:
 
 def _apart(one: Results, other: Results) -> list[str]:
     """Return the names of results that differ between two calls of the uncompiled program."""
-    return [name for name, tensor in one.items() if name not in other or not _is_alike(tensor, other[name])]
+    return [
+        name
+        for name, tensor in one.items()
+        if name not in other or not _is_alike(tensor, other[name])
+    ]
 
 
 def _is_alike(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -236,7 +285,9 @@ def _largest(one: torch.Tensor, other: torch.Tensor) -> float:
     """Return the largest absolute difference; infinite where only one of the two is not finite."""
     apart = (_wide(one) - _wide(other)).abs()
     same = (one == other) | (one.isnan() & other.isnan())
-    largest = float(torch.where(same, torch.zeros_like(apart), apart).max()) if apart.numel() else 0.0
+    largest = (
+        float(torch.where(same, torch.zeros_like(apart), apart).max()) if apart.numel() else 0.0
+    )
     return math.inf if math.isnan(largest) else largest
 
 
@@ -257,7 +308,11 @@ def _rounding(tensor: torch.Tensor, exact: torch.Tensor) -> float:
     if not tensor.is_floating_point():
         return 0.0
     finite = exact[exact.isfinite()]
-    return torch.finfo(tensor.dtype).eps * float(_wide(finite).square().mean().sqrt()) if finite.numel() else 0.0
+    return (
+        torch.finfo(tensor.dtype).eps * float(_wide(finite).square().mean().sqrt())
+        if finite.numel()
+        else 0.0
+    )
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:

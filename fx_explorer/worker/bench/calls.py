@@ -76,19 +76,27 @@ class Caller:
         """Return what a training step goes backward from. Raises TargetError when there is nothing."""
         loss = find_loss(output)
         if loss is None:
-            raise TargetError("nothing that it returned has a gradient, so there is no backward. Use --no-train.")
+            raise TargetError(
+                "nothing that it returned has a gradient, so there is no backward. Use --no-train."
+            )
         return loss
 
     # Once: to walk over a network at each call took a third of the time of an MLP.
     @cached_property
     def leaves(self) -> dict[str, torch.Tensor]:
         """Return what gets gradients, by name: parameters and inputs."""
-        return {name: tensor for name, tensor in self._named() if tensor.requires_grad and tensor.is_leaf}
+        return {
+            name: tensor
+            for name, tensor in self._named()
+            if tensor.requires_grad and tensor.is_leaf
+        }
 
     def _named(self) -> Iterator[tuple[str, torch.Tensor]]:
         if self.target.network is not None:
             yield from self.target.network.named_parameters()
-        yield from ((f"input {i}", tensor) for i, tensor in enumerate(self.target.arguments.tensors()))
+        yield from (
+            (f"input {i}", tensor) for i, tensor in enumerate(self.target.arguments.tensors())
+        )
 
     def results(self, output: object) -> Results:
         """Return what the call gave and left behind: the tensors that it returned, gradients, the
@@ -96,11 +104,24 @@ class Caller:
         """
         found = {f"output {i}": tensor for i, tensor in enumerate(tensors(output))}
         if self.trains:
-            found |= {f"gradient of {name}": leaf.grad for name, leaf in self.leaves.items() if leaf.grad is not None}
+            found |= {
+                f"gradient of {name}": leaf.grad
+                for name, leaf in self.leaves.items()
+                if leaf.grad is not None
+            }
         if self.target.network is not None:
-            found |= {f"buffer {name}": tensor for name, tensor in self.target.network.named_buffers()}
-        found |= {f"input {i} after the call": tensor for i, tensor in enumerate(self.target.arguments.tensors())}
-        return {f"{name}{part}": copy for name, tensor in found.items() for part, copy in own_parts(tensor).items()}
+            found |= {
+                f"buffer {name}": tensor for name, tensor in self.target.network.named_buffers()
+            }
+        found |= {
+            f"input {i} after the call": tensor
+            for i, tensor in enumerate(self.target.arguments.tensors())
+        }
+        return {
+            f"{name}{part}": copy
+            for name, tensor in found.items()
+            for part, copy in own_parts(tensor).items()
+        }
 
     def with_own_inputs(self) -> Caller:
         """Return the caller with copies of its inputs: a call may change them."""
@@ -110,7 +131,9 @@ class Caller:
         """Return the caller with inputs of the same kind and other values: the example's in the
         opposite order, so that indices stay in their range.
         """
-        return replace(self, target=self.target.with_arguments(self.target.arguments.changed(_other_values)))
+        return replace(
+            self, target=self.target.with_arguments(self.target.arguments.changed(_other_values))
+        )
 
     def in_float64(self) -> Caller:
         """Return a caller of a copy of the program in double precision, uncompiled."""
@@ -130,7 +153,9 @@ class State:
     """
 
     def __init__(self, network: torch.nn.Module | None) -> None:
-        self._content = [(tensor, tensor.detach().to("cpu", copy=True)) for tensor in state_of(network)]
+        self._content = [
+            (tensor, tensor.detach().to("cpu", copy=True)) for tensor in state_of(network)
+        ]
 
     def put_back(self) -> None:
         with torch.no_grad():

@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from fx_explorer.errors import FxExplorerError, TargetError
 from fx_explorer.model import BenchNews, BenchTask, CellState
-from fx_explorer.worker.ending.explaining import one_line, ran_out_of_memory, whole_text, without_our_frames
+from fx_explorer.worker.ending.explaining import (
+    one_line,
+    ran_out_of_memory,
+    whole_text,
+    without_our_frames,
+)
 from fx_explorer.worker.ending.refusals import told_by_us
 from fx_explorer.worker.target.place import locate
 from fx_explorer.worker.users.usable_torch import import_torch
@@ -87,7 +92,9 @@ class ReadyCell:
     def _round(self) -> BenchNews:
         from fx_explorer.worker.bench import timing
 
-        self._last_s, calls = timing.round_of_calls(self._caller.call, self._round_s, self._last_s, self._is_gpu)
+        self._last_s, calls = timing.round_of_calls(
+            self._caller.call, self._round_s, self._last_s, self._is_gpu
+        )
         return BenchNews("round", call_s=self._last_s, calls=calls)
 
 
@@ -112,7 +119,11 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
     if not task.is_compiled:
         say("calling it uncompiled and in float64, to compare the others with")
         agreement.reference_of(caller).save(task.reference)
-    state, begins_with, own = calls.State(caller.target.network), agreement.content(caller), caller.with_own_inputs()
+    state, begins_with, own = (
+        calls.State(caller.target.network),
+        agreement.content(caller),
+        caller.with_own_inputs(),
+    )
     calls.seed()
     say("compiling it" if task.is_compiled else "calling it uncompiled")
     output, took_s = timing.timed(own.call, is_gpu)
@@ -125,7 +136,9 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
     if task.is_compiled:
         say("comparing its results")
         second = calls.observed(caller.with_other_values(), state)
-        fields = agreement.agreement(agreement.Reference.load(task.reference), [first, second], begins_with)
+        fields = agreement.agreement(
+            agreement.Reference.load(task.reference), [first, second], begins_with
+        )
     fields |= {
         **counted,
         "inputs": caller.target.arguments.describe(),
@@ -162,7 +175,9 @@ def _caller(task: BenchTask, say: Callable[[str], None]) -> tuple[Caller, list[s
     target = find_any_target(place, request, say)
     notes = []
     if is_compiled(target.callable):
-        notes.append(f"{target.name} is compiled by the target itself; it is measured as what it gave to torch.compile")
+        notes.append(
+            f"{target.name} is compiled by the target itself; it is measured as what it gave to torch.compile"
+        )
     target, told = with_sizes(on_device(target, request.device), task.sizes)
     target, trains = prepare_training(target, request.train)
     plain = uncompiled(target.callable)

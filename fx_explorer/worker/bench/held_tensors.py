@@ -33,7 +33,9 @@ def held_by_line(call: Callable[[], object]) -> list[HeldLine]:
     with seen:
         returned = call()
     del returned
-    return [HeldLine(file, line, size_bytes) for (file, line), size_bytes in seen.at_most.most_common()]
+    return [
+        HeldLine(file, line, size_bytes) for (file, line), size_bytes in seen.at_most.most_common()
+    ]
 
 
 class _Tensors(TorchDispatchMode):
@@ -51,7 +53,11 @@ class _Tensors(TorchDispatchMode):
         """Sequence number of an autograd node → the line of its forward."""
 
     def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> object:
         for storage in _storages((args, kwargs)):
             if not self._is_known(storage):
@@ -82,7 +88,9 @@ class _Tensors(TorchDispatchMode):
         return place
 
     def _drop(self) -> None:
-        for number in [number for number, (reference, _, _) in self._made.items() if reference.expired()]:
+        for number in [
+            number for number, (reference, _, _) in self._made.items() if reference.expired()
+        ]:
             del self._made[number]
 
     def _add_up(self) -> None:

@@ -38,6 +38,12 @@ def _in_calls(ticks: list[Tick], clock: WrapperClock) -> float:
     """Return the seconds between the ticks that begin a call and those behind them."""
     # A wrapper that another one calls begins right behind the call: what it does is its own.
     steps = (
-        (later - earlier, part, following) for (earlier, kind, part), (later, following, _) in pairwise(ticks) if kind == PART
+        (later - earlier, part, following)
+        for (earlier, kind, part), (later, following, _) in pairwise(ticks)
+        if kind == PART
     )
-    return sum(took_s for took_s, part, following in steps if clock.parts[part].kind == "call" and following != WRAPPER)
+    return sum(
+        took_s
+        for took_s, part, following in steps
+        if clock.parts[part].kind == "call" and following != WRAPPER
+    )

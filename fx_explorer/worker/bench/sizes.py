@@ -29,9 +29,13 @@ def with_sizes(target: Target, sizes: Sequence[InputSize]) -> tuple[Target, list
             for tensor in _tensors_of(dim, named):
                 already = changes.setdefault(id(tensor), {}).setdefault(dim.dim, size.value)
                 if already != size.value:
-                    raise TargetError(f"dimension {dim.dim} of {dim.input} would be {already:,} and {size.value:,} at once")
+                    raise TargetError(
+                        f"dimension {dim.dim} of {dim.input} would be {already:,} and {size.value:,} at once"
+                    )
         told.append(f"{size.name} is dimension {_in_words(dims)}")
-    arguments = target.arguments.changed(lambda tensor: resized(tensor, changes.get(id(tensor), {})))
+    arguments = target.arguments.changed(
+        lambda tensor: resized(tensor, changes.get(id(tensor), {}))
+    )
     return target.with_arguments(arguments), told
 
 
@@ -39,7 +43,9 @@ def named_inputs(target: Target) -> dict[str, Any]:
     """Return the arguments by the names of the parameters; by position where there is no name."""
     names = _parameter_names(target.callable)
     arguments: Arguments = target.arguments
-    by_position = {names[i] if i < len(names) else str(i): value for i, value in enumerate(arguments.args)}
+    by_position = {
+        names[i] if i < len(names) else str(i): value for i, value in enumerate(arguments.args)
+    }
     return {**by_position, **arguments.keywords}
 
 
@@ -47,9 +53,13 @@ def batch_dims(named: dict[str, Any]) -> tuple[InputDim, ...]:
     """Return dimension 0 of every input whose first size is that of the first tensor. Raises
     TargetError when no input has a tensor with dimensions.
     """
-    first = next((tensor for value in named.values() for tensor in tensors(value) if tensor.dim()), None)
+    first = next(
+        (tensor for value in named.values() for tensor in tensors(value) if tensor.dim()), None
+    )
     if first is None:
-        raise TargetError("no input is a tensor with dimensions, so there is no batch to change. Leave --batch out.")
+        raise TargetError(
+            "no input is a tensor with dimensions, so there is no batch to change. Leave --batch out."
+        )
     batch = first.shape[0]
     return tuple(
         InputDim(name, 0)
@@ -71,17 +81,25 @@ def _tensors_of(dim: InputDim, named: dict[str, Any]) -> list[torch.Tensor]:
     """Return the tensors of the input that have this dimension, of the size that the first has there.
     Raises TargetError for an input or dimension that is not there.
     """
-    position = list(named)[int(dim.input)] if dim.input.isdecimal() and int(dim.input) < len(named) else dim.input
+    position = (
+        list(named)[int(dim.input)]
+        if dim.input.isdecimal() and int(dim.input) < len(named)
+        else dim.input
+    )
     if position not in named:
         raise TargetError(
             f"there is no input {dim.input!r}: the inputs are {', '.join(named) or 'none'}. Choose one with --size."
         )
     found = [tensor for tensor in tensors(named[position]) if tensor.dim() > dim.dim]
     if not found:
-        raise TargetError(f"{dim.input} has no tensor with a dimension {dim.dim}: {_shapes(named[position])}")
+        raise TargetError(
+            f"{dim.input} has no tensor with a dimension {dim.dim}: {_shapes(named[position])}"
+        )
     size = found[0].shape[dim.dim]
     if not size:
-        raise TargetError(f"dimension {dim.dim} of {dim.input} is 0 in the example: there is no content to repeat")
+        raise TargetError(
+            f"dimension {dim.dim} of {dim.input} is 0 in the example: there is no content to repeat"
+        )
     return [tensor for tensor in found if tensor.shape[dim.dim] == size]
 
 
@@ -95,7 +113,11 @@ def _parameter_names(function: Callable[..., Any]) -> list[str]:
         parameters = inspect.signature(called).parameters.values()
     except (TypeError, ValueError):
         return []
-    return [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    return [
+        one.name
+        for one in parameters
+        if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+    ]
 
 
 def _in_words(dims: Sequence[InputDim]) -> str:

@@ -58,7 +58,9 @@ def warmed_up(first_s: float, call: Call, is_gpu: bool) -> WarmUp:
         compiles = compiles + 1 if has_compiled else 0
         running_s += 0.0 if has_compiled else took_s[-1]
         is_stable = not has_compiled and took_s[-1] <= STABLE * took_s[-2]
-        is_enough = len(took_s) >= MAX_CALLS or compiles >= MAX_COMPILES or running_s > MAX_WARM_UP_S
+        is_enough = (
+            len(took_s) >= MAX_CALLS or compiles >= MAX_COMPILES or running_s > MAX_WARM_UP_S
+        )
         if (is_stable and len(took_s) >= MIN_CALLS) or is_enough:
             return WarmUp(took_s[0], sum(took_s), len(took_s), took_s[-1], has_compiled)
 
@@ -99,7 +101,9 @@ def peak_bytes(call: Call, is_gpu: bool) -> int:
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
         call()
     # Kineto notes each allocation (positive) and release (negative) of torch's CPU allocator.
-    events = [event for event in seen.profiler.kineto_results.events() if event.name() == "[memory]"]
+    events = [
+        event for event in seen.profiler.kineto_results.events() if event.name() == "[memory]"
+    ]
     most = held = 0
     for event in sorted(events, key=lambda event: event.start_ns()):
         held += event.nbytes()

@@ -58,12 +58,19 @@ def work_of_parts(clock: WrapperClock, call: Call) -> dict[int, Work]:
 
 def _is_generated(function: object) -> bool:
     name = getattr(function, "__name__", "")
-    return hasattr(function, "autotune_to_one_config") or name in ("kernel", "kernel_call") or "cpp_fused" in name
+    return (
+        hasattr(function, "autotune_to_one_config")
+        or name in ("kernel", "kernel_call")
+        or "cpp_fused" in name
+    )
 
 
 def _bytes(tensors: Iterable[torch.Tensor]) -> int:
     """Return the bytes of tensors, each place in memory counted once."""
-    places = {(tensor.data_ptr(), tensor.shape): tensor.numel() * tensor.element_size() for tensor in tensors}
+    places = {
+        (tensor.data_ptr(), tensor.shape): tensor.numel() * tensor.element_size()
+        for tensor in tensors
+    }
     return sum(places.values())
 
 
@@ -98,7 +105,9 @@ def device_times(clock: WrapperClock, call: Call) -> DeviceTimes:
                 kernels.setdefault(event.name, []).append(event.time_range.elapsed_us() / 1e6)
         elif is_part:
             parts.setdefault(event.name, []).append(event.device_time_total / 1e6)
-    of_parts = {int(name.removeprefix(_PART)): _of_a_call(times_s) for name, times_s in parts.items()}
+    of_parts = {
+        int(name.removeprefix(_PART)): _of_a_call(times_s) for name, times_s in parts.items()
+    }
     return DeviceTimes(of_parts, sum(map(_of_a_call, kernels.values())))
 
 

@@ -40,7 +40,21 @@ HOOK = str(Path(__file__).resolve().parents[1] / "in_children")
 OWN_CHILDREN = ("torch/_inductor/", "torch/testing/", "triton/")
 """Code that starts processes for the compiler itself: pools that compile, assemblers."""
 
-_LAUNCHERS = ("sh", "bash", "dash", "zsh", "env", "nice", "nohup", "setsid", "stdbuf", "taskset", "time", "timeout", "xargs")
+_LAUNCHERS = (
+    "sh",
+    "bash",
+    "dash",
+    "zsh",
+    "env",
+    "nice",
+    "nohup",
+    "setsid",
+    "stdbuf",
+    "taskset",
+    "time",
+    "timeout",
+    "xargs",
+)
 """Programs that start the program which their arguments name."""
 
 _NO_SITE = frozenset("EIS")
@@ -94,7 +108,9 @@ def note_unseen(directory: Path, command: str, why: str) -> None:
     """
     told = {"pid": 0, "command": command, "why": why}
     try:
-        (directory / f"{getpid()}-{time.monotonic_ns()}.json").write_text(json.dumps(told), encoding="utf-8")
+        (directory / f"{getpid()}-{time.monotonic_ns()}.json").write_text(
+            json.dumps(told), encoding="utf-8"
+        )
     except OSError as error:
         print(f"fx-explorer: a child process could not be noted: {error}", file=sys.__stderr__)
 
@@ -125,7 +141,11 @@ def _why_unseen(program: str, command: list[str], environment: Mapping[Any, Any]
     hook.
     """
     # A shell has its whole command in one word.
-    words = [program, *" ".join(command).split()] if os.path.basename(program) in _LAUNCHERS else [program]
+    words = (
+        [program, *" ".join(command).split()]
+        if os.path.basename(program) in _LAUNCHERS
+        else [program]
+    )
     if not any(map(_is_python, words)):
         return ""
     if environment is not None and HOOK not in _path_of(environment).split(os.pathsep):
@@ -175,7 +195,9 @@ def _is_compilers_own(frame: FrameType | None) -> bool:
     standard = os.path.dirname(os.__file__)
     while frame is not None:
         file = frame.f_code.co_filename
-        if file != __file__ and not (file.startswith((standard, "<frozen")) and "site-packages" not in file):
+        if file != __file__ and not (
+            file.startswith((standard, "<frozen")) and "site-packages" not in file
+        ):
             return any(part in file.replace(os.sep, "/") for part in OWN_CHILDREN)
         frame = frame.f_back
     return False

@@ -37,7 +37,10 @@ def record_when_used(directory: str, beginning: Beginning) -> None:
     """
     import torch._dynamo as dynamo
 
-    if any(part in " ".join(sys.orig_argv).replace(os.sep, "/").replace(".", "/") for part in OWN_CHILDREN):
+    if any(
+        part in " ".join(sys.orig_argv).replace(os.sep, "/").replace(".", "/")
+        for part in OWN_CHILDREN
+    ):
         return  # a process of the compiler's own, which compiles kernels
     original = dynamo.optimize
 
@@ -48,7 +51,9 @@ def record_when_used(directory: str, beginning: Beginning) -> None:
         try:
             _begin(Path(directory), beginning)
         except Exception as error:  # noqa: BLE001 - ours: the program goes on, and whoever reads the session is told
-            note_unseen(Path(directory), command_line(), f"recording could not begin in it: {error}")
+            note_unseen(
+                Path(directory), command_line(), f"recording could not begin in it: {error}"
+            )
         return original(*args, **kwargs)
 
     dynamo.optimize = optimize
@@ -71,4 +76,6 @@ def request_of_children(request: CaptureRequest) -> CaptureRequest:
     """Return the request for a process of the program's: the program's own, but without waiting at
     gates and without a virtual GPU.
     """
-    return replace(request, pause="", stay=False, overlay={}, verify=False, gpu=None, no_weights=False)
+    return replace(
+        request, pause="", stay=False, overlay={}, verify=False, gpu=None, no_weights=False
+    )

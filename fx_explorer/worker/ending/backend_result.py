@@ -53,7 +53,10 @@ def _code_of(function: Any) -> types.CodeType | None:
     if not inspect.isroutine(function):
         function = inspect.getattr_static(type(function), "__call__", None)
     function = getattr(function, "__func__", function)
-    if str(getattr(function, "__module__", "")).partition(".")[0] in ("torch", __name__.partition(".")[0]):
+    if str(getattr(function, "__module__", "")).partition(".")[0] in (
+        "torch",
+        __name__.partition(".")[0],
+    ):
         return None
     code = getattr(function, "__code__", None)
     return code if isinstance(code, types.CodeType) else None

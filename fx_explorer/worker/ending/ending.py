@@ -35,7 +35,9 @@ def watch(session: Path) -> None:
     A program that sets its own SIGTERM handler keeps it; the client then kills the process after a
     grace period.
     """
-    stacks = moved_up(os.open(session.with_name(STACKS_FILE), os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o666)).number
+    stacks = moved_up(
+        os.open(session.with_name(STACKS_FILE), os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o666)
+    ).number
     faulthandler.enable(stacks)
     signal.signal(signal.SIGTERM, _cancel)
     faulthandler.register(signal.SIGTERM, stacks, all_threads=True, chain=True)
@@ -91,6 +93,8 @@ def finish_as_python() -> None:
 def leave(code: int) -> NoReturn:
     """Flush what the program printed, and end without waiting for anybody."""
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError, AttributeError):  # closed or replaced by the program: nothing to flush
+        with contextlib.suppress(
+            OSError, ValueError, AttributeError
+        ):  # closed or replaced by the program: nothing to flush
             stream.flush()
     os._exit(code & 0xFF)

@@ -56,8 +56,17 @@ def _is_at_end(code: CodeType, line: int) -> bool:
 
 def is_last(body: Sequence[ast.stmt], line: int) -> bool:
     """Return whether nothing but definitions comes after the statement at ``line`` in the block."""
-    at = next((i for i, statement in enumerate(body) if statement.lineno <= line <= (statement.end_lineno or line)), None)
-    if at is None or any(not isinstance(after, (*_FUNCTIONS, ast.ClassDef)) for after in body[at + 1 :]):
+    at = next(
+        (
+            i
+            for i, statement in enumerate(body)
+            if statement.lineno <= line <= (statement.end_lineno or line)
+        ),
+        None,
+    )
+    if at is None or any(
+        not isinstance(after, (*_FUNCTIONS, ast.ClassDef)) for after in body[at + 1 :]
+    ):
         return False
     match body[at]:
         case ast.If(body=then, orelse=otherwise):

@@ -31,7 +31,9 @@ class KeptTarget:
     def fresh(self) -> tuple[Callable[..., Any], Arguments]:
         """Return a callable and arguments that nobody else has."""
         function = self.target.callable
-        return (copy.deepcopy(function) if self.is_copy else function), copied(self.target.arguments)
+        return (copy.deepcopy(function) if self.is_copy else function), copied(
+            self.target.arguments
+        )
 
 
 @contextlib.contextmanager
@@ -61,7 +63,9 @@ def keep(target: Target, modules: list[ModuleType]) -> KeptTarget:
         kept, is_copy = copy.deepcopy(function), True
     except Exception as error:  # noqa: BLE001 - told: modules may hold anything
         said = f"{type(error).__name__}: {error}".partition("\n")[0]
-        remarks.append(f"The target cannot be copied ({said}): it was traced itself, as the call had left it.")
+        remarks.append(
+            f"The target cannot be copied ({said}): it was traced itself, as the call had left it."
+        )
         kept, is_copy = function, False
     return KeptTarget(Target(target.name, kept, arguments), modules, is_copy, tuple(remarks))
 
@@ -73,13 +77,21 @@ def uncompiled(function: Callable[..., Any]) -> tuple[Callable[..., Any], list[s
         plain = copy.copy(function)  # without what compile() put there; the parts are the same
         plain._compiled_call_impl = None
         function = plain
-        remarks.append("The module was compiled in place (module.compile()): front ends got it uncompiled.")
+        remarks.append(
+            "The module was compiled in place (module.compile()): front ends got it uncompiled."
+        )
     elif is_compiled(function):
         original = getattr(function, "_torchdynamo_orig_callable", function)
-        function = function._orig_mod if isinstance(function, torch._dynamo.OptimizedModule) else original
+        function = (
+            function._orig_mod if isinstance(function, torch._dynamo.OptimizedModule) else original
+        )
         remarks.append("The target was compiled already: front ends got what it was compiled from.")
     owner = getattr(function, "__self__", None)
-    if isinstance(function, MethodType) and isinstance(owner, torch.nn.Module) and function.__name__ == "forward":
+    if (
+        isinstance(function, MethodType)
+        and isinstance(owner, torch.nn.Module)
+        and function.__name__ == "forward"
+    ):
         remarks.append("The target is the forward of a module: front ends got the module.")
         function = owner
     return function, remarks

@@ -55,7 +55,11 @@ def export(function: Callable[..., Any], arguments: Arguments) -> Made:
 
 def trace_to_aten(function: Callable[..., Any], arguments: Arguments) -> Made:
     """Return what ``make_fx`` makes of a call with real tensors. It takes positional arguments only."""
-    options = {"record_stack_traces": True} if "record_stack_traces" in inspect.signature(make_fx).parameters else {}
+    options = (
+        {"record_stack_traces": True}
+        if "record_stack_traces" in inspect.signature(make_fx).parameters
+        else {}
+    )
     if not arguments.keywords and not _has_defaults(function, arguments):
         return Made(make_fx(function, **options)(*arguments.args))
     names, count = tuple(arguments.keywords), len(arguments.args)
@@ -63,10 +67,19 @@ def trace_to_aten(function: Callable[..., Any], arguments: Arguments) -> Made:
     def by_position(*values: Any) -> Any:
         return function(*values[:count], **dict(zip(names, values[count:], strict=True)))
 
-    remarks = [f"make_fx takes positional arguments only: {', '.join(names)} became such."] if names else []
+    remarks = (
+        [f"make_fx takes positional arguments only: {', '.join(names)} became such."]
+        if names
+        else []
+    )
     if _has_defaults(function, arguments):
-        remarks.append("make_fx wants a value for every argument of a function: those left out have their defaults.")
-    return Made(make_fx(by_position, **options)(*arguments.args, *arguments.keywords.values()), remarks=remarks)
+        remarks.append(
+            "make_fx wants a value for every argument of a function: those left out have their defaults."
+        )
+    return Made(
+        make_fx(by_position, **options)(*arguments.args, *arguments.keywords.values()),
+        remarks=remarks,
+    )
 
 
 def _has_defaults(function: Callable[..., Any], arguments: Arguments) -> bool:

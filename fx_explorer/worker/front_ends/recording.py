@@ -37,7 +37,9 @@ MAX_ERROR = 4_000
 """Characters of an error that are kept as its message; the traceback has all of it."""
 
 
-def record_front_end(recording: Recording, request: CaptureRequest, name: str, kept: KeptTarget | None) -> None:
+def record_front_end(
+    recording: Recording, request: CaptureRequest, name: str, kept: KeptTarget | None
+) -> None:
     """Write the row of one front end, and its graph if it makes one. Raises nothing that the program does."""
     began = time.perf_counter()
     row = FrontEnd(0, cast(FrontEndName, name), "refused", is_training=_is_training(kept))
@@ -49,14 +51,20 @@ def record_front_end(recording: Recording, request: CaptureRequest, name: str, k
         made = _made(recording, request, name, kept, remarks)
     except TookTooLongError:
         limit = f"{request.front_end_limit_s:g} s"
-        row = replace(row, state="timed_out", error=f"It had not ended after {limit}. --frontend-limit SECONDS gives it more.")
+        row = replace(
+            row,
+            state="timed_out",
+            error=f"It had not ended after {limit}. --frontend-limit SECONDS gives it more.",
+        )
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the program and torch may raise anything: it is what is recorded
         row = _refused(recording, row, error)
     else:
         with recording.noting(f"the graph of {FRONT_END_CALLS[name]}"):
             row = _with_graph(recording, row, made)
             remarks += made.remarks
-    recording.writer.add(replace(row, duration_s=time.perf_counter() - began, remarks=tuple(dict.fromkeys(remarks))))
+    recording.writer.add(
+        replace(row, duration_s=time.perf_counter() - began, remarks=tuple(dict.fromkeys(remarks)))
+    )
 
 
 def _is_training(kept: KeptTarget | None) -> bool:
@@ -64,14 +72,18 @@ def _is_training(kept: KeptTarget | None) -> bool:
     return bool(network and network.training)
 
 
-def _made(recording: Recording, request: CaptureRequest, name: str, kept: KeptTarget, remarks: list[str]) -> Made:
+def _made(
+    recording: Recording, request: CaptureRequest, name: str, kept: KeptTarget, remarks: list[str]
+) -> Made:
     with contextlib.ExitStack() as stack:
         if not kept.is_copy:
             stack.enter_context(state_kept(kept.target, kept.modules, remarks))
             stack.enter_context(attributes_kept(kept.target.network))
         else:
             # A copy of the model is nobody's, but functions and globals are the program's.
-            stack.enter_context(state_kept(replace(kept.target, callable=lambda: None), kept.modules, remarks))
+            stack.enter_context(
+                state_kept(replace(kept.target, callable=lambda: None), kept.modules, remarks)
+            )
         if request.train is False:
             stack.enter_context(torch.no_grad())
         stack.enter_context(unrecorded(recording))
@@ -91,7 +103,11 @@ def _silence() -> Iterator[None]:
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()), warnings.catch_warnings():
+        with (
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(io.StringIO()),
+            warnings.catch_warnings(),
+        ):
             warnings.simplefilter("ignore")
             yield
     finally:
@@ -125,7 +141,8 @@ def _changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 
 def _refused(recording: Recording, row: FrontEnd, error: BaseException) -> FrontEnd:
     frames = tuple(
-        Frame(one.filename, one.lineno or 0, one.name, one.line or "") for one in traceback.extract_tb(error.__traceback__)
+        Frame(one.filename, one.lineno or 0, one.name, one.line or "")
+        for one in traceback.extract_tb(error.__traceback__)
     )
     outside = [frame for frame in frames if not recording.sources.is_torch(frame.file)]
     user = recording.sources.user_frame(tuple(outside)) if outside else None
@@ -140,10 +157,14 @@ def _refused(recording: Recording, row: FrontEnd, error: BaseException) -> Front
 
 def _with_graph(recording: Recording, row: FrontEnd, made: Made) -> FrontEnd:
     graph = _add_graph(recording, made.module, row.name)
-    return replace(row, state="made", graph=graph, inputs=made.inputs, outputs=made.outputs, ranges=made.ranges)
+    return replace(
+        row, state="made", graph=graph, inputs=made.inputs, outputs=made.outputs, ranges=made.ranges
+    )
 
 
-def _add_graph(recording: Recording, module: torch.fx.GraphModule, name: str, parent: int = 0) -> int:
+def _add_graph(
+    recording: Recording, module: torch.fx.GraphModule, name: str, parent: int = 0
+) -> int:
     """Store a graph and those nested in it, and return its id."""
     live = list(module.graph.nodes)
     rows = [_node_row(recording, module, node) for node in live]
@@ -160,5 +181,7 @@ def _node_row(recording: Recording, module: torch.fx.GraphModule, node: torch.fx
     if node.op != "call_module" or not isinstance(node.target, str):
         return row
     with contextlib.suppress(AttributeError):
-        return replace(row, module=node.target, module_type=type(module.get_submodule(node.target)).__name__)
+        return replace(
+            row, module=node.target, module_type=type(module.get_submodule(node.target)).__name__
+        )
     return row

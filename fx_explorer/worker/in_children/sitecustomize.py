@@ -34,7 +34,9 @@ def _record_later() -> None:
     import importlib.util
 
     folder = os.path.dirname(HERE)
-    spec = importlib.util.spec_from_file_location("_fx_explorer_on_import", os.path.join(folder, "users", "on_import.py"))
+    spec = importlib.util.spec_from_file_location(
+        "_fx_explorer_on_import", os.path.join(folder, "users", "on_import.py")
+    )
     assert spec is not None
     assert spec.loader is not None
     on_import = importlib.util.module_from_spec(spec)
@@ -45,7 +47,9 @@ def _record_later() -> None:
 def _record() -> None:
     from importlib.util import module_from_spec, spec_from_file_location
 
-    spec = spec_from_file_location("_fx_explorer_worker", os.path.join(os.path.dirname(HERE), "worker.py"))
+    spec = spec_from_file_location(
+        "_fx_explorer_worker", os.path.join(os.path.dirname(HERE), "worker.py")
+    )
     assert spec is not None
     assert spec.loader is not None
     worker = module_from_spec(spec)

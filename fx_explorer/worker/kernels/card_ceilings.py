@@ -60,14 +60,22 @@ def _memory(device: str) -> CardCeiling:
     copied = 2 * size * 4 / timed_alone(lambda: a.copy_(b)).median_s
     added = 3 * size * 4 / timed_alone(lambda: torch.add(b, c, alpha=2, out=a)).median_s
     what = f"{size * 4 / 1e9:.2f} GB of float32"
-    return CardCeiling(0, device, "memory", max(copied, added), f"{'copy' if copied > added else 'a = b + 2 c'} of {what}")
+    return CardCeiling(
+        0,
+        device,
+        "memory",
+        max(copied, added),
+        f"{'copy' if copied > added else 'a = b + 2 c'} of {what}",
+    )
 
 
 def _product(device: str, kind: CeilingKind, dtype: torch.dtype) -> CardCeiling:
     a, b = (torch.randn(SIZE, SIZE, device="cuda").to(dtype) for _ in range(2))
     out = torch.empty_like(a)
     rate = 2 * SIZE**3 / timed_alone(lambda: torch.mm(a, b, out=out)).median_s
-    return CardCeiling(0, device, kind, rate, f"product of two {SIZE} x {SIZE} matrices of random numbers")
+    return CardCeiling(
+        0, device, kind, rate, f"product of two {SIZE} x {SIZE} matrices of random numbers"
+    )
 
 
 @contextlib.contextmanager

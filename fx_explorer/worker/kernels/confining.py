@@ -41,7 +41,9 @@ def renew_cpu_time() -> None:
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     wanted = int(used.ru_utime + used.ru_stime) + CPU_S
     # The hard limit stays: a process that lowers it cannot raise it again for the next request.
-    resource.setrlimit(resource.RLIMIT_CPU, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
+    resource.setrlimit(
+        resource.RLIMIT_CPU, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
+    )
 
 
 def _limit(what: int, most: int) -> None:

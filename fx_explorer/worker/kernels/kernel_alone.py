@@ -26,7 +26,9 @@ class KernelAlone:
     ``put_back()`` undoes what it writes.
     """
 
-    def __init__(self, name: str, source: str, options: dict[str, object], arguments: tuple[Argument, ...]) -> None:
+    def __init__(
+        self, name: str, source: str, options: dict[str, object], arguments: tuple[Argument, ...]
+    ) -> None:
         """Load and build the kernel. Raises UsageError when that fails, and for arguments that
         cannot be made.
         """
@@ -42,7 +44,9 @@ class KernelAlone:
             autotuner.configs = [configuration]
             autotuner.precompile()
         except Exception as error:
-            raise UsageError(f"{name} cannot be built here: {type(error).__name__}: {error}") from error
+            raise UsageError(
+                f"{name} cannot be built here: {type(error).__name__}: {error}"
+            ) from error
         self.options = {**options, **as_options(configuration)}
         self._launcher = autotuner.launchers[0]
         self._stream = torch.cuda.current_stream().cuda_stream
@@ -67,7 +71,9 @@ def _made(argument: Argument, device: str) -> Any:
     if "value" in argument:
         return argument["value"]
     if "dtype" not in argument:
-        raise UsageError(f"its argument {argument['name']} is a {argument.get('type')}, which cannot be made up.")
+        raise UsageError(
+            f"its argument {argument['name']} is a {argument.get('type')}, which cannot be made up."
+        )
     strided = require("torch._dynamo.testing", "rand_strided")
     on_cpu = argument.get("device") == "cpu"
     dtype = getattr(torch, str(argument["dtype"]))
@@ -84,7 +90,11 @@ def with_options(configuration: Any, options: dict[str, object]) -> Any:
 
 
 def as_options(configuration: Any) -> dict[str, object]:
-    return {**configuration.kwargs, "num_warps": configuration.num_warps, "num_stages": configuration.num_stages}
+    return {
+        **configuration.kwargs,
+        "num_warps": configuration.num_warps,
+        "num_stages": configuration.num_stages,
+    }
 
 
 def _loaded(name: str, source: str) -> Any:
@@ -96,4 +106,6 @@ def _give_scratch_memory() -> None:
     import triton
 
     if hasattr(triton, "set_allocator"):
-        triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
+        triton.set_allocator(
+            lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda")
+        )

@@ -11,7 +11,15 @@ import os
 from collections.abc import Callable
 
 from fx_explorer.errors import FxExplorerError, UsageError
-from fx_explorer.model import Artifact, BenchAnswer, BenchRequest, Kernel, KernelBuild, KernelLaunch, KernelTime
+from fx_explorer.model import (
+    Artifact,
+    BenchAnswer,
+    BenchRequest,
+    Kernel,
+    KernelBuild,
+    KernelLaunch,
+    KernelTime,
+)
 from fx_explorer.session import SessionReader
 
 Say = Callable[[str], None]

@@ -20,7 +20,11 @@ from dataclasses import replace
 from fx_explorer.capture.virtual_gpu.cache_directories import not_written
 from fx_explorer.capture.virtual_gpu.kernels.building import Built, Toolchain
 from fx_explorer.capture.virtual_gpu.kernels.cannot_build import CannotBuild
-from fx_explorer.capture.virtual_gpu.kernels.triton_kernel import TritonKernel, loaded, loaded_of_a_stranger
+from fx_explorer.capture.virtual_gpu.kernels.triton_kernel import (
+    TritonKernel,
+    loaded,
+    loaded_of_a_stranger,
+)
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.model import (
     SOURCE_LEVEL,
@@ -42,7 +46,9 @@ QUOTED = "\n"
 with that line feed too.
 """
 
-NOTHING_TO_BUILD = "a library call is not compiled here: what it looks like inside is decided on the GPU"
+NOTHING_TO_BUILD = (
+    "a library call is not compiled here: what it looks like inside is decided on the GPU"
+)
 
 
 PR_SET_PDEATHSIG = 1
@@ -120,7 +126,9 @@ class KernelBuilder:
             answer = self._answer(request)
         except (FxExplorerError, CannotBuild, KeyError, OSError) as error:
             # The text of a KeyError is its message in quotes.
-            answer = BuildAnswer(request.number, "refused", text=not_written(error) or str(error).strip("'\""))
+            answer = BuildAnswer(
+                request.number, "refused", text=not_written(error) or str(error).strip("'\"")
+            )
         return replace(answer, number=request.number, seconds=time.monotonic() - began)
 
     def _answer(self, request: BuildRequest) -> BuildAnswer:
@@ -138,7 +146,9 @@ class KernelBuilder:
     def load(self, name: str, source: str, is_own: bool) -> TritonKernel:
         """Return the kernel. An untrusted source is read before it is run. Raises CannotBuild."""
         if (name, source, is_own) not in self._loaded:
-            self._loaded[name, source, is_own] = loaded(name, source) if is_own else loaded_of_a_stranger(name, source)
+            self._loaded[name, source, is_own] = (
+                loaded(name, source) if is_own else loaded_of_a_stranger(name, source)
+            )
         return self._loaded[name, source, is_own]
 
 
@@ -146,7 +156,12 @@ class _Work:
     """The work on one request, which is about one kernel of a session."""
 
     def __init__(
-        self, builder: KernelBuilder, reader: SessionReader, writer: SessionWriter, kernel: Kernel, is_own: bool
+        self,
+        builder: KernelBuilder,
+        reader: SessionReader,
+        writer: SessionWriter,
+        kernel: Kernel,
+        is_own: bool,
     ) -> None:
         self._builder = builder
         self._is_own = is_own
@@ -158,7 +173,12 @@ class _Work:
     def list_candidates(self) -> BuildAnswer:
         """List the kernel's configurations. ``text`` of the answer says how many there are."""
         rows = self._candidates()
-        return BuildAnswer(0, "failed" if rows[0].error and not rows[0].options else "candidates", rows[0].id, f"{len(rows)}")
+        return BuildAnswer(
+            0,
+            "failed" if rows[0].error and not rows[0].options else "candidates",
+            rows[0].id,
+            f"{len(rows)}",
+        )
 
     def resources(self, position: int) -> KernelBuild:
         """Return the row of a configuration, compiled unless the same toolchain has done so. Raises
@@ -178,7 +198,9 @@ class _Work:
             row = self._as_it_is_now(row)
             if "sass" in row.levels:
                 return row
-            return self._kept(replace(row, levels={**row.levels, **self._add_levels({"sass": text})}))
+            return self._kept(
+                replace(row, levels={**row.levels, **self._add_levels({"sass": text})})
+            )
 
     def dump_passes(self, position: int) -> BuildAnswer:
         row = self._row(position)
@@ -186,7 +208,9 @@ class _Work:
             try:
                 dump = self._toolchain.passes(*self._loaded(row))
             except CannotBuild as error:
-                return BuildAnswer(0, "failed", row.id, with_places(self._reader, self._kernel, str(error)))
+                return BuildAnswer(
+                    0, "failed", row.id, with_places(self._reader, self._kernel, str(error))
+                )
             with self._writer.transaction():
                 row = self._as_it_is_now(row)
                 if not row.passes:
@@ -196,7 +220,9 @@ class _Work:
     def _row(self, position: int) -> KernelBuild:
         rows = self._candidates()
         if not 0 <= position < len(rows):
-            raise UsageError(f"{self._kernel.name} has {len(rows)} configurations, numbered from 0; there is no {position}")
+            raise UsageError(
+                f"{self._kernel.name} has {len(rows)} configurations, numbered from 0; there is no {position}"
+            )
         if rows[position].origin == "library":
             raise UsageError(NOTHING_TO_BUILD)
         return rows[position]
@@ -223,17 +249,25 @@ class _Work:
         try:
             kernel, _ = self._loaded(first)
         except CannotBuild as error:
-            return [replace(first, state="failed", toolchain=self._toolchain.name, error=str(error))]
-        return [replace(first, position=i, options=options) for i, options in enumerate(kernel.options)]
+            return [
+                replace(first, state="failed", toolchain=self._toolchain.name, error=str(error))
+            ]
+        return [
+            replace(first, position=i, options=options) for i, options in enumerate(kernel.options)
+        ]
 
     def _loaded(self, row: KernelBuild) -> tuple[TritonKernel, int]:
         """Return the kernel, and which of its configurations the row is. A template's other choices
         each have their own source.
         """
         if row.source:
-            return self._builder.load(row.name or self._kernel.name, self._reader.text(row.source), self._is_own), 0
+            return self._builder.load(
+                row.name or self._kernel.name, self._reader.text(row.source), self._is_own
+            ), 0
         artifact = self._reader.get(Artifact, self._kernel.artifact)
-        kernel = self._builder.load(self._kernel.name, QUOTED + self._reader.text(artifact.text), self._is_own)
+        kernel = self._builder.load(
+            self._kernel.name, QUOTED + self._reader.text(artifact.text), self._is_own
+        )
         own = [other for other in self._rows() if not other.source and other.origin != "library"]
         self._complete(kernel, own)
         return kernel, next((i for i, other in enumerate(own) if other.position == row.position), 0)
@@ -258,16 +292,32 @@ class _Work:
             # Another builder may have added them meanwhile.
             if len(self._rows()) == len(rows):
                 for position, options in list(enumerate(kernel.options))[len(own) :]:
-                    row = KernelBuild(0, self._kernel.id, position, options, self._toolchain.gpu.name, origin="smaller_block")
+                    row = KernelBuild(
+                        0,
+                        self._kernel.id,
+                        position,
+                        options,
+                        self._toolchain.gpu.name,
+                        origin="smaller_block",
+                    )
                     self._writer.add(row)
 
     def _built(self, row: KernelBuild) -> KernelBuild:
-        row = replace(row, toolchain=self._toolchain.name, lines_before=0 if row.source else len(QUOTED), error="")
+        row = replace(
+            row,
+            toolchain=self._toolchain.name,
+            lines_before=0 if row.source else len(QUOTED),
+            error="",
+        )
         try:
             kernel, index = self._loaded(row)
             built = self._toolchain.build(kernel, index)
         except CannotBuild as error:
-            return self._kept(replace(row, state="failed", error=with_places(self._reader, self._kernel, str(error))))
+            return self._kept(
+                replace(
+                    row, state="failed", error=with_places(self._reader, self._kernel, str(error))
+                )
+            )
         with self._writer.transaction():
             now = self._as_it_is_now(row)
             if now.state == "built" and now.toolchain == row.toolchain:
@@ -283,7 +333,10 @@ class _Work:
         return self._reader.get(KernelBuild, row.id)
 
     def _add_levels(self, texts: Mapping[Level, str]) -> dict[str, int]:
-        return {level: add_level(self._writer, self._kernel, level, text) for level, text in texts.items()}
+        return {
+            level: add_level(self._writer, self._kernel, level, text)
+            for level, text in texts.items()
+        }
 
     def _kept(self, row: KernelBuild) -> KernelBuild:
         self._writer.update(row)

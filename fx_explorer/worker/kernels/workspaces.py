@@ -62,7 +62,10 @@ def asked(calls: Sequence[LibraryCall]) -> dict[LibraryCall, Answer]:
         waiting = [call for call in calls if call not in found]
         if not waiting:
             break
-        given = [call.with_indices_on_the_host if call.function in on_the_host else call for call in waiting]
+        given = [
+            call.with_indices_on_the_host if call.function in on_the_host else call
+            for call in waiting
+        ]
         answers, ended = _of_a_process(given)
         found |= zip(waiting, answers, strict=False)
         if len(answers) == len(waiting) or (answers and GPU_IS_LOST in answers[-1].problem):
@@ -91,7 +94,10 @@ def _of_a_process(calls: Sequence[LibraryCall]) -> tuple[list[Answer], str]:
     out_of_time.start()
     try:
         assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError), process.stdin:  # it may end before it has read everything: how is told
+        with (
+            contextlib.suppress(BrokenPipeError),
+            process.stdin,
+        ):  # it may end before it has read everything: how is told
             process.stdin.write(_question(calls))
         with os.fdopen(answers, encoding="utf-8") as lines:
             found = [Answer(**json.loads(line)) for line in lines]

@@ -33,7 +33,9 @@ of its own, where everything is in the processor's caches.
 """
 
 
-def account(calls: Sequence[Sequence[RawTick]], cost_s: Mapping[str, float], plain_s: float) -> CallSeconds:
+def account(
+    calls: Sequence[Sequence[RawTick]], cost_s: Mapping[str, float], plain_s: float
+) -> CallSeconds:
     """Average the calls. ``cost_s``: kind of tick → what one takes in a loop of its own. ``plain_s``:
     what a call takes without a clock. What calls with a clock take longer is shared among the ticks,
     and taken off half from the interval before each and half from the one behind it.
@@ -43,11 +45,18 @@ def account(calls: Sequence[Sequence[RawTick]], cost_s: Mapping[str, float], pla
     alike = [call for call in calls if signature(call) == usual]
     middle = _middle_half(alike)
     means = [sum(column) / len(column) for column in zip(*map(_intervals, middle), strict=True)]
-    in_loop = [(cost_s.get(one, 0.0) + cost_s.get(other, 0.0)) / 2 for (one, _), (other, _) in pairwise(usual)]
-    multiple = max(LEAST_OF_COST, min(MOST_OF_COST, (sum(means) - plain_s) / max(sum(in_loop), 1e-12)))
+    in_loop = [
+        (cost_s.get(one, 0.0) + cost_s.get(other, 0.0)) / 2
+        for (one, _), (other, _) in pairwise(usual)
+    ]
+    multiple = max(
+        LEAST_OF_COST, min(MOST_OF_COST, (sum(means) - plain_s) / max(sum(in_loop), 1e-12))
+    )
     without = [max(0.0, mean - multiple * cost) for mean, cost in zip(means, in_loop, strict=True)]
     spreads = [_iqr(list(column)) for column in zip(*map(_intervals, alike), strict=True)]
-    return CallSeconds(middle[0], without, spreads, len(alike), len(calls) - len(alike), sum(means) - sum(without))
+    return CallSeconds(
+        middle[0], without, spreads, len(alike), len(calls) - len(alike), sum(means) - sum(without)
+    )
 
 
 def _intervals(call: Sequence[RawTick]) -> list[float]:

@@ -42,7 +42,9 @@ def _product(kind: CeilingKind, dtype: torch.dtype) -> CardCeiling:
     a, b = (torch.randn(SIZE, SIZE).to(dtype) for _ in range(2))
     out = torch.empty_like(a)
     rate = 2 * SIZE**3 / _least_s(lambda: torch.mm(a, b, out=out), 1)
-    return CardCeiling(0, CPU, kind, rate, f"product of two {SIZE} x {SIZE} matrices of random numbers")
+    return CardCeiling(
+        0, CPU, kind, rate, f"product of two {SIZE} x {SIZE} matrices of random numbers"
+    )
 
 
 def _least_s(run: Callable[[], object], number: int) -> float:

@@ -28,7 +28,11 @@ NO_WORK = ("sync", "event", "wait", "annotation", "request")
 def device_calls(caller: Caller, clocks: Clocks) -> list[DeviceCall]:
     """Return some calls with what the GPU does in each."""
     calls: list[list[RawTick]] = []
-    with clocks.running(), without_collections(), profile(activities=[ProfilerActivity.CUDA]) as profiled:
+    with (
+        clocks.running(),
+        without_collections(),
+        profile(activities=[ProfilerActivity.CUDA]) as profiled,
+    ):
         zero_ns = _unix_of_zero_ns()
         for _ in range(WARM_UP_CALLS + CALLS):
             marked_call(caller, clocks.frames.add, True)
@@ -59,7 +63,11 @@ def _unix_of_zero_ns() -> int:
 def _is_work(event: Any) -> bool:
     is_on_device = event.device_type() == torch.autograd.DeviceType.CUDA
     name = event.name().lower()
-    return is_on_device and event.duration_ns() > 0 and not (" " in name and any(word in name for word in NO_WORK))
+    return (
+        is_on_device
+        and event.duration_ns() > 0
+        and not (" " in name and any(word in name for word in NO_WORK))
+    )
 
 
 def _work(event: Any, zero_ns: int) -> DeviceWork:

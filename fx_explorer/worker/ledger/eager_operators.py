@@ -73,7 +73,9 @@ def eager_operators(call: Call, call_s: float, is_gpu: bool) -> list[EagerOperat
     plain_s = median([*before, *times_of(call, CALLS)])
     events = sum(1 for root in roots for _ in _subtree(root)) / CALLS
     cost_s = min(MOST_TIMES * _cost_of_an_event(), max(0.0, took_s - plain_s) / max(events, 1))
-    return _at_most(call_s, _middle([_operators(of_call, lines.called, cost_s) for of_call in _by_call(roots)]))
+    return _at_most(
+        call_s, _middle([_operators(of_call, lines.called, cost_s) for of_call in _by_call(roots)])
+    )
 
 
 def _cost_of_an_event(runs: int = 1000) -> float:
@@ -99,7 +101,9 @@ def _profiled(call: Call, calls: int, is_gpu: bool) -> tuple[list[Any], float]:
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if is_gpu else [])]
     with profile(activities=activities) as seen:
         took_s = median(times_of(call, calls))
-    return [event for event in seen.events() if event.cpu_parent is None and _is_operator(event)], took_s
+    return [
+        event for event in seen.events() if event.cpu_parent is None and _is_operator(event)
+    ], took_s
 
 
 class _LinesOfOperators(TorchDispatchMode):
@@ -112,7 +116,11 @@ class _LinesOfOperators(TorchDispatchMode):
         self.called: list[_CalledFrom] = []
 
     def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> object:
         file, line = users_line(2)
         packet = getattr(func, "overloadpacket", None)  # a control-flow operator has none
@@ -153,12 +161,20 @@ def _operators(roots: list[Any], called: list[_CalledFrom], cost_s: float) -> li
         place = found.of(root, of_forward)
         if is_backward:
             numbers = [event.sequence_nr for event in _subtree(root) if event.sequence_nr >= 0]
-            place = next((of_forward[number] for number in numbers if number in of_forward), ("", 0))
+            place = next(
+                (of_forward[number] for number in numbers if number in of_forward), ("", 0)
+            )
         profiled_s = root.cpu_time_total / 1e6
         host_s = max(LEAST_PART * profiled_s, profiled_s - cost_s * sum(1 for _ in _subtree(root)))
         direction: Direction = "backward" if is_backward else "forward"
         operators.append(
-            EagerOperator(root.name.removeprefix(EVALUATES), direction, *place, host_s, root.device_time_total / 1e6)
+            EagerOperator(
+                root.name.removeprefix(EVALUATES),
+                direction,
+                *place,
+                host_s,
+                root.device_time_total / 1e6,
+            )
         )
     return operators
 
@@ -197,6 +213,8 @@ def _middle(calls: list[list[EagerOperator]]) -> list[EagerOperator]:
     """Return the operators of a call with the medians of all calls."""
     found = []
     for same in zip(*calls, strict=True):
-        host_s, device_s = (median(getattr(each, name) for each in same) for name in ("host_s", "device_s"))
+        host_s, device_s = (
+            median(getattr(each, name) for each in same) for name in ("host_s", "device_s")
+        )
         found.append(replace(same[0], host_s=host_s, device_s=device_s))
     return found

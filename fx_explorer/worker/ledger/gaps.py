@@ -92,4 +92,9 @@ def _mean(of_calls: Sequence[Gap]) -> Gap:
     """Return the mean of the same gap in several calls."""
     steps = sorted({at for one in of_calls for at in one.of_steps})
     of_steps = {at: middle_mean([one.of_steps.get(at, 0.0) for one in of_calls]) for at in steps}
-    return Gap(of_calls[0].before, of_calls[0].after, middle_mean([one.seconds for one in of_calls]), of_steps)
+    return Gap(
+        of_calls[0].before,
+        of_calls[0].after,
+        middle_mean([one.seconds for one in of_calls]),
+        of_steps,
+    )

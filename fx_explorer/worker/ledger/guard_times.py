@@ -24,7 +24,9 @@ from fx_explorer.capture.dynamo.breaks.frame_clock import EnteredFrame
 RUNS, MAX_S = 200, 1.0
 
 
-def guard_times(entered: Mapping[int, EnteredFrame], call: Callable[[], object], has_grad: bool) -> dict[int, float]:
+def guard_times(
+    entered: Mapping[int, EnteredFrame], call: Callable[[], object], has_grad: bool
+) -> dict[int, float]:
     """Return frame → seconds of its guards, and of those that are tried before and fail. Frames whose
     guards do not hold here, outside of the call, are left out.
     """
@@ -32,7 +34,9 @@ def guard_times(entered: Mapping[int, EnteredFrame], call: Callable[[], object],
     until = time.perf_counter() + MAX_S
     with torch.set_grad_enabled(has_grad):
         asked = {number: _managers(frame) for number, frame in entered.items()}
-        took_s: dict[int, list[float]] = {number: [] for number, managers in asked.items() if managers}
+        took_s: dict[int, list[float]] = {
+            number: [] for number, managers in asked.items() if managers
+        }
         for _ in range(RUNS):
             for number in took_s:
                 call()

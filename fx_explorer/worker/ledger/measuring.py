@@ -39,7 +39,13 @@ from fx_explorer.worker.ledger.guard_times import guard_times
 from fx_explorer.worker.ledger.launch_cost import LaunchCost, launch_cost
 from fx_explorer.worker.ledger.one_call import waited_for
 from fx_explorer.worker.ledger.rounds import Clocks, Rounds, TurnTaker, call_once, calls_of, medians
-from fx_explorer.worker.ledger.rows import Measured, gap_rows, operator_rows, step_rows, without_guards
+from fx_explorer.worker.ledger.rows import (
+    Measured,
+    gap_rows,
+    operator_rows,
+    step_rows,
+    without_guards,
+)
 from fx_explorer.worker.ledger.timeline import MARKS, RawTick, signature, steps
 from fx_explorer.worker.target import calling
 from fx_explorer.worker.target.other_calls.timing import spread
@@ -53,14 +59,21 @@ UNSTABLE = (
 )
 
 
-def call_and_account(target: Target, job: calling.CallingJob, recording: Recording, stop_recording: Callable[[], None]) -> None:
+def call_and_account(
+    target: Target,
+    job: calling.CallingJob,
+    recording: Recording,
+    stop_recording: Callable[[], None],
+) -> None:
     """Call the target, and record its ledger in the session. Raises whatever the target raises, and
     TargetError when it is compiled anew at every call.
     """
     target, train = calling.prepared(target, job.request)
     job.describe(target, train)
     clock, skips, runs = FrameClock(recording), list[str](), CudaGraphRuns()
-    caller = Caller(target, calling.compile_target(target, job), train, has_grad=job.request.train is not False)
+    caller = Caller(
+        target, calling.compile_target(target, job), train, has_grad=job.request.train is not False
+    )
     is_gpu = is_on_gpu(caller)
     clock.is_running = False
     with clock.installed(), hearing_skips(skips.append), runs.heard():
@@ -79,14 +92,19 @@ def uncompiled_function(target: Target) -> Callable[..., object]:
     """Return what is called while nothing is compiled. A module that was compiled in place stays what
     is called: the stance keeps it uncompiled.
     """
-    is_in_place = isinstance(target.callable, torch.nn.Module) and target.callable._compiled_call_impl is not None
+    is_in_place = (
+        isinstance(target.callable, torch.nn.Module)
+        and target.callable._compiled_call_impl is not None
+    )
     return target.callable if is_in_place else uncompiled(target.callable)
 
 
 class _Ledger:
     """Measures one program that is compiled and warm."""
 
-    def __init__(self, caller: Caller, plain: Caller, clocks: Clocks, is_gpu: bool, job: calling.CallingJob) -> None:
+    def __init__(
+        self, caller: Caller, plain: Caller, clocks: Clocks, is_gpu: bool, job: calling.CallingJob
+    ) -> None:
         self._caller = caller
         self._plain = plain
         self._clocks = clocks
@@ -95,7 +113,9 @@ class _Ledger:
         self._call = waited_for(caller, is_gpu)
         self._notes: list[str] = []
 
-    def write(self, recording: Recording, session: Path, skips: list[str], built: CudaGraphRuns) -> None:
+    def write(
+        self, recording: Recording, session: Path, skips: list[str], built: CudaGraphRuns
+    ) -> None:
         """Measure everything, and add the rows to the session. ``skips`` and ``built`` are what was heard
         of CUDA graphs until the program was warm.
         """
@@ -103,13 +123,24 @@ class _Ledger:
         rounds = self._rounds()
         self._job.say("measuring guards, launches, and what each kernel has to do")
         measured = self._measured(rounds, costs)
-        operators = self._operators(middle_mean(calls_of(rounds.uncompiled_s))) if rounds.uncompiled_s else []
+        operators = (
+            self._operators(middle_mean(calls_of(rounds.uncompiled_s)))
+            if rounds.uncompiled_s
+            else []
+        )
         nothing: tuple[CardCeiling, ...] = ()
         unknown = "What this machine can do was not measured"
-        ceilings = self._or_note(lambda: machine_ceilings(self._is_gpu, self._job.say), nothing, unknown)
-        self._notes += [f"CUDA graphs are skipped: {' '.join(one.split())}".rstrip(".") for one in dict.fromkeys(skips)]
+        ceilings = self._or_note(
+            lambda: machine_ceilings(self._is_gpu, self._job.say), nothing, unknown
+        )
+        self._notes += [
+            f"CUDA graphs are skipped: {' '.join(one.split())}".rstrip(".")
+            for one in dict.fromkeys(skips)
+        ]
         steps_of_call = list(step_rows(measured, session, 0))
-        self._notes += self._cuda_graphs(built, {_graph_of(one) for one in steps_of_call if one.line and one.compilation})
+        self._notes += self._cuda_graphs(
+            built, {_graph_of(one) for one in steps_of_call if one.line and one.compilation}
+        )
         row = self._row(rounds, measured, costs)
         with recording.writer.transaction():
             number = recording.writer.add(row)
@@ -121,28 +152,42 @@ class _Ledger:
     def _rounds(self) -> Rounds:
         turns = TurnTaker(self._caller, self._plain, self._clocks, self._is_gpu, self._job.say)
         return turns.rounds(
-            uncompiled=self._or_note(turns.try_uncompiled, False, "Calls uncompiled could not be measured"),
-            unguarded=self._or_note(turns.try_unguarded, False, "Calls without guards could not be measured"),
+            uncompiled=self._or_note(
+                turns.try_uncompiled, False, "Calls uncompiled could not be measured"
+            ),
+            unguarded=self._or_note(
+                turns.try_unguarded, False, "Calls without guards could not be measured"
+            ),
         )
 
     def _measured(self, rounds: Rounds, costs: ClockCosts) -> Measured:
         frames, wrappers = self._clocks.frames, self._clocks.wrappers
-        whole = account(rounds.clocked, self._costs_of_ticks(costs), middle_mean(calls_of(rounds.plain_s)))
+        whole = account(
+            rounds.clocked, self._costs_of_ticks(costs), middle_mean(calls_of(rounds.plain_s))
+        )
         return Measured(
             whole,
             steps(whole.ticks, frames.frames, wrappers.parts),
             frames,
             wrappers,
-            guards=self._or_note(self._guards, {}, "What guards take is counted as entering torch.compile"),
+            guards=self._or_note(
+                self._guards, {}, "What guards take is counted as entering torch.compile"
+            ),
             launches=self._launches(),
-            work=self._or_note(lambda: work_of_parts(wrappers, self._caller.call), {}, "Bytes and operations are not known"),
+            work=self._or_note(
+                lambda: work_of_parts(wrappers, self._caller.call),
+                {},
+                "Bytes and operations are not known",
+            ),
             device=self._device(),
             gaps=self._gaps(signature(whole.ticks)),
         )
 
     def _row(self, rounds: Rounds, measured: Measured, costs: ClockCosts) -> LedgerCall:
         target, whole = self._caller.target, measured.whole
-        plain_s, uncompiled_s, unguarded_s = map(calls_of, (rounds.plain_s, rounds.uncompiled_s, rounds.unguarded_s))
+        plain_s, uncompiled_s, unguarded_s = map(
+            calls_of, (rounds.plain_s, rounds.uncompiled_s, rounds.unguarded_s)
+        )
         standing_s = _standing_s(whole.ticks, costs)
         return LedgerCall(
             id=0,
@@ -171,7 +216,10 @@ class _Ledger:
         """Return kind of tick → seconds of one."""
         add, runs = self._clocks.frames.add, 2000
         names = {"add": add, "now": timeit.default_timer}
-        inline_s = min(timeit.repeat("add((now(), 'part', 1))", globals=names, number=runs, repeat=7)) / runs
+        inline_s = (
+            min(timeit.repeat("add((now(), 'part', 1))", globals=names, number=runs, repeat=7))
+            / runs
+        )
         self._clocks.frames.take_raw()
         kinds = dict.fromkeys((*MARKS, "part", "wrapper", "wrapper_end"), inline_s)
         kinds |= dict.fromkeys(IN_BYTECODE, costs.in_bytecode_s)
@@ -195,7 +243,9 @@ class _Ledger:
         if not self._is_gpu:
             return None
         wrappers = self._clocks.wrappers
-        return self._or_note(lambda: device_times(wrappers, self._call), None, "What the GPU computes is not known")
+        return self._or_note(
+            lambda: device_times(wrappers, self._call), None, "What the GPU computes is not known"
+        )
 
     def _cuda_graphs(self, built: CudaGraphRuns, generated: set[str]) -> list[str]:
         """Say what of a call is replayed. ``generated`` are the graphs whose generated code was timed."""
@@ -217,7 +267,9 @@ class _Ledger:
         self._job.say("measuring the operators of the uncompiled program")
         with torch.compiler.set_stance("force_eager"):
             return self._or_note(
-                lambda: eager_operators(call, uncompiled_s, self._is_gpu), [], "The uncompiled operators are not known"
+                lambda: eager_operators(call, uncompiled_s, self._is_gpu),
+                [],
+                "The uncompiled operators are not known",
             )
 
     def _or_note(self, measure: Callable[[], FoundT], otherwise: FoundT, what: str) -> FoundT:

@@ -10,7 +10,16 @@ from contextlib import contextmanager
 import torch
 
 from fx_explorer.worker.bench.calls import Caller
-from fx_explorer.worker.ledger.timeline import BACKWARD, CLEAR, FORWARD, LOSS, OVER, RELEASE, WAIT, RawTick
+from fx_explorer.worker.ledger.timeline import (
+    BACKWARD,
+    CLEAR,
+    FORWARD,
+    LOSS,
+    OVER,
+    RELEASE,
+    WAIT,
+    RawTick,
+)
 
 Add = Callable[[RawTick], object]
 Call = Callable[[], object]

@@ -13,7 +13,13 @@ import torch
 from fx_explorer.capture.dynamo.breaks.frame_clock import FrameClock
 from fx_explorer.capture.inductor.wrapper_clock import WrapperClock
 from fx_explorer.worker.bench.calls import Caller
-from fx_explorer.worker.ledger.one_call import Call, marked_call, times_of, waited_for, without_collections
+from fx_explorer.worker.ledger.one_call import (
+    Call,
+    marked_call,
+    times_of,
+    waited_for,
+    without_collections,
+)
 from fx_explorer.worker.ledger.timeline import RawTick
 
 ROUND_S = 0.04
@@ -69,7 +75,14 @@ class Clocks:
 class TurnTaker:
     """Makes the rounds of one program."""
 
-    def __init__(self, caller: Caller, plain: Caller, clocks: Clocks, is_gpu: bool, say: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        caller: Caller,
+        plain: Caller,
+        clocks: Clocks,
+        is_gpu: bool,
+        say: Callable[[str], object],
+    ) -> None:
         """``plain`` calls the program as it is uncompiled."""
         self._caller = caller
         self._clocks = clocks

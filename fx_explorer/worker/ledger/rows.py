@@ -10,7 +10,15 @@ from pathlib import Path
 
 from fx_explorer.capture.dynamo.breaks.frame_clock import FrameClock
 from fx_explorer.capture.inductor.wrapper_clock import WrapperClock, WrapperPart
-from fx_explorer.model import Artifact, Compilation, Direction, LedgerGap, LedgerKind, LedgerOperator, LedgerStep
+from fx_explorer.model import (
+    Artifact,
+    Compilation,
+    Direction,
+    LedgerGap,
+    LedgerKind,
+    LedgerOperator,
+    LedgerStep,
+)
 from fx_explorer.model.rows.performance.ledger import NOT_KNOWN
 from fx_explorer.session import SessionReader
 from fx_explorer.worker.bench.work import DeviceTimes, Work
@@ -60,12 +68,23 @@ def gap_rows(measured: Measured, call: int) -> Iterator[LedgerGap]:
     positions = _Rows(measured, {}).positions()
     for position, gap in enumerate(measured.gaps):
         steps = tuple(positions[at] for at in gap.of_steps)
-        yield LedgerGap(0, call, position, gap.before, gap.after, gap.seconds, steps, tuple(gap.of_steps.values()))
+        yield LedgerGap(
+            0,
+            call,
+            position,
+            gap.before,
+            gap.after,
+            gap.seconds,
+            steps,
+            tuple(gap.of_steps.values()),
+        )
 
 
 def without_guards(measured: Measured) -> str:
     """Say which guards are not told from entering compiled code; empty when all are."""
-    unknown = {_entered_next(measured, i) for i, step in enumerate(measured.steps) if step.has_lookup} - set(measured.guards)
+    unknown = {
+        _entered_next(measured, i) for i, step in enumerate(measured.steps) if step.has_lookup
+    } - set(measured.guards)
     if not unknown:
         return ""
     what = f"{len(unknown)} compiled function{'s' if len(unknown) > 1 else ''}"
@@ -97,12 +116,16 @@ class _Rows:
 
     def _rows_of_steps(self) -> Iterator[list[LedgerStep]]:
         whole = self._measured.whole
-        for i, (step, host_s, iqr_s) in enumerate(zip(self._measured.steps, whole.means_s, whole.iqrs_s, strict=True)):
+        for i, (step, host_s, iqr_s) in enumerate(
+            zip(self._measured.steps, whole.means_s, whole.iqrs_s, strict=True)
+        ):
             row = self._row(step, host_s, iqr_s)
             if step.has_lookup:
                 yield list(self._with_guards(row, _entered_next(self._measured, i)))
             elif row.kind == "kernel" and self._measured.launches:
-                yield list(self._with_launch(row, self._measured.launches.of(self._part(step).arguments)))
+                yield list(
+                    self._with_launch(row, self._measured.launches.of(self._part(step).arguments))
+                )
             else:
                 yield [row]
 
@@ -111,7 +134,15 @@ class _Rows:
         yield replace(row, host_s=row.host_s - guards_s)
         if guards_s:
             compilation = self._measured.clock.frames[frame].compilation
-            yield replace(row, kind="guards", compilation=compilation, host_s=guards_s, iqr_s=0.0, file="", user_line=0)
+            yield replace(
+                row,
+                kind="guards",
+                compilation=compilation,
+                host_s=guards_s,
+                iqr_s=0.0,
+                file="",
+                user_line=0,
+            )
 
     def _with_launch(self, row: LedgerStep, launch_s: float) -> Iterator[LedgerStep]:
         launch_s = min(launch_s, row.host_s)
@@ -123,7 +154,9 @@ class _Rows:
 
     def _row(self, step: CallStep, host_s: float, iqr_s: float) -> LedgerStep:
         frame = self._measured.clock.frames[step.frame].compilation if step.frame >= 0 else ""
-        row = LedgerStep(0, 0, 0, step.kind, "", frame, self._direction(step), 0, "", 0, host_s, iqr_s)
+        row = LedgerStep(
+            0, 0, 0, step.kind, "", frame, self._direction(step), 0, "", 0, host_s, iqr_s
+        )
         cut = self._measured.clock.cuts.get(step.frame)
         if step.kind == "break" and cut:
             row = replace(row, file=cut.file, user_line=cut.line)
@@ -136,19 +169,34 @@ class _Rows:
         """Return the row with what is known of a part of a wrapper."""
         part, work = self._part(step), self._measured.work.get(step.part)
         known = self._codes.get(part.file, [])
-        code = next((one for one in known if one.compilation == row.compilation), known[0] if known else None)
+        code = next(
+            (one for one in known if one.compilation == row.compilation),
+            known[0] if known else None,
+        )
         if code:
             row = replace(row, compilation=code.compilation, direction=code.direction)
         name = part.name.removesuffix(".run") if part.kind == "call" else ""
         row = replace(row, name=name, line=part.line)
-        if row.kind == "wrapper":  # of a branch: what it moves and computes is in the branch's steps
+        if (
+            row.kind == "wrapper"
+        ):  # of a branch: what it moves and computes is in the branch's steps
             return row
-        kind: LedgerKind = "kernel" if row.kind == "library" and part.name.startswith(GENERATED) else row.kind
+        kind: LedgerKind = (
+            "kernel" if row.kind == "library" and part.name.startswith(GENERATED) else row.kind
+        )
         row = replace(row, kind=kind)
         if work:
-            row = replace(row, moved_bytes=self._each(work.moved_bytes, step), flops=self._each(work.flops, step))
+            row = replace(
+                row,
+                moved_bytes=self._each(work.moved_bytes, step),
+                flops=self._each(work.flops, step),
+            )
         device = self._measured.device
-        return replace(row, device_s=device.of_parts.get(step.part, 0.0) / self._passes[step.part]) if device else row
+        return (
+            replace(row, device_s=device.of_parts.get(step.part, 0.0) / self._passes[step.part])
+            if device
+            else row
+        )
 
     def _each(self, number: int, step: CallStep) -> int:
         """Return what one of the passes of a part has, when they share it equally."""
@@ -168,4 +216,6 @@ def _codes(wrappers: WrapperClock, session: Path) -> dict[str, list[GeneratedCod
 
 def operator_rows(operators: Iterable[EagerOperator], call: int) -> Iterator[LedgerOperator]:
     for position, one in enumerate(operators):
-        yield LedgerOperator(0, call, position, one.name, one.direction, one.file, one.line, one.host_s, one.device_s)
+        yield LedgerOperator(
+            0, call, position, one.name, one.direction, one.file, one.line, one.host_s, one.device_s
+        )

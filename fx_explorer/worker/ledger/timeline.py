@@ -18,11 +18,24 @@ from fx_explorer.model import LedgerKind
 RawTick = tuple[float, str, int]
 """Seconds, kind, and the position of a frame or of a part of a wrapper."""
 
-CLEAR, FORWARD, LOSS, BACKWARD, WAIT, RELEASE, OVER = "clear", "forward", "loss", "backward", "wait", "release", "over"
+CLEAR, FORWARD, LOSS, BACKWARD, WAIT, RELEASE, OVER = (
+    "clear",
+    "forward",
+    "loss",
+    "backward",
+    "wait",
+    "release",
+    "over",
+)
 MARKS = (CLEAR, FORWARD, LOSS, BACKWARD, WAIT, RELEASE, OVER)
 """The parts of a call, in order; ``OVER`` ends it."""
 
-_OF_MARK: dict[str, LedgerKind] = {CLEAR: "gradients", LOSS: "loss", WAIT: "wait", RELEASE: "buffers"}
+_OF_MARK: dict[str, LedgerKind] = {
+    CLEAR: "gradients",
+    LOSS: "loss",
+    WAIT: "wait",
+    RELEASE: "buffers",
+}
 
 
 class Frame(Protocol):
@@ -72,13 +85,19 @@ class _Now:
     in_graph: bool = False
 
 
-def steps(ticks: Sequence[RawTick], frames: Sequence[Frame], parts: Sequence[Part]) -> list[CallStep]:
+def steps(
+    ticks: Sequence[RawTick], frames: Sequence[Frame], parts: Sequence[Part]
+) -> list[CallStep]:
     """Return the step behind each tick but the last, which ends the call."""
     now, found = _Now(), []
     for (_, kind, number), (_, following, _) in pairwise(ticks):
         _advance(now, kind, number, frames)
         found.append(_step(now, kind, following, frames, parts))
-    return found if any(step.part >= 0 for step in found if step.is_backward) else list(map(_uncompiled_backward, found))
+    return (
+        found
+        if any(step.part >= 0 for step in found if step.is_backward)
+        else list(map(_uncompiled_backward, found))
+    )
 
 
 def _uncompiled_backward(step: CallStep) -> CallStep:
@@ -129,27 +148,41 @@ def _was_left(now: _Now, frames: Sequence[Frame]) -> bool:
     return bool(now.frames) and not now.in_graph and not frames[now.frames[-1]].is_cut
 
 
-def _step(now: _Now, kind: str, following: str, frames: Sequence[Frame], parts: Sequence[Part]) -> CallStep:
+def _step(
+    now: _Now, kind: str, following: str, frames: Sequence[Frame], parts: Sequence[Part]
+) -> CallStep:
     frame, backward = now.frames[-1] if now.frames else -1, now.mark == BACKWARD
     looks_up = following == "enter"
     if kind in ("wrapper", "part", "wrapper_end") and now.wrappers:
         part = now.wrappers[-1]
         # Into the wrapper of a branch (torch.cond), and back from it: the branch's own steps are its work.
         is_around_another = kind == "wrapper_end" or (kind == "part" and following == "wrapper")
-        return CallStep("wrapper" if is_around_another else _of_part(parts[part]), frame, part, backward)
+        return CallStep(
+            "wrapper" if is_around_another else _of_part(parts[part]), frame, part, backward
+        )
     if now.in_graph:
-        return CallStep("graph" if following == "end" and kind == "begin" else "wrapper", frame, -1, backward)
+        return CallStep(
+            "graph" if following == "end" and kind == "begin" else "wrapper", frame, -1, backward
+        )
     if kind == "end" and (following in MARKS or (looks_up and _was_left(now, frames))):
         return CallStep("python", -1, -1, backward, looks_up)  # an exception has ended the frame
     if frame >= 0:
-        return CallStep(_in_frame(kind, frames[frame], frame in now.resumed, looks_up), frame, -1, backward, looks_up)
+        return CallStep(
+            _in_frame(kind, frames[frame], frame in now.resumed, looks_up),
+            frame,
+            -1,
+            backward,
+            looks_up,
+        )
     if now.mark in _OF_MARK:
         return CallStep(_OF_MARK[now.mark], is_backward=backward, has_lookup=looks_up)
     if backward:
         return CallStep("autograd", is_backward=True, has_lookup=looks_up)
     # Before the first compiled frame and behind the last one; between two of them the program runs.
     is_edge = kind in MARKS or following in MARKS
-    return CallStep("entry" if is_edge and (looks_up or kind == "leave") else "python", has_lookup=looks_up)
+    return CallStep(
+        "entry" if is_edge and (looks_up or kind == "leave") else "python", has_lookup=looks_up
+    )
 
 
 def _of_part(part: Part) -> LedgerKind:

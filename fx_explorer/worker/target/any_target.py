@@ -9,7 +9,9 @@ from fx_explorer.worker.target.place import TargetPlace
 from fx_explorer.worker.target.target import Target, find_target
 
 
-def find_any_target(place: TargetPlace, request: CaptureRequest, say: Callable[[str], None]) -> Target:
+def find_any_target(
+    place: TargetPlace, request: CaptureRequest, say: Callable[[str], None]
+) -> Target:
     """Return the target. Raises TargetError, and whatever the user's code raises."""
     if place.is_exported:
         from fx_explorer.worker.target.exported_program import load_exported_target

@@ -21,7 +21,9 @@ def use_backend(name: str, option: str = "--backend") -> None:
     function = function_of_file(name, "backend")
     if function is None:
         there_are = f"this torch has: {', '.join(known)}"
-        raise TargetError(f"there is no backend {name!r}; {there_are}. Choose one with {option}, or FILE.py:FUNCTION of yours.")
+        raise TargetError(
+            f"there is no backend {name!r}; {there_are}. Choose one with {option}, or FILE.py:FUNCTION of yours."
+        )
     try:
         function._tags = ()  # type: ignore[attr-defined]  # as torch does, after it has taken the name
     except AttributeError:  # a method, or an object with slots

@@ -61,7 +61,9 @@ def call_target(
     before(target)
     job.describe(target, train)
     compiled = compile_target(target, job)
-    job.say(f"calling {target.name} with {target.arguments.describe()} from {target.arguments.origin}")
+    job.say(
+        f"calling {target.name} with {target.arguments.describe()} from {target.arguments.origin}"
+    )
     # Without an option, the grad mode is the program's own affair.
     with torch.no_grad() if request.train is False else contextlib.nullcontext():
         for stance in stances_of_calls(request.stance_wanted):
@@ -122,12 +124,16 @@ def compile_target(target: Target, job: CallingJob) -> Callable[..., Any]:
     as it is.
     """
     if is_compiled(target.callable):
-        job.note(f"{target.name} was compiled by the target itself; --backend, --mode, --option and --dynamic do not change it")
+        job.note(
+            f"{target.name} was compiled by the target itself; --backend, --mode, --option and --dynamic do not change it"
+        )
         return target.callable
     from fx_explorer.capture.recorder import compile_arguments
 
     use_backend(job.request.backend)
-    compiled: Callable[..., Any] = torch.compile(target.callable, **with_guard_filter(compile_arguments(job.request)))
+    compiled: Callable[..., Any] = torch.compile(
+        target.callable, **with_guard_filter(compile_arguments(job.request))
+    )
     return compiled
 
 
@@ -136,9 +142,14 @@ def is_compiled(function: object) -> bool:
     called.
     """
     if isinstance(function, torch.nn.Module):
-        return isinstance(function, torch._dynamo.OptimizedModule) or function._compiled_call_impl is not None
+        return (
+            isinstance(function, torch._dynamo.OptimizedModule)
+            or function._compiled_call_impl is not None
+        )
     # torch.compiler.disable leaves the original in the same place.
-    return hasattr(function, "_torchdynamo_orig_callable") and not getattr(function, "_torchdynamo_disable", False)
+    return hasattr(function, "_torchdynamo_orig_callable") and not getattr(
+        function, "_torchdynamo_disable", False
+    )
 
 
 def go_backward(target: Target, output: object, job: CallingJob) -> None:
@@ -146,7 +157,9 @@ def go_backward(target: Target, output: object, job: CallingJob) -> None:
     if loss is None:
         text = f"nothing that {target.name} returned has a gradient, so there is no backward"
         if job.request.train:
-            raise TargetError(f"--train: {text}. Return a loss or the tensors that lead to it, or use --no-train.")
+            raise TargetError(
+                f"--train: {text}. Return a loss or the tensors that lead to it, or use --no-train."
+            )
         job.describe(target, False)
         job.note(text)
         return

@@ -38,7 +38,9 @@ def load_exported_target(place: TargetPlace, request: CaptureRequest, say: Say) 
             f"{place.shown} is a package of AOTInductor: it holds compiled code, and no graph to compile"
         )
     if not request.trusts_target:
-        raise TargetError(f"{place.shown} is an ExportedProgram, and nobody agreed to load it: add --trust")
+        raise TargetError(
+            f"{place.shown} is an ExportedProgram, and nobody agreed to load it: add --trust"
+        )
     say(f"loading {place.shown}")
     program = _loaded(place.file, archive)
     module = program.module()
@@ -64,7 +66,9 @@ def _as_exported(program: Any, module: torch.nn.Module, arguments: Arguments) ->
     given = dict(arguments.keywords)
     if not all(name in given for name in names):
         return arguments
-    return Arguments((*arguments.args, *(given.pop(name) for name in names)), given, arguments.origin)
+    return Arguments(
+        (*arguments.args, *(given.pop(name) for name in names)), given, arguments.origin
+    )
 
 
 def _children(spec: Any) -> list[Any]:
@@ -104,10 +108,19 @@ def _heard() -> Iterator[list[str]]:
 def _in_words(file: Path, archive: Pt2Archive, reason: str) -> str:
     lines = [line.strip() for line in reason.splitlines() if line.strip()]
     told = _first_sentence(lines[0]) if lines else "it does not say why"
-    by = f"torch {archive.torch_release}" if archive.torch_release else "a torch that it does not name"
+    by = (
+        f"torch {archive.torch_release}"
+        if archive.torch_release
+        else "a torch that it does not name"
+    )
     schema = f" (schema {archive.schema_version})" if archive.schema_version else ""
-    advice = "Load it with the torch that saved it (--python), or export the model again with this one."
-    if not archive.torch_release or archive.torch_release.split("+")[0] == str(torch.__version__).split("+")[0]:
+    advice = (
+        "Load it with the torch that saved it (--python), or export the model again with this one."
+    )
+    if (
+        not archive.torch_release
+        or archive.torch_release.split("+")[0] == str(torch.__version__).split("+")[0]
+    ):
         advice = "The file seems to be damaged: copy it again, or export the model again."
     if "resolve" in reason or "custom op" in reason:
         advice = "It may need operators that a library or program registers: load it in that program (file.py:model)."
@@ -125,5 +138,10 @@ def _wanted(program: Any) -> str:
     from fx_explorer.capture.recording.rows.graphs import describe_value
 
     names = set(program.graph_signature.user_inputs)
-    given = [node for node in program.graph.nodes if node.op == "placeholder" and node.name in names]
-    return ", ".join(f"{node.name}: {describe_value(node.meta.get('val'))}" for node in given) or "nothing"
+    given = [
+        node for node in program.graph.nodes if node.op == "placeholder" and node.name in names
+    ]
+    return (
+        ", ".join(f"{node.name}: {describe_value(node.meta.get('val'))}" for node in given)
+        or "nothing"
+    )

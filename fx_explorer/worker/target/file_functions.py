@@ -29,19 +29,25 @@ def function_of_file(spelled: str, what: str) -> Callable[..., Any] | None:
         return None
     file, name = Path(found["file"]), found["name"]
     if not file.is_file():
-        raise TargetError(f"the {what} {spelled} cannot be loaded: there is no such file (working directory: {Path.cwd()})")
+        raise TargetError(
+            f"the {what} {spelled} cannot be loaded: there is no such file (working directory: {Path.cwd()})"
+        )
     words, paths = list(sys.argv), list(sys.path)
     try:
         module = loading.load_file(file.absolute(), words[1:])
     except TargetError:
         raise
     except (Exception, SystemExit) as error:
-        raise TargetError(f"the {what} {spelled} cannot be loaded: {with_line(error, file)}") from error
+        raise TargetError(
+            f"the {what} {spelled} cannot be loaded: {with_line(error, file)}"
+        ) from error
     finally:
         # The program that is compiled is another one.
         sys.argv[:], sys.path[:] = words, paths
     if not hasattr(module, name):
-        raise TargetError(f"{file} has nothing named {name!r} that could be a {what}; {_callables_in(module, file)}")
+        raise TargetError(
+            f"{file} has nothing named {name!r} that could be a {what}; {_callables_in(module, file)}"
+        )
     function = getattr(module, name)
     if not callable(function):
         raise TargetError(
@@ -54,7 +60,9 @@ def function_of_file(spelled: str, what: str) -> Callable[..., Any] | None:
 def _callables_in(module: ModuleType, file: Path) -> str:
     """Return which callables the file has of its own, not those that it imports."""
     names = [
-        name for name, value in vars(module).items() if callable(value) and not name.startswith("_") and _is_of(module, value)
+        name
+        for name, value in vars(module).items()
+        if callable(value) and not name.startswith("_") and _is_of(module, value)
     ]
     if not names:
         return f"{file.name} has no callable of its own"
@@ -72,8 +80,14 @@ def _is_of(module: ModuleType, value: object) -> bool:
 
 def with_line(error: BaseException, file: Path) -> str:
     """Return ``ValueError: no (line 3 of keep.py)``."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).name == file.name]
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename).name == file.name
+    ]
     if isinstance(error, SyntaxError) and not lines:
         lines = [error.lineno]
     where = f" (line {lines[-1]} of {file})" if lines and lines[-1] else ""
-    return f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}{where}"
+    return (
+        f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}{where}"
+    )

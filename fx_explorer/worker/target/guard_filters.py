@@ -30,10 +30,19 @@ def with_guard_filter(arguments: dict[str, Any]) -> dict[str, Any]:
         return arguments
     mode = arguments.get("mode", "")
     if mode and arguments.get("backend") != "inductor":
-        raise TargetError(f"{GUARD_FILTER} and --mode {mode} go together with the backend inductor only; leave one of them out")
-    entries = require("torch._inductor", "list_mode_options")(mode, arguments.get("dynamic")) if mode else {}
+        raise TargetError(
+            f"{GUARD_FILTER} and --mode {mode} go together with the backend inductor only; leave one of them out"
+        )
+    entries = (
+        require("torch._inductor", "list_mode_options")(mode, arguments.get("dynamic"))
+        if mode
+        else {}
+    )
     given = {**entries, **options, GUARD_FILTER: guard_filter(options[GUARD_FILTER])}
-    return {**{name: value for name, value in arguments.items() if name != "mode"}, "options": given}
+    return {
+        **{name: value for name, value in arguments.items() if name != "mode"},
+        "options": given,
+    }
 
 
 def guard_filter(name: object) -> GuardFilter:
@@ -47,7 +56,9 @@ def guard_filter(name: object) -> GuardFilter:
         return _checked(known[name], name)
     function = function_of_file(name, "guard filter")
     if function is None:
-        raise TargetError(f"there is no guard filter {name!r}{_near(name, known)} {_there_are(known)}")
+        raise TargetError(
+            f"there is no guard filter {name!r}{_near(name, known)} {_there_are(known)}"
+        )
     return _checked(function, name)
 
 
@@ -61,17 +72,25 @@ def _checked(function: Callable[..., Any], name: str) -> GuardFilter:
         try:
             answer = function(entries)
         except (Exception, SystemExit) as error:
-            raise TargetError(f"the guard filter {name} raised {with_line(error, Path(name.rpartition(':')[0]))}") from error
+            raise TargetError(
+                f"the guard filter {name} raised {with_line(error, Path(name.rpartition(':')[0]))}"
+            ) from error
         kept = list(answer) if isinstance(answer, Iterable) else None
         if kept is None or len(kept) != len(entries):
-            gave = type(answer).__name__ if kept is None else f"{len(kept)} answer{'s' if len(kept) != 1 else ''}"
+            gave = (
+                type(answer).__name__
+                if kept is None
+                else f"{len(kept)} answer{'s' if len(kept) != 1 else ''}"
+            )
             raise TargetError(
                 f"the guard filter {name} gave {gave} for {len(entries)} guards; "
                 "return a list with True (keep) or False (drop) for each guard, in their order"
             )
         others = [one for one in kept if type(one) is not bool]
         if others:
-            raise TargetError(f"the guard filter {name} answered {others[0]!r}; torch takes True (keep) or False (drop) only")
+            raise TargetError(
+                f"the guard filter {name} answered {others[0]!r}; torch takes True (keep) or False (drop) only"
+            )
         return kept
 
     guard_filter.__qualname__ = name

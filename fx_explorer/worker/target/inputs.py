@@ -50,7 +50,9 @@ class Arguments:
             return changed[id(tensor)]
 
         args = tuple(_map_tensors(value, change_once) for value in self.args)
-        return Arguments(args, {k: _map_tensors(v, change_once) for k, v in self.keywords.items()}, self.origin)
+        return Arguments(
+            args, {k: _map_tensors(v, change_once) for k, v in self.keywords.items()}, self.origin
+        )
 
     def with_numbers(self, change: Callable[[Any], Any]) -> Arguments | None:
         """Return the arguments with ``change`` applied to every Python number and flag; None when
@@ -104,7 +106,11 @@ def moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     """Return the tensor on ``device``. One that requires grad stays a leaf, so that it gets a
     gradient.
     """
-    return tensor.detach().to(device).requires_grad_(tensor.requires_grad) if tensor.is_leaf else tensor.to(device)
+    return (
+        tensor.detach().to(device).requires_grad_(tensor.requires_grad)
+        if tensor.is_leaf
+        else tensor.to(device)
+    )
 
 
 def with_grad(tensor: torch.Tensor) -> torch.Tensor:
@@ -121,7 +127,9 @@ def _map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> 
     if isinstance(value, torch.Tensor):
         return change(value)
     if isinstance(value, dict):
-        changed = copy.copy(value)  # building it anew would fail: a defaultdict takes other arguments
+        changed = copy.copy(
+            value
+        )  # building it anew would fail: a defaultdict takes other arguments
         changed.update((name, _map_tensors(inner, change)) for name, inner in value.items())
         return changed
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -130,7 +138,9 @@ def _map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> 
         return type(value)(_map_tensors(inner, change) for inner in value)
     if is_dataclass(value) and not isinstance(value, type) and hasattr(value, "__dict__"):
         copied = copy.copy(value)
-        vars(copied).update((name, _map_tensors(inner, change)) for name, inner in vars(value).items())
+        vars(copied).update(
+            (name, _map_tensors(inner, change)) for name, inner in vars(value).items()
+        )
         return copied
     return value
 

@@ -39,7 +39,9 @@ def load_file(path: Path, arguments: Sequence[str]) -> ModuleType:
     place(path, [str(path), *arguments])
     name = path.stem
     if name in sys.modules or name in sys.stdlib_module_names:
-        name = f"fx_explorer_target_{name}"  # a target called types.py must not replace the real one
+        name = (
+            f"fx_explorer_target_{name}"  # a target called types.py must not replace the real one
+        )
     module = new_module(name, path)
     # Before it runs, as an import does: dataclasses and pickle look for a class's module there.
     sys.modules[name] = module
@@ -88,7 +90,9 @@ def load_module(name: str, arguments: Sequence[str]) -> ModuleType:
 def new_module(name: str, path: Path) -> ModuleType:
     module = ModuleType(name)
     loader = importlib.machinery.SourceFileLoader(name, str(path))
-    module.__dict__.update(__file__=str(path), __loader__=loader, __cached__=None, __builtins__=__builtins__)
+    module.__dict__.update(
+        __file__=str(path), __loader__=loader, __cached__=None, __builtins__=__builtins__
+    )
     module.__spec__ = importlib.machinery.ModuleSpec(name, loader, origin=str(path))
     return module
 
@@ -106,7 +110,9 @@ def place(path: Path, argv: list[str]) -> None:
 def compile_file(path: Path) -> CodeType:
     text = overlay.text_of(str(path))
     # Not inherited: our ``from __future__ import annotations`` is none of the user's.
-    return compile(path.read_bytes() if text is None else text, str(path), "exec", dont_inherit=True)
+    return compile(
+        path.read_bytes() if text is None else text, str(path), "exec", dont_inherit=True
+    )
 
 
 def top_level_names(path: Path) -> dict[str, type[ast.AST]]:
@@ -117,7 +123,12 @@ def top_level_names(path: Path) -> dict[str, type[ast.AST]]:
     """
     try:
         tree = ast.parse(path.read_bytes(), str(path))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested deeper than the parser goes
+    except (
+        SyntaxError,
+        ValueError,
+        RecursionError,
+        MemoryError,
+    ):  # the last two: nested deeper than the parser goes
         return {}
     return dict(_bound(tree.body))
 
@@ -143,7 +154,10 @@ def _bound(statements: Sequence[ast.stmt]) -> Iterator[tuple[str, type[ast.AST]]
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 yield statement.name, kind
             case ast.Import() | ast.ImportFrom():
-                yield from ((alias.asname or alias.name.partition(".")[0], kind) for alias in statement.names)
+                yield from (
+                    (alias.asname or alias.name.partition(".")[0], kind)
+                    for alias in statement.names
+                )
             case ast.If() if _is_main_guard(statement.test):
                 yield from _bound(statement.orelse)
             case ast.If() | ast.Try() | ast.With() | ast.For() | ast.While():

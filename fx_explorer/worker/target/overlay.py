@@ -40,9 +40,17 @@ def text_of(path: str) -> str | None:
 class _OverlayFinder(importlib.abc.MetaPathFinder):
     """Finds what other finders find, and replaces the loader of a file that has another text."""
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        others = (finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec"))
-        spec = next(filter(None, (finder.find_spec(fullname, path, target) for finder in others)), None)
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        others = (
+            finder
+            for finder in sys.meta_path
+            if finder is not self and hasattr(finder, "find_spec")
+        )
+        spec = next(
+            filter(None, (finder.find_spec(fullname, path, target) for finder in others)), None
+        )
         if spec and isinstance(spec.loader, SourceFileLoader):
             text = text_of(spec.loader.path)
             if text is not None:

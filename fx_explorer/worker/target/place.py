@@ -16,7 +16,9 @@ from fx_explorer.output_file import kind_of
 from fx_explorer.session.untrusted.given_program import check_is_python, is_exported, split_target
 from fx_explorer.worker.target.loading import top_level_names
 
-MODULE_TARGET = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*)(:(?P<object>[^\W\d]\w*(\.[^\W\d]\w*)*))?")
+MODULE_TARGET = re.compile(
+    r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*)(:(?P<object>[^\W\d]\w*(\.[^\W\d]\w*)*))?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,9 @@ def locate(request: CaptureRequest) -> TargetPlace:
                 f"cannot tell what {request.target!r} is: expected file.py, file.py:object or package.module:object"
             )
         if request.as_script:
-            raise TargetError(f"{request.target!r} is not a file; fx-explorer run takes the path of a script")
+            raise TargetError(
+                f"{request.target!r} is not a file; fx-explorer run takes the path of a script"
+            )
         return TargetPlace(found["module"], module=found["module"], object=found["object"] or "")
     if (file / "__main__.py").is_file():
         return TargetPlace(str(file), (file / "__main__.py").absolute(), is_script=True)
@@ -56,17 +60,25 @@ def locate(request: CaptureRequest) -> TargetPlace:
             raise TargetError(f"{file} is no Python file, and offers no {name}: leave out :{name}")
         return TargetPlace(str(file), file.absolute(), is_exported=True)
     check_is_python(file, as_python=request.as_python)
-    is_script = request.as_script or not (name or request.call or request.inputs or offers_target(file))
+    is_script = request.as_script or not (
+        name or request.call or request.inputs or offers_target(file)
+    )
     return TargetPlace(str(file), file.absolute(), object=name, is_script=is_script)
 
 
 def check_file(file: Path) -> None:
     if file.is_dir():
-        raise TargetError(f"{file} is a directory without __main__.py; name a file in it, or package.module:object")
+        raise TargetError(
+            f"{file} is a directory without __main__.py; name a file in it, or package.module:object"
+        )
     if not file.exists():
-        raise TargetError(f"there is no file {file} (working directory: {Path.cwd()}).{_similar(file)}")
+        raise TargetError(
+            f"there is no file {file} (working directory: {Path.cwd()}).{_similar(file)}"
+        )
     if not file.is_file():  # reading a FIFO would wait for whoever writes to it
-        raise TargetError(f"{file} is {kind_of(file.stat().st_mode)}: write the program to a file first")
+        raise TargetError(
+            f"{file} is {kind_of(file.stat().st_mode)}: write the program to a file first"
+        )
 
 
 def _similar(file: Path) -> str:
@@ -95,8 +107,14 @@ def nothing_compiled(place: TargetPlace, ended: Outcome, known: str) -> str:
         return f"{shown} ran and compiled nothing: torch.compile left all of it to Python (is torch.compiler.disable used?)"
     names = top_level_names(place.file)
     found = [str(name) for name in ("model", "get_model") if name in names]
-    found += [name for name, kind in names.items() if kind in (ast.ClassDef, ast.FunctionDef) and name not in found]
-    defined = f"It defines {', '.join(found[:5])}{' …' if len(found) > 5 else ''}. " if found else ""
+    found += [
+        name
+        for name, kind in names.items()
+        if kind in (ast.ClassDef, ast.FunctionDef) and name not in found
+    ]
+    defined = (
+        f"It defines {', '.join(found[:5])}{' …' if len(found) > 5 else ''}. " if found else ""
+    )
     example = f"{shown}:{found[0] if found else 'NAME'} --inputs 'torch.randn(2, 8)'"
     ran = "ran to its end" if ended.kind == "finished" else "ended"
     why = known or "it never called anything made by torch.compile"

@@ -22,7 +22,9 @@ from fx_explorer.model import ONCE_COMPILED, SECOND_CALL, STANCE, OptionInForce
 def check_stance(stance: str) -> None:
     """Raise UsageError for a stance that this torch does not have."""
     if stance and stance not in stances():
-        raise UsageError(f"there is no stance {stance!r}; torch {torch.__version__} has: {', '.join(stances())}")
+        raise UsageError(
+            f"there is no stance {stance!r}; torch {torch.__version__} has: {', '.join(stances())}"
+        )
 
 
 def set_stance(stance: str) -> None:
@@ -90,7 +92,11 @@ def why_nothing_compiled(options: Sequence[OptionInForce]) -> str:
 
 def compiled_functions(options: Sequence[OptionInForce]) -> list[str]:
     """Return the names of what the program gave to torch.compile, each once."""
-    return list(dict.fromkeys(one.function for one in options if one.name.startswith("compile.") and one.function))
+    return list(
+        dict.fromkeys(
+            one.function for one in options if one.name.startswith("compile.") and one.function
+        )
+    )
 
 
 def _set_by(option: OptionInForce) -> str:
@@ -98,4 +104,8 @@ def _set_by(option: OptionInForce) -> str:
         return f"set at {option.file}:{option.line}"
     if option.variable:
         return f"set by the environment variable {option.variable}"
-    return "set by the program" if option.set_by == "program" else "asked for with an option of fx-explorer"
+    return (
+        "set by the program"
+        if option.set_by == "program"
+        else "asked for with an option of fx-explorer"
+    )

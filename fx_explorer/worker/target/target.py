@@ -47,7 +47,9 @@ class Target:
         return owner if isinstance(owner, torch.nn.Module) else None
 
     def parameters(self) -> list[torch.nn.Parameter]:
-        return list(self.callable.parameters()) if isinstance(self.callable, torch.nn.Module) else []
+        return (
+            list(self.callable.parameters()) if isinstance(self.callable, torch.nn.Module) else []
+        )
 
     def differentiable(self) -> Iterator[torch.Tensor]:
         """Yield everything that could get a gradient: parameters and input tensors."""
@@ -66,13 +68,23 @@ def find_target(place: TargetPlace, request: CaptureRequest, say: Say) -> Target
         module = loading.load_file(place.file, request.arguments)
     else:
         module = loading.load_module(place.module, request.arguments)
-    return replace(OfferingModule(module.__name__, vars(module), place, request, say).target(), scope=vars(module))
+    return replace(
+        OfferingModule(module.__name__, vars(module), place, request, say).target(),
+        scope=vars(module),
+    )
 
 
 class OfferingModule:
     """A module that offers targets and inputs by names."""
 
-    def __init__(self, module: str, names: dict[str, Any], place: TargetPlace, request: CaptureRequest, say: Say) -> None:
+    def __init__(
+        self,
+        module: str,
+        names: dict[str, Any],
+        place: TargetPlace,
+        request: CaptureRequest,
+        say: Say,
+    ) -> None:
         self.module = module
         self.names = names
         self.place = place
@@ -110,7 +122,9 @@ class OfferingModule:
         try:
             found = functools.reduce(getattr, rest, self.names[first])
         except (KeyError, AttributeError):
-            raise TargetError(f"{self.place.shown} has no {name!r}. {self.what_is_here()}") from None
+            raise TargetError(
+                f"{self.place.shown} has no {name!r}. {self.what_is_here()}"
+            ) from None
         return self.complete(name, self.callable_of(name, found))
 
     def told(self, name: str) -> Target:
@@ -121,15 +135,21 @@ class OfferingModule:
         answer = self.names[name]()
         parts = answer if isinstance(answer, tuple) else (answer,)
         function, args, kwargs = (*parts, *(None, (), {})[len(parts) :])[:3]
-        if len(parts) > 3 or not (callable(function) and isinstance(args, tuple | list) and isinstance(kwargs, dict)):
-            shown = f"({', '.join(map(_kind, answer))})" if isinstance(answer, tuple) else _kind(answer)
+        if len(parts) > 3 or not (
+            callable(function) and isinstance(args, tuple | list) and isinstance(kwargs, dict)
+        ):
+            shown = (
+                f"({', '.join(map(_kind, answer))})" if isinstance(answer, tuple) else _kind(answer)
+            )
             raise TargetError(
                 f"fx_explorer_target() in {self.place.shown} returned {shown}. "
                 "It must return (callable, args, kwargs), where args is a tuple and kwargs a dict."
             )
         if self.request.inputs:
             return self.complete(_name_of(function), function)
-        return Target(_name_of(function), function, Arguments(tuple(args), dict(kwargs), f"{name}()"))
+        return Target(
+            _name_of(function), function, Arguments(tuple(args), dict(kwargs), f"{name}()")
+        )
 
     def only_class(self) -> Target:
         """Return the target of the file's only nn.Module subclass."""
@@ -139,14 +159,18 @@ class OfferingModule:
             return self.complete(name, self.callable_of(name, self.names[name]))
         found = "no model" if not classes else f"several models ({', '.join(classes)})"
         advice = f"Say which: {self.place.shown}:{classes[0]}." if classes else self.what_is_here()
-        raise TargetError(f"{self.place.shown} has {found}, and neither model, get_model() nor fx_explorer_target(). {advice}")
+        raise TargetError(
+            f"{self.place.shown} has {found}, and neither model, get_model() nor fx_explorer_target(). {advice}"
+        )
 
     def module_classes(self) -> list[str]:
         """Return the names of the nn.Module subclasses that the file itself defines."""
         return [
             name
             for name, value in self.names.items()
-            if isinstance(value, type) and issubclass(value, torch.nn.Module) and value.__module__ == self.module
+            if isinstance(value, type)
+            and issubclass(value, torch.nn.Module)
+            and value.__module__ == self.module
         ]
 
     def callable_of(self, name: str, found: Any) -> Callable[..., Any]:
@@ -164,7 +188,9 @@ class OfferingModule:
             self.say("calling get_model()")
             found = found()
         if not callable(found):
-            raise TargetError(f"{name} in {self.place.shown} is {_kind(found)}, which cannot be called. {self.what_is_here()}")
+            raise TargetError(
+                f"{name} in {self.place.shown} is {_kind(found)}, which cannot be called. {self.what_is_here()}"
+            )
         return found
 
     def complete(self, name: str, function: Callable[..., Any]) -> Target:
@@ -175,7 +201,9 @@ class OfferingModule:
             inputs = self.evaluate(self.request.inputs, "--inputs")
             return Target(name, function, as_arguments(inputs, "--inputs"))
         if "example_inputs" in self.names:
-            return Target(name, function, as_arguments(self.names["example_inputs"], "example_inputs"))
+            return Target(
+                name, function, as_arguments(self.names["example_inputs"], "example_inputs")
+            )
         missing = required_parameters(function)
         if missing:
             raise TargetError(
@@ -193,15 +221,21 @@ class OfferingModule:
         try:
             code = compile(expression.strip(), option, "eval", dont_inherit=True)
         except (SyntaxError, ValueError) as error:
-            raise TargetError(f"{option} {expression!r} is not a Python expression: {error}") from error
+            raise TargetError(
+                f"{option} {expression!r} is not a Python expression: {error}"
+            ) from error
         scope = {"torch": torch, **self.names}
         # A name that is missing in what the expression calls is the program's own error.
-        unknown = sorted(name for name in code.co_names if name not in scope and not _is_builtin(name))
+        unknown = sorted(
+            name for name in code.co_names if name not in scope and not _is_builtin(name)
+        )
         try:
             return eval(code, scope)
         except NameError as error:
             if error.name in unknown:
-                raise TargetError(f"{option} {expression!r}: {error}. {self.what_is_here()}") from error
+                raise TargetError(
+                    f"{option} {expression!r}: {error}. {self.what_is_here()}"
+                ) from error
             raise
 
     def what_is_here(self) -> str:
@@ -212,7 +246,9 @@ class OfferingModule:
         functions = [
             name
             for name, value in self.names.items()
-            if inspect.isfunction(value) and value.__module__ == self.module and not name.startswith("_")
+            if inspect.isfunction(value)
+            and value.__module__ == self.module
+            and not name.startswith("_")
         ]
         found = [*models, *self.module_classes(), *functions]
         if not found:
@@ -228,7 +264,11 @@ def required_parameters(function: Callable[..., Any]) -> list[str]:
         parameters = inspect.signature(called).parameters.values()
     except (TypeError, ValueError):
         return []
-    return [p.name for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    return [
+        p.name
+        for p in parameters
+        if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    ]
 
 
 def _name_of(function: Callable[..., Any]) -> str:

@@ -17,7 +17,9 @@ from types import ModuleType
 During = Callable[[], contextlib.AbstractContextManager[object]]
 
 
-def after_import(name: str, action: Callable[[], None], during: During = contextlib.nullcontext) -> None:
+def after_import(
+    name: str, action: Callable[[], None], during: During = contextlib.nullcontext
+) -> None:
     """Call ``action`` once, in the thread that imports ``name``, when the import is done; at once
     if the module is imported already.
 
@@ -39,7 +41,9 @@ class _AfterImportFinder(MetaPathFinder):
         self._action = action
         self._during = during
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if fullname != self._name:
             return None
         sys.meta_path.remove(self)

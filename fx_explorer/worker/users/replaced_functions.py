@@ -32,7 +32,22 @@ from collections.abc import Iterator
 from typing import Any
 
 _OWNERS: tuple[Any, ...] = (
-    *(builtins, os, os.path, io, json, re, time, contextlib, hashlib, importlib, linecache, logging, pathlib, pathlib.Path),
+    *(
+        builtins,
+        os,
+        os.path,
+        io,
+        json,
+        re,
+        time,
+        contextlib,
+        hashlib,
+        importlib,
+        linecache,
+        logging,
+        pathlib,
+        pathlib.Path,
+    ),
     *(pathlib.PurePath, shutil, signal, sqlite3, threading, tokenize, traceback, zlib),
 )
 
@@ -41,7 +56,18 @@ _MODULES: tuple[Any, ...] = tuple(owner for owner in _OWNERS if not isinstance(o
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 """Python's own builtins for this file alone: its functions find them whatever the program does."""
 
-_SKIPPED = frozenset(("__doc__", "__warningregistry__", "_", "_formatArgSpec", "_active", "_limbo", "cache", "__builtins__"))
+_SKIPPED = frozenset(
+    (
+        "__doc__",
+        "__warningregistry__",
+        "_",
+        "_formatArgSpec",
+        "_active",
+        "_limbo",
+        "cache",
+        "__builtins__",
+    )
+)
 """Names that change by themselves."""
 
 
@@ -49,7 +75,10 @@ class OriginalFunctions:
     """Python's own functions, kept before anything of the user's has run."""
 
     def __init__(self) -> None:
-        self._known = [(owner, {name: value for name, value in vars(owner).items() if callable(value)}) for owner in _OWNERS]
+        self._known = [
+            (owner, {name: value for name, value in vars(owner).items() if callable(value)})
+            for owner in _OWNERS
+        ]
         self._meta_path, self._path = list(sys.meta_path), list(sys.path)
 
     def replaced(self) -> list[str]:
@@ -61,14 +90,20 @@ class OriginalFunctions:
         names += [f"sys.modules[{name!r}]" for name in gone]
         names += ["sys.meta_path"] if not sys.meta_path else []
         names += ["sys.path"] if not sys.path else []
-        names += ["sys.setrecursionlimit"] if sys.getrecursionlimit() < SMALL_RECURSION_LIMIT else []
+        names += (
+            ["sys.setrecursionlimit"] if sys.getrecursionlimit() < SMALL_RECURSION_LIMIT else []
+        )
         return names
 
     def in_words(self) -> str:
         """Name what has been replaced; empty when nothing was."""
         names = self.replaced()
         shown = ", ".join(names[:MOST_NAMED]) + (" …" if len(names) > MOST_NAMED else "")
-        return f"The program has replaced or removed {shown}, which fx-explorer needs, too" if names else ""
+        return (
+            f"The program has replaced or removed {shown}, which fx-explorer needs, too"
+            if names
+            else ""
+        )
 
     def in_place(self) -> OriginalsInPlace:
         """Return a context manager that puts Python's own functions back inside its block.
@@ -108,8 +143,14 @@ class OriginalsInPlace:
         self._originals = originals
 
     def __enter__(self) -> None:
-        self._limit, self._meta_path, self._path = sys.getrecursionlimit(), sys.meta_path[:], sys.path[:]
-        self._modules = {module.__name__: sys.modules.get(module.__name__, _ABSENT) for module in _MODULES}
+        self._limit, self._meta_path, self._path = (
+            sys.getrecursionlimit(),
+            sys.meta_path[:],
+            sys.path[:],
+        )
+        self._modules = {
+            module.__name__: sys.modules.get(module.__name__, _ABSENT) for module in _MODULES
+        }
         self._now = self._originals.put_back()
         self._originals.put_back_imports()
         sys.setrecursionlimit(max(self._limit, SMALL_RECURSION_LIMIT))

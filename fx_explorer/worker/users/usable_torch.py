@@ -38,9 +38,13 @@ def import_torch() -> None:
     except (Cancelled, KeyboardInterrupt):
         raise
     except BaseException as error:  # a broken torch raises anything, SystemExit included
-        raise BrokenTorch(f"torch cannot be imported by {sys.executable}: {_told(error)}. {ADVICE}") from error
+        raise BrokenTorch(
+            f"torch cannot be imported by {sys.executable}: {_told(error)}. {ADVICE}"
+        ) from error
     if not hasattr(torch, "__version__"):
-        raise BrokenTorch(f"torch is not installed in full: {place_of_torch()} has no __init__.py. {ADVICE}")
+        raise BrokenTorch(
+            f"torch is not installed in full: {place_of_torch()} has no __init__.py. {ADVICE}"
+        )
 
 
 @contextlib.contextmanager
@@ -62,7 +66,9 @@ def importing_the_compiler() -> Iterator[None]:
     """
     try:
         with _in_utf8(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # with PYTHONWARNINGS=error torch's own old code could not be imported
+            warnings.simplefilter(
+                "ignore"
+            )  # with PYTHONWARNINGS=error torch's own old code could not be imported
             yield
     except UsageError:
         raise
@@ -94,7 +100,9 @@ def _in_utf8() -> Iterator[None]:
     """
     before = locale.setlocale(locale.LC_CTYPE)
     if _is_ascii():
-        with contextlib.suppress(locale.Error):  # a system without it: the import says what is wrong
+        with contextlib.suppress(
+            locale.Error
+        ):  # a system without it: the import says what is wrong
             locale.setlocale(locale.LC_CTYPE, "C.UTF-8")
     try:
         yield
@@ -113,4 +121,6 @@ def place_of_torch() -> str:
 
 
 def _told(error: BaseException) -> str:
-    return f"it called sys.exit({error.code!r})" if isinstance(error, SystemExit) else one_line(error)
+    return (
+        f"it called sys.exit({error.code!r})" if isinstance(error, SystemExit) else one_line(error)
+    )

@@ -55,12 +55,18 @@ def _is_generated(real: str) -> bool:
     (torch/_inductor/runtime/cache_dir_utils.py).
     """
     folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
-    return f"{os.sep}torchinductor_" in real or (bool(folder) and real.startswith(os.path.realpath(str(folder)) + os.sep))
+    return f"{os.sep}torchinductor_" in real or (
+        bool(folder) and real.startswith(os.path.realpath(str(folder)) + os.sep)
+    )
 
 
 def _is_installed(real: str) -> bool:
     parts = real.split(os.sep)
-    return "site-packages" in parts or "dist-packages" in parts or any(_is_below(real, folder) for folder in _pythons())
+    return (
+        "site-packages" in parts
+        or "dist-packages" in parts
+        or any(_is_below(real, folder) for folder in _pythons())
+    )
 
 
 @functools.lru_cache(maxsize=1)
@@ -70,7 +76,9 @@ def _pythons() -> tuple[str, ...]:
 
 
 def _is_below(path: str, folder: str) -> bool:
-    return path.startswith(folder + os.sep) and "site-packages" not in path[len(folder) :].split(os.sep)
+    return path.startswith(folder + os.sep) and "site-packages" not in path[len(folder) :].split(
+        os.sep
+    )
 
 
 @dataclass(frozen=True)
@@ -88,17 +96,24 @@ class UsersCode:
     def has(self, path: str) -> bool:
         if is_users_file(path):
             return True
-        folder = _folder_of(path) if os.path.isabs(path) else os.path.dirname(os.path.realpath(path))
+        folder = (
+            _folder_of(path) if os.path.isabs(path) else os.path.dirname(os.path.realpath(path))
+        )
         return folder in self.folders
 
     def modules(self) -> list[ModuleType]:
         """Return the user's modules that are imported now, in the order of their imports."""
-        return [module for name, module in list(sys.modules.items()) if self._looks_into(name, module)]
+        return [
+            module for name, module in list(sys.modules.items()) if self._looks_into(name, module)
+        ]
 
     def _looks_into(self, name: str, module: object) -> bool:
         known = self._known.get(name)
         if known is None or known[0] is not module:
-            known = self._known[name] = (module, isinstance(module, ModuleType) and self._is_of_a_file(module))
+            known = self._known[name] = (
+                module,
+                isinstance(module, ModuleType) and self._is_of_a_file(module),
+            )
         return known[1]
 
     def _is_of_a_file(self, module: ModuleType) -> bool:

@@ -10,7 +10,9 @@ import torch
 
 import fx_explorer
 
-_NOT_THE_USERS = tuple(str(Path(str(package.__file__)).parent) + os.sep for package in (torch, fx_explorer))
+_NOT_THE_USERS = tuple(
+    str(Path(str(package.__file__)).parent) + os.sep for package in (torch, fx_explorer)
+)
 
 
 def users_line(above: int, within: str = "") -> tuple[str, int]:

@@ -36,7 +36,9 @@ def ways_beyond(target: Target, may_have_gradients: bool) -> list[Way]:
     """Return the ways of calling that the example does not show. The original decides: all programs
     of a comparison have to make the same calls.
     """
-    lacks = may_have_gradients and any(_can_have_gradient(one) and not one.requires_grad for one in target.arguments.tensors())
+    lacks = may_have_gradients and any(
+        _can_have_gradient(one) and not one.requires_grad for one in target.arguments.tensors()
+    )
     ways: list[Way] = [("gradients of inputs", True, None)] if lacks else []
     mode = _mode(target)
     if mode is not None:
@@ -51,9 +53,13 @@ def planned_calls(arguments: Arguments, ways: Sequence[Way]) -> Iterator[Planned
     for words, needs_gradients, training in ways:
         for call in usual:
             if call.words in _VALUES:
-                given = copied(call.arguments)  # a call may change its inputs, and gradients add up in them
+                given = copied(
+                    call.arguments
+                )  # a call may change its inputs, and gradients add up in them
                 given = given.changed(with_grad) if needs_gradients else given
-                yield PlannedCall(f"{call.words}, {words}", given, unlike_example=words, training=training)
+                yield PlannedCall(
+                    f"{call.words}, {words}", given, unlike_example=words, training=training
+                )
 
 
 def never_tried(target: Target, may_have_gradients: bool) -> Iterator[str]:
@@ -82,9 +88,16 @@ def asks_for_its_mode(kind: type) -> bool:
     ``self.training``.
     """
     classes = kind.__mro__[: kind.__mro__.index(torch.nn.Module)]
-    methods = (method for one in classes for method in vars(one).values() if isinstance(method, FunctionType))
+    methods = (
+        method
+        for one in classes
+        for method in vars(one).values()
+        if isinstance(method, FunctionType)
+    )
     return any(_names_training(method.__code__) for method in methods)
 
 
 def _names_training(code: CodeType) -> bool:
-    return "training" in code.co_names or any(_names_training(one) for one in code.co_consts if isinstance(one, CodeType))
+    return "training" in code.co_names or any(
+        _names_training(one) for one in code.co_consts if isinstance(one, CodeType)
+    )

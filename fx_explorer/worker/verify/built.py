@@ -36,10 +36,16 @@ class BuiltProgram(ChildProgram):
     It begins when the original has ended, and runs beside the capture of the changed program.
     """
 
-    def __init__(self, place: TargetPlace, request: CaptureRequest, original: OriginalProgram) -> None:
+    def __init__(
+        self, place: TargetPlace, request: CaptureRequest, original: OriginalProgram
+    ) -> None:
         self._why_not = why_not_built(request)
         self._is_begun = False
-        super().__init__(request, lambda: _built_result(place, request, read_result(original, "the original")), waits=True)
+        super().__init__(
+            request,
+            lambda: _built_result(place, request, read_result(original, "the original")),
+            waits=True,
+        )
 
     def begin(self) -> None:
         if not self._why_not:
@@ -73,7 +79,9 @@ def why_not_built(request: CaptureRequest) -> str:
     return _NOTHING_ELSE if request.build or request.backend != "inductor" else ""
 
 
-def _built_result(place: TargetPlace, request: CaptureRequest, before: dict[str, Any]) -> dict[str, Any]:
+def _built_result(
+    place: TargetPlace, request: CaptureRequest, before: dict[str, Any]
+) -> dict[str, Any]:
     if "problem" in before:
         return before
     overlay.install(request.overlay)
@@ -84,20 +92,32 @@ def _built_result(place: TargetPlace, request: CaptureRequest, before: dict[str,
         set_up(request, until)
         try:
             seed(0)
-            target, train = calling.prepared(find_any_target(place, request, lambda activity: None), request)
+            target, train = calling.prepared(
+                find_any_target(place, request, lambda activity: None), request
+            )
             return _calls(target, train, place, request, before)
         except Exception as error:  # noqa: BLE001 - the program or the compiler may raise anything; it is told
             return {"failed": f"it raises {one_line(error)}"}
 
 
-def _calls(target: Target, train: bool, place: TargetPlace, request: CaptureRequest, before: dict[str, Any]) -> dict[str, Any]:
+def _calls(
+    target: Target, train: bool, place: TargetPlace, request: CaptureRequest, before: dict[str, Any]
+) -> dict[str, Any]:
     observer = Observer(target, train, request.train is not False, users_code(place, request))
     observer.set_state(before["state"])
-    compiled = target.callable if before["is_compiled"] else calling.compile_target(target, calling.SilentJob(request))
+    compiled = (
+        target.callable
+        if before["is_compiled"]
+        else calling.compile_target(target, calling.SilentJob(request))
+    )
     first, *others = planned_calls(target.arguments, before["ways"])
-    seen: list[dict[str, Any] | None] = [observer.first(compiled, first.words, first.arguments).plain()]
+    seen: list[dict[str, Any] | None] = [
+        observer.first(compiled, first.words, first.arguments).plain()
+    ]
     for call, one in zip(others, before["seen"][1:], strict=True):
-        if one is None or call.compiled_anew_for:  # building once more for each of these would take too long
+        if (
+            one is None or call.compiled_anew_for
+        ):  # building once more for each of these would take too long
             observer.leave_out()
             seen.append(None)
         else:

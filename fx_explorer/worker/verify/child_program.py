@@ -26,7 +26,9 @@ class ChildProgram:
     It is a context manager: the child does not outlive the block.
     """
 
-    def __init__(self, request: CaptureRequest, program: Callable[[], dict[str, Any]], *, waits: bool = False) -> None:
+    def __init__(
+        self, request: CaptureRequest, program: Callable[[], dict[str, Any]], *, waits: bool = False
+    ) -> None:
         """Fork the child. With ``waits`` its program begins only when it is told to (``begin``)."""
         self.file = Path(tempfile.mkstemp(prefix="original-", dir=Path(request.session).parent)[1])
         self.status = 0
@@ -42,7 +44,9 @@ class ChildProgram:
 
     def begin(self) -> None:
         """Let a program that waits begin."""
-        with contextlib.suppress(OSError):  # it has ended, or the program has closed the pipe: its status tells
+        with contextlib.suppress(
+            OSError
+        ):  # it has ended, or the program has closed the pipe: its status tells
             if self._start.is_ours:
                 os.write(self._start.number, _GO)
 

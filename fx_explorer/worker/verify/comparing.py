@@ -82,7 +82,9 @@ class Comparison:
         self._add_values(original["values"], changed["values"])
         before, after = _all_facts(original), _all_facts(changed)
         both = before.keys() & after.keys()
-        self.differences += [f"{told}, {call}" for told in identity.differences(original, changed, both)]
+        self.differences += [
+            f"{told}, {call}" for told in identity.differences(original, changed, both)
+        ]
         self._add_facts(before, after)
         for name, what in {**changed["unreadable"], **original["unreadable"]}.items():
             if not self._is_ignored(name):
@@ -117,17 +119,25 @@ class Comparison:
         """
         self.differences += other.differences
         if self.prints_equal:
-            self.differences += [f"it no longer prints {_short(line)}{WITHOUT_COMPILING}" for line in other.lost[:1]]
-            self.differences += [f"it prints {_short(line)} in addition{WITHOUT_COMPILING}" for line in other.new[:1]]
+            self.differences += [
+                f"it no longer prints {_short(line)}{WITHOUT_COMPILING}" for line in other.lost[:1]
+            ]
+            self.differences += [
+                f"it prints {_short(line)} in addition{WITHOUT_COMPILING}" for line in other.new[:1]
+            ]
         for what in other.not_compared:
             self._leave_out(what)
-        self.other_messages += [told for told in other.other_messages if told not in self.other_messages]
+        self.other_messages += [
+            told for told in other.other_messages if told not in self.other_messages
+        ]
 
     def _leave_out(self, what: str) -> None:
         if what not in self.not_compared:
             self.not_compared.append(what)
 
-    def _ended_alike(self, original: Mapping[str, Any], changed: Mapping[str, Any], call: str) -> bool:
+    def _ended_alike(
+        self, original: Mapping[str, Any], changed: Mapping[str, Any], call: str
+    ) -> bool:
         """Return whether both calls ended alike, so that their values can be compared too."""
         if not (original["raised"] or changed["raised"]):
             return True
@@ -152,15 +162,23 @@ class Comparison:
         found, others = _by_name(before), _by_name(after)
         for name, (kind, value) in found.items():
             if self._is_ignored(name):
-                if name in self.varying.names and name in others and _form(value) != _form(others[name][1]):
-                    self._differs(name, name, f"was {_short(value)} and is {_short(others[name][1])}")
+                if (
+                    name in self.varying.names
+                    and name in others
+                    and _form(value) != _form(others[name][1])
+                ):
+                    self._differs(
+                        name, name, f"was {_short(value)} and is {_short(others[name][1])}"
+                    )
                 continue
             self.compared[kind] += value is not None
             told = self._told(name, kind)
             if name not in others:
                 self._differs(name, f"{told} is missing")
                 continue
-            said = self._value_told(self._content(name, value), self._content(name, others[name][1]), self._place(told))
+            said = self._value_told(
+                self._content(name, value), self._content(name, others[name][1]), self._place(told)
+            )
             if said:
                 self._differs(name, told, said)
         for name, (kind, _) in others.items():
@@ -182,7 +200,11 @@ class Comparison:
         return f"{name} after the call" if kind == "input" else name
 
     def _content(self, name: str, value: Any) -> Any:
-        return self.at_first.get(name, value) if isinstance(value, str) and value == UNCHANGED else value
+        return (
+            self.at_first.get(name, value)
+            if isinstance(value, str) and value == UNCHANGED
+            else value
+        )
 
     def _add_facts(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         for name, facts in before.items():
@@ -192,7 +214,9 @@ class Comparison:
             if others is None:
                 self._differs(name, f"{name} ({facts['type']}) is missing")
                 continue
-            for what in ("type",) if facts["type"] != others["type"] else facts.keys() | others.keys():
+            for what in (
+                ("type",) if facts["type"] != others["type"] else facts.keys() | others.keys()
+            ):
                 one, other = facts.get(what), others.get(what)
                 if one != other:
                     self._differs(name, name, f"its {what} was {one} and is {other}")
@@ -204,13 +228,20 @@ class Comparison:
         if name in self.varying.names:
             return True
         own_name = name.removeprefix("the gradient of ")
-        return any(own_name == root or own_name.startswith((f"{root}.", f"{root}[", f"{root}'")) for root in self.ignored)
+        return any(
+            own_name == root or own_name.startswith((f"{root}.", f"{root}[", f"{root}'"))
+            for root in self.ignored
+        )
 
     def _may_be_new(self, name: str) -> bool:
         if name in _SET_BY_INDUCTOR or name.startswith(OF_PROCESS):
             return True
         found = _GLOBAL.match(name.removeprefix("the gradient of "))
-        return self.known is not None and found is not None and not self.known & {found[0], found["of_main"]}
+        return (
+            self.known is not None
+            and found is not None
+            and not self.known & {found[0], found["of_main"]}
+        )
 
     def _add_effects(self, before: Sequence[str], after: Sequence[str], call: str) -> None:
         """Compare what the two calls did outside the process.
@@ -221,11 +252,23 @@ class Comparison:
         """
         before, after = map(self.varying.effects.masked, (before, after))
         for effect in (Counter(filter(_only_reads, before)) - Counter(after)).elements():
-            self._leave_out(f"what {effect.removeprefix(READS)} says later, which is no longer read in each call")
-        before, after = ([one for one in effects if not _only_reads(one)] for effects in (before, after))
+            self._leave_out(
+                f"what {effect.removeprefix(READS)} says later, which is no longer read in each call"
+            )
+        before, after = (
+            [one for one in effects if not _only_reads(one)] for effects in (before, after)
+        )
         if before != after:
-            gone, new = (next(iter((one - other).elements()), "") for one, other in _both_ways(before, after))
-            told = f"it no longer {gone}" if gone else f"it {new} in addition" if new else "it reaches outside in another order"
+            gone, new = (
+                next(iter((one - other).elements()), "") for one, other in _both_ways(before, after)
+            )
+            told = (
+                f"it no longer {gone}"
+                if gone
+                else f"it {new} in addition"
+                if new
+                else "it reaches outside in another order"
+            )
             self.differences.append(f"{told}, {call}")
         for effect in dict.fromkeys(before):
             self._leave_out(f"what follows when the program {effect}")
@@ -242,11 +285,17 @@ class Comparison:
         before, after = map(self.varying.printed.masked, (before, after))
         self.compared["printed line"] += len(before)
         one, other = Counter(before), Counter(after)
-        lost, new = that_differ(one, other, 0.0 if self.is_uncompiled else RELATIVE_IF_BUILT if self.is_built else RELATIVE)
+        lost, new = that_differ(
+            one,
+            other,
+            0.0 if self.is_uncompiled else RELATIVE_IF_BUILT if self.is_built else RELATIVE,
+        )
         self.lost += lost
         self.new += new
         if not self.moved and one == other:
-            self.moved = next((line for line, other in zip(after, before, strict=True) if line != other), "")
+            self.moved = next(
+                (line for line, other in zip(after, before, strict=True) if line != other), ""
+            )
 
     def _value_told(self, before: Any, after: Any, place: str) -> str:
         """Return the difference of two values in words, or ``""``. ``place`` names the value and the call."""
@@ -259,7 +308,10 @@ class Comparison:
         return "" if is_equal else f"was {_short(before)} and is {_short(after)}"
 
     def _tensors_told(self, before: torch.Tensor, after: torch.Tensor, place: str) -> str:
-        for what, one, other in (("shape", _shape(before), _shape(after)), ("dtype", before.dtype, after.dtype)):
+        for what, one, other in (
+            ("shape", _shape(before), _shape(after)),
+            ("dtype", before.dtype, after.dtype),
+        ):
             if one != other:
                 return f"its {what} was {one} and is {other}"
         apart = near.tensors_apart(before, after)
@@ -269,7 +321,11 @@ class Comparison:
             self.largest, self.where = apart.largest, f"{place}{self._how}"
         if not near.are_tensors_near(before, after, is_built=self.is_built):
             return f"differs by up to {apart.largest:.3g}"
-        return "" if self.is_built or near.have_zeros_of_one_sign(before, after) else "a zero has another sign"
+        return (
+            ""
+            if self.is_built or near.have_zeros_of_one_sign(before, after)
+            else "a zero has another sign"
+        )
 
     def row(self, calls: Sequence[str]) -> Verification:
         """Return the row of what was compared, with the first differences of each kind."""
@@ -300,8 +356,14 @@ def _fails_as_an_operator(original: Mapping[str, Any], changed: Mapping[str, Any
     """
     if original["raised"] not in _OF_OPERATORS:
         return False
-    in_its_stand_in = changed["raised"] in _OF_OPERATORS and not changed["message"] and bool(original["message"])
-    return in_its_stand_in or _is_refused_by_graph(changed) or changed["raised"].endswith(WHILE_COMPILING)
+    in_its_stand_in = (
+        changed["raised"] in _OF_OPERATORS and not changed["message"] and bool(original["message"])
+    )
+    return (
+        in_its_stand_in
+        or _is_refused_by_graph(changed)
+        or changed["raised"].endswith(WHILE_COMPILING)
+    )
 
 
 def _is_refused_by_graph(changed: Mapping[str, Any]) -> bool:
@@ -319,13 +381,27 @@ _CHECK_OF_A_GRAPH = "Runtime assertion failed for expression "
 
 def _all_facts(seen: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the facts of all values, by name. A plain value has one fact, its type."""
-    return {**{name: {"type": type(value).__name__} for name, (_, value) in _by_name(seen["values"]).items()}, **seen["facts"]}
+    return {
+        **{
+            name: {"type": type(value).__name__}
+            for name, (_, value) in _by_name(seen["values"]).items()
+        },
+        **seen["facts"],
+    }
 
 
 def told_of_hidden(before: Mapping[str, Any]) -> list[str]:
     """Describe what the original does that no comparison shows, and what no call reached."""
-    varying = [f"{what}, which is something else in each run" for what in before["hidden"] if what.endswith("()")]
-    return [*varying, *(what for what in before["hidden"] if not what.endswith("()")), *before["not reached"]]
+    varying = [
+        f"{what}, which is something else in each run"
+        for what in before["hidden"]
+        if what.endswith("()")
+    ]
+    return [
+        *varying,
+        *(what for what in before["hidden"] if not what.endswith("()")),
+        *before["not reached"],
+    ]
 
 
 _GLOBAL = re.compile(r"(?P<of_main>global \w+)(\.\w+)?")
@@ -335,7 +411,8 @@ second.
 
 
 _SET_BY_INDUCTOR = frozenset(
-    f"os.environ[{name!r}]" for name in ("TORCHINDUCTOR_CACHE_DIR", "_TORCHINDUCTOR_PYOBJECT_TENSOR_DATA_PTR")
+    f"os.environ[{name!r}]"
+    for name in ("TORCHINDUCTOR_CACHE_DIR", "_TORCHINDUCTOR_PYOBJECT_TENSOR_DATA_PTR")
 )
 """Variables that Inductor sets in its own process when it builds code. If the original has one too,
 the program set it.
@@ -346,7 +423,9 @@ def _only_reads(effect: str) -> bool:
     return effect.startswith(READS)
 
 
-def _both_ways(before: Sequence[str], after: Sequence[str]) -> tuple[tuple[Counter[str], Counter[str]], ...]:
+def _both_ways(
+    before: Sequence[str], after: Sequence[str]
+) -> tuple[tuple[Counter[str], Counter[str]], ...]:
     one, other = Counter(before), Counter(after)
     return (one, other), (other, one)
 
@@ -355,7 +434,9 @@ def _by_name(values: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, An
     """Return name → (kind, value). The kind is not part of the key: an output may be a number in
     one program and a tensor in the other.
     """
-    return {name: (kind, value) for kind, of_kind in values.items() for name, value in of_kind.items()}
+    return {
+        name: (kind, value) for kind, of_kind in values.items() for name, value in of_kind.items()
+    }
 
 
 def _ended(seen: Mapping[str, Any]) -> str:

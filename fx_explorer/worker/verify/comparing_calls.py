@@ -25,9 +25,15 @@ def compared(
     None where it was not called. ``names`` are its globals before the first call, and ``words`` say
     what each call is made with, or in what it is unlike the example.
     """
-    state = {f"{prefix}{name}": tensor for name, tensor in before["state"].items() for prefix in ("", "global ")}
+    state = {
+        f"{prefix}{name}": tensor
+        for name, tensor in before["state"].items()
+        for prefix in ("", "global ")
+    }
     known = frozenset(before["names"])
-    comparison = Comparison(is_built, is_uncompiled, frozenset(names) - known, known, at_first=state)
+    comparison = Comparison(
+        is_built, is_uncompiled, frozenset(names) - known, known, at_first=state
+    )
     for one, other in zip(before["seen"], seen, strict=False):
         if one and other:
             comparison.add(one, other)
@@ -36,7 +42,9 @@ def compared(
         if call is None and position not in before["unsupported"]:
             untried.append(f"a call with {words[position]}, which the original did not end in time")
         elif call is not None and seen[position] is None:
-            untried.append(f"a call with {words[position]}, for which it would be compiled anew for long")
+            untried.append(
+                f"a call with {words[position]}, for which it would be compiled anew for long"
+            )
     unsupported = {words[position] for position in before["unsupported"]}
     made = {word for word, call in zip(words, before["seen"], strict=True) if call}
     comparison.not_tried += [*dict.fromkeys(untried), *sorted(unsupported - made)]
@@ -44,12 +52,19 @@ def compared(
     return comparison
 
 
-def add_uncompiled(comparison: Comparison, before: Mapping[str, Any], result: Mapping[str, Any], words: Sequence[str]) -> None:
+def add_uncompiled(
+    comparison: Comparison,
+    before: Mapping[str, Any],
+    result: Mapping[str, Any],
+    words: Sequence[str],
+) -> None:
     """Add what the changed program does without torch.compile (``result``, of
     ``UncompiledProgram.result``).
     """
     if "problem" in result:
-        comparison.not_compared.append(f"what the changed program does without torch.compile: {result['problem']}")
+        comparison.not_compared.append(
+            f"what the changed program does without torch.compile: {result['problem']}"
+        )
     elif "failed" in result:
         comparison.differences.append(f"{result['failed']}{WITHOUT_COMPILING}")
     elif result:
@@ -58,7 +73,9 @@ def add_uncompiled(comparison: Comparison, before: Mapping[str, Any], result: Ma
         comparison.differences += told_of_lookups(before["lookups"], result["lookups"])
         for position, (one, changed) in enumerate(zip(before["seen"], result["seen"], strict=True)):
             if one and not changed:
-                comparison.not_tried.append(f"a call with {words[position]}{WITHOUT_COMPILING}: it did not end in time")
+                comparison.not_tried.append(
+                    f"a call with {words[position]}{WITHOUT_COMPILING}: it did not end in time"
+                )
 
 
 def add_built(
@@ -79,12 +96,20 @@ def add_built(
         comparison.not_compared.append(f"what the built code computes: {result['problem']}")
     elif "failed" in result:
         original = build_original()
-        inductors_own.add_failed(comparison, result["failed"], original.get("failed", ""), original.get("problem", ""))
+        inductors_own.add_failed(
+            comparison, result["failed"], original.get("failed", ""), original.get("problem", "")
+        )
     elif result:
         other = compared(before, result["seen"], result["names"], words, is_built=True)
-        not_called = [kind for kind, one, run in zip(kinds, before["seen"], result["seen"], strict=True) if one and not run]
+        not_called = [
+            kind
+            for kind, one, run in zip(kinds, before["seen"], result["seen"], strict=True)
+            if one and not run
+        ]
         if not_called:
-            comparison.not_tried.append(f"{' and '.join(dict.fromkeys(not_called))} with the code built")
+            comparison.not_tried.append(
+                f"{' and '.join(dict.fromkeys(not_called))} with the code built"
+            )
         comparison.is_run_built = True
         if other.differences:
             _add_differences(comparison, before, result, other, build_original(), words)

@@ -47,47 +47,64 @@ def explain(captured: Comparison, of_original: Comparison, between: Comparison) 
 
 def _explain_prints(captured: Comparison, of_original: Comparison) -> None:
     """Take out the lines that the original no longer prints either, where both print the same ones in their place."""
-    lost, new = Counter(captured.lost) & Counter(of_original.lost), Counter(captured.new) & Counter(of_original.new)
+    lost, new = (
+        Counter(captured.lost) & Counter(of_original.lost),
+        Counter(captured.new) & Counter(of_original.new),
+    )
     if lost and new:
         captured.lost, captured.new = _without(captured.lost, lost), _without(captured.new, new)
         told = f"{next(iter(new))!r} in place of {next(iter(lost))!r}"
-        captured.not_compared.append(f"what is printed otherwise once it is compiled, by the original too ({told})")
+        captured.not_compared.append(
+            f"what is printed otherwise once it is compiled, by the original too ({told})"
+        )
 
 
 def _without(lines: list[str], others: Counter[str]) -> list[str]:
     return list((Counter(lines) - others).elements())
 
 
-def add_differences(comparison: Comparison, built: Comparison, of_original: Comparison, between: Comparison) -> None:
+def add_differences(
+    comparison: Comparison, built: Comparison, of_original: Comparison, between: Comparison
+) -> None:
     """Add what differs in the changed program's built code to ``comparison``: as differences what the change makes, as not
     compared what Inductor makes of the original too.
 
     ``built`` compares the changed program, built, with the original run by PyTorch's operators, ``of_original`` the
     original's own built code, and ``between`` both that are built.
     """
-    by_inductor, by_change = ({other.place_of(told) for told in other.differences} for other in (of_original, between))
+    by_inductor, by_change = (
+        {other.place_of(told) for told in other.differences} for other in (of_original, between)
+    )
     by_inductor_alone = []
     for told in built.differences:
         place = built.place_of(told)
         if place in comparison.by_compiling and place not in by_change:
             comparison.is_run_built = False
             continue
-        changed, original, apart = (other.apart.get(place) for other in (built, of_original, between))
+        changed, original, apart = (
+            other.apart.get(place) for other in (built, of_original, between)
+        )
         figure = f" by up to {original.largest:.3g}" if original else " too"
         if place in by_inductor and place not in by_change:
             by_inductor_alone.append(f"{told}, and that of the original{figure}")
             comparison.by_compiling.add(place)
         elif changed and original and _is_as_far(changed, original, apart):
-            by_inductor_alone.append(f"{told}, and that of the original{figure}{_part(original, apart)}")
+            by_inductor_alone.append(
+                f"{told}, and that of the original{figure}{_part(original, apart)}"
+            )
         elif place in by_inductor:
-            comparison.differences.append(f"{told}; that of the original differs{figure}, in another way")
+            comparison.differences.append(
+                f"{told}; that of the original differs{figure}, in another way"
+            )
         else:
             comparison.differences.append(f"{told}; that of the original does not")
     if by_inductor_alone:
         comparison.is_run_built = False  # the built code was run, but what it computes is not equal
         first, *others = by_inductor_alone
         more = f", and {len(others)} more" if others else ""
-        comparison.not_compared.append(f"what compiling changes, with the original too ({first}{more})")
+        comparison.not_compared.append(
+            f"what compiling changes, with the original too ({first}{more})"
+        )
 
 
 def add_prints(comparison: Comparison, built: Comparison, of_original: Comparison) -> None:
@@ -97,9 +114,15 @@ def add_prints(comparison: Comparison, built: Comparison, of_original: Compariso
     if built.prints_equal or not comparison.prints_equal:
         return
     if not of_original.prints_equal:
-        comparison.not_compared.append("what the built code prints, which is something else with that of the original too")
+        comparison.not_compared.append(
+            "what the built code prints, which is something else with that of the original too"
+        )
         return
-    told = f"no longer prints {built.lost[0]!r}" if built.lost else f"prints {built.new[0]!r} in addition"
+    told = (
+        f"no longer prints {built.lost[0]!r}"
+        if built.lost
+        else f"prints {built.new[0]!r} in addition"
+    )
     comparison.differences.append(f"it {told}{IN_BUILT_CODE}; that of the original does not differ")
 
 
@@ -125,9 +148,15 @@ def add_failed(comparison: Comparison, failed: str, by_original: str, problem: s
     ``problem`` why it could not be run.
     """
     if by_original == failed:
-        comparison.not_compared.append(f"what the built code computes: {failed}, and so it does with the code of the original")
+        comparison.not_compared.append(
+            f"what the built code computes: {failed}, and so it does with the code of the original"
+        )
         return
-    of_original = _not_known(by_original or problem) if by_original or problem else "; that of the original does not"
+    of_original = (
+        _not_known(by_original or problem)
+        if by_original or problem
+        else "; that of the original does not"
+    )
     comparison.differences.append(f"{failed}, in the built code{of_original}")
 
 

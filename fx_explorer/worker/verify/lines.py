@@ -41,7 +41,9 @@ def by_shape(lines: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
-def that_differ(before: Counter[str], after: Counter[str], relative: float = 0.0) -> tuple[list[str], list[str]]:
+def that_differ(
+    before: Counter[str], after: Counter[str], relative: float = 0.0
+) -> tuple[list[str], list[str]]:
     """Return the lines that only one of them has. Of lines that are alike but for their numbers each is held against the one
     of the same rank: they are equal if no number is farther from the other than ``relative`` says.
     """
@@ -58,7 +60,10 @@ def that_differ(before: Counter[str], after: Counter[str], relative: float = 0.0
 
 
 def _are_near(line: str, other: str, relative: float) -> bool:
-    return all(one == two or _is_near(one, two, relative) for one, two in zip(numbers(line), numbers(other), strict=True))
+    return all(
+        one == two or _is_near(one, two, relative)
+        for one, two in zip(numbers(line), numbers(other), strict=True)
+    )
 
 
 def _is_near(one: str, two: str, relative: float) -> bool:
@@ -66,5 +71,7 @@ def _is_near(one: str, two: str, relative: float) -> bool:
         return False
     first, second = float(one), float(two)
     last_place = 10.0 ** -len(one.partition(".")[2]) if one.replace(".", "").isdigit() else 0.0
-    in_last_place = abs(first - second) <= 1.01 * last_place and math.isclose(first, second, rel_tol=_LAST_PLACE)
+    in_last_place = abs(first - second) <= 1.01 * last_place and math.isclose(
+        first, second, rel_tol=_LAST_PLACE
+    )
     return in_last_place or math.isclose(first, second, rel_tol=relative)

@@ -75,11 +75,15 @@ def are_numbers_near(before: float, after: float, *, is_built: bool) -> bool:
     return _are_near(*_as_tensors(before, after), torch.float32, is_built=is_built)
 
 
-def _are_near(before: torch.Tensor, after: torch.Tensor, as_dtype: torch.dtype, *, is_built: bool) -> bool:
+def _are_near(
+    before: torch.Tensor, after: torch.Tensor, as_dtype: torch.dtype, *, is_built: bool
+) -> bool:
     relative, absolute = _TOLERANCES.get(as_dtype, (0.0, 0.0))
     absolute = max(min(1.0, _size(before), _size(after)) * absolute, _LEAST.get(as_dtype, absolute))
     factor = BUILT_FACTOR if is_built else 1.0
-    return torch.allclose(after, before, rtol=factor * relative, atol=factor * absolute, equal_nan=True)
+    return torch.allclose(
+        after, before, rtol=factor * relative, atol=factor * absolute, equal_nan=True
+    )
 
 
 def are_equal(before: object, after: object) -> bool:
@@ -87,7 +91,11 @@ def are_equal(before: object, after: object) -> bool:
     if isinstance(before, float) and isinstance(after, float):
         if before == 0.0 and after == 0.0:
             return math.copysign(1.0, before) == math.copysign(1.0, after)
-        return before == after or (math.isnan(before) and math.isnan(after)) or math.isclose(before, after, rel_tol=1e-6)
+        return (
+            before == after
+            or (math.isnan(before) and math.isnan(after))
+            or math.isclose(before, after, rel_tol=1e-6)
+        )
     if isinstance(before, complex) and isinstance(after, complex):
         return are_equal(before.real, after.real) and are_equal(before.imag, after.imag)
     return type(before) is type(after) and before == after

@@ -54,7 +54,9 @@ class OriginalProgram(ChildProgram):
         """
         status = self.wait()
         if status:
-            return {"problem": f"the original program ended with status {status} when it ran without torch.compile"}
+            return {
+                "problem": f"the original program ended with status {status} when it ran without torch.compile"
+            }
         return read_result(self, "what the original program gave")
 
 
@@ -64,9 +66,15 @@ class UncompiledProgram(ChildProgram):
     It begins when the original has ended, and runs beside the capture of the changed program.
     """
 
-    def __init__(self, place: TargetPlace, request: CaptureRequest, original: OriginalProgram) -> None:
+    def __init__(
+        self, place: TargetPlace, request: CaptureRequest, original: OriginalProgram
+    ) -> None:
         self._is_needed = bool(request.overlay)
-        super().__init__(request, lambda: _changed_result(place, request, read_result(original, "the original")), waits=True)
+        super().__init__(
+            request,
+            lambda: _changed_result(place, request, read_result(original, "the original")),
+            waits=True,
+        )
 
     def begin(self) -> None:
         if self._is_needed:
@@ -115,7 +123,9 @@ def _original_result(place: TargetPlace, request: CaptureRequest) -> dict[str, A
         ways = ways_beyond(target, request.train is not False)
         seen = _called(target, observer, ways)
     except Exception as error:  # noqa: BLE001 - the user's program may raise anything; it is told
-        return {"problem": f"the original program raises when it runs without torch.compile: {one_line(error)}"}
+        return {
+            "problem": f"the original program raises when it runs without torch.compile: {one_line(error)}"
+        }
     return {
         "state": state,
         "names": observer.names_at_first,
@@ -136,7 +146,9 @@ def _is_unsupported(seen: Mapping[str, Any] | None) -> bool:
     return bool(seen and seen["is_unlike_example"] and seen["raised"])
 
 
-def _changed_result(place: TargetPlace, request: CaptureRequest, before: dict[str, Any]) -> dict[str, Any]:
+def _changed_result(
+    place: TargetPlace, request: CaptureRequest, before: dict[str, Any]
+) -> dict[str, Any]:
     if "problem" in before:
         return before
     overlay.install(request.overlay)
@@ -151,13 +163,19 @@ def _changed_result(place: TargetPlace, request: CaptureRequest, before: dict[st
 
 
 def _found(
-    place: TargetPlace, request: CaptureRequest, watch: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext
+    place: TargetPlace,
+    request: CaptureRequest,
+    watch: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext,
 ) -> tuple[Target, Observer]:
     """Find the target and make its observer. ``watch`` is entered around each call."""
     without_compiling()
     seed(0)
-    target, train = calling.prepared(find_any_target(place, request, lambda activity: None), request)
-    return target, Observer(target, train, request.train is not False, users_code(place, request), watch)
+    target, train = calling.prepared(
+        find_any_target(place, request, lambda activity: None), request
+    )
+    return target, Observer(
+        target, train, request.train is not False, users_code(place, request), watch
+    )
 
 
 def _called(
@@ -168,7 +186,9 @@ def _called(
     """
     first, *others = planned_calls(target.arguments, ways)
     began = time.monotonic()
-    seen: list[dict[str, Any] | None] = [observer.first(target.callable, first.words, first.arguments).plain()]
+    seen: list[dict[str, Any] | None] = [
+        observer.first(target.callable, first.words, first.arguments).plain()
+    ]
     limit_s = LONGER * (time.monotonic() - began) + LONG_S
     for position, call in enumerate(others, 1):
         if before and before[position] is None:
@@ -180,7 +200,9 @@ def _called(
     return seen
 
 
-def _unless_endless(observer: Observer, target: Target, call: PlannedCall, limit_s: float) -> Observation | None:
+def _unless_endless(
+    observer: Observer, target: Target, call: PlannedCall, limit_s: float
+) -> Observation | None:
     """Return what the call did, or None if it takes much longer than the example inputs did: a loop
     that waits for a value may wait for ever.
     """

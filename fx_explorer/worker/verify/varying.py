@@ -28,15 +28,23 @@ class VaryingLines:
     """(beginning, end) of lines that have something else between them in each run: the name of a temporary file."""
 
     @classmethod
-    def of(cls, lines: Sequence[str], of_other_run: Sequence[str], *, of_progress: bool = False) -> VaryingLines:
+    def of(
+        cls, lines: Sequence[str], of_other_run: Sequence[str], *, of_progress: bool = False
+    ) -> VaryingLines:
         """Find what varies between two runs. With ``of_progress`` a line that varies in more than its numbers may also come
         more or less often: it is a progress bar.
         """
         one, two = (list(map(_without_addresses, run)) for run in (lines, of_other_run))
         around = cls(around=_parts_around(one, two))
         first, second = by_shape(around.masked(one)), by_shape(around.masked(two))
-        sometimes = {kind for kind in first.keys() | second.keys() if len(first.get(kind, ())) != len(second.get(kind, ()))}
-        sometimes |= {shape(f"{beginning}…{end}") for beginning, end in around.around if of_progress}
+        sometimes = {
+            kind
+            for kind in first.keys() | second.keys()
+            if len(first.get(kind, ())) != len(second.get(kind, ()))
+        }
+        sometimes |= {
+            shape(f"{beginning}…{end}") for beginning, end in around.around if of_progress
+        }
         varying = {
             (kind, rank): differ
             for kind in first.keys() - sometimes
@@ -59,7 +67,11 @@ class VaryingLines:
 
     def _without_parts(self, line: str) -> str:
         for beginning, end in self.around:
-            if len(line) > len(beginning) + len(end) and line.startswith(beginning) and line.endswith(end):
+            if (
+                len(line) > len(beginning) + len(end)
+                and line.startswith(beginning)
+                and line.endswith(end)
+            ):
                 return f"{beginning}…{end}"
         return line
 
@@ -67,9 +79,18 @@ class VaryingLines:
         """Say what is not compared for it."""
         lines = dict.fromkeys(kind for kind, _ in self.numbers)
         return [
-            *(f"numbers in the line {_cut(kind)!r}, which are others in each run" for kind in lines),
-            *(f"the line {_cut(kind)!r}, which is not written as often in each run" for kind in sorted(self.sometimes)),
-            *(f"{_cut(f'{beginning}…{end}')!r}, which is another in each run" for beginning, end in sorted(self.around)),
+            *(
+                f"numbers in the line {_cut(kind)!r}, which are others in each run"
+                for kind in lines
+            ),
+            *(
+                f"the line {_cut(kind)!r}, which is not written as often in each run"
+                for kind in sorted(self.sometimes)
+            ),
+            *(
+                f"{_cut(f'{beginning}…{end}')!r}, which is another in each run"
+                for beginning, end in sorted(self.around)
+            ),
         ]
 
 
@@ -85,12 +106,17 @@ class Varying:
 
     def told(self) -> list[str]:
         """Say what is not compared for it."""
-        lines = [told for of_kind in (self.printed, self.errors, self.effects) for told in of_kind.told()]
+        lines = [
+            told for of_kind in (self.printed, self.errors, self.effects) for told in of_kind.told()
+        ]
         if not self.names:
             return lines
         first, *others = sorted(self.names)
         more = f" and {len(others)} more value{'s' * (len(others) > 1)}" if others else ""
-        return [f"{first}{more}, which {'are' if others else 'is'} something else in each run", *lines]
+        return [
+            f"{first}{more}, which {'are' if others else 'is'} something else in each run",
+            *lines,
+        ]
 
 
 def _without_addresses(line: str) -> str:
@@ -99,11 +125,17 @@ def _without_addresses(line: str) -> str:
 
 
 def _without_numbers(line: str, ranks: frozenset[int]) -> str:
-    return with_numbers(line, lambda rank, number: "…" if rank in ranks else number) if ranks else line
+    return (
+        with_numbers(line, lambda rank, number: "…" if rank in ranks else number) if ranks else line
+    )
 
 
 def _numbers_that_differ(line: str, other: str) -> frozenset[int]:
-    return frozenset(rank for rank, (a, b) in enumerate(zip(numbers(line), numbers(other), strict=True)) if a != b)
+    return frozenset(
+        rank
+        for rank, (a, b) in enumerate(zip(numbers(line), numbers(other), strict=True))
+        if a != b
+    )
 
 
 def _parts_around(texts: Sequence[str], of_other_run: Sequence[str]) -> frozenset[tuple[str, str]]:
@@ -125,7 +157,12 @@ def _around(one: str, other: str) -> tuple[str, str]:
 
 def _common(one: str, other: str) -> str:
     """Return what both begin with."""
-    return one[: next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))]
+    return one[
+        : next(
+            (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
+            min(len(one), len(other)),
+        )
+    ]
 
 
 _OF_WORDS = string.ascii_letters + string.digits + "_"

@@ -69,7 +69,9 @@ def call_and_verify(
     compiled = target.callable if before["is_compiled"] else calling.compile_target(target, job)
     observer.set_state(before["state"])
     first, *others = planned_calls(target.arguments, before["ways"])
-    job.say(f"calling {target.name} with {target.arguments.describe()} from {target.arguments.origin}")
+    job.say(
+        f"calling {target.name} with {target.arguments.describe()} from {target.arguments.origin}"
+    )
     began = time.monotonic()
     seen: list[Observation | None] = [observer.first(compiled, first.words, first.arguments)]
     takes_long = time.monotonic() - began > COMPILES_LONG_S
@@ -91,7 +93,14 @@ def call_and_verify(
         add_uncompiled(comparison, before, programs.uncompiled.result(), words)
     if not comparison.differences:
         job.say("comparing: waiting for the built code")
-        add_built(comparison, before, programs.built.result(), words, kinds, lambda: _begun(job, programs.built_original))
+        add_built(
+            comparison,
+            before,
+            programs.built.result(),
+            words,
+            kinds,
+            lambda: _begun(job, programs.built_original),
+        )
     comparison.not_tried[:0] = never_tried(target, request.train is not False)
     return comparison.row([one.call for one in seen if one])
 

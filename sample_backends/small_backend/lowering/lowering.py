@@ -17,7 +17,16 @@ from torch.fx import GraphModule, Node
 from sample_backends.small_backend.lowering.loops import simplified
 from sample_backends.small_backend.lowering.planning import planned
 from sample_backends.small_backend.operators import OPERATORS
-from sample_backends.small_backend.program import ABSENT, Buffer, Instruction, Kind, Layout, Operand, Program, Result
+from sample_backends.small_backend.program import (
+    ABSENT,
+    Buffer,
+    Instruction,
+    Kind,
+    Layout,
+    Operand,
+    Program,
+    Result,
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +53,11 @@ class Value:
         return self.looked_at(self.meta.expand(tuple(sizes)))
 
     def operand(self, strides: Sequence[int] | None = None) -> Operand:
-        return Operand(self.memory, int(self.meta.storage_offset()), self.strides if strides is None else tuple(strides))
+        return Operand(
+            self.memory,
+            int(self.meta.storage_offset()),
+            self.strides if strides is None else tuple(strides),
+        )
 
 
 @dataclass(frozen=True)
@@ -101,7 +114,11 @@ class Lowering:
     def view(self, node: Node) -> None:
         source = self._values[node.args[0]]
         made = node.target(source.meta, *node.args[1:], **node.kwargs)
-        self._values[node] = tuple(map(source.looked_at, made)) if isinstance(made, (tuple, list)) else source.looked_at(made)
+        self._values[node] = (
+            tuple(map(source.looked_at, made))
+            if isinstance(made, (tuple, list))
+            else source.looked_at(made)
+        )
 
     def item(self, node: Node) -> None:
         self._values[node] = self._values[node.args[0]][node.args[1]]
@@ -112,7 +129,9 @@ class Lowering:
         if isinstance(made, torch.Tensor):
             self._values[node] = value = self._new(Layout.of(made))
             return (value,)
-        self._values[node] = values = tuple(None if item is None else self._new(Layout.of(item)) for item in made)
+        self._values[node] = values = tuple(
+            None if item is None else self._new(Layout.of(item)) for item in made
+        )
         return values
 
     def contiguous(self, node: Node, argument: Any) -> Value | None:
@@ -129,7 +148,10 @@ class Lowering:
 
     def _new(self, layout: Layout, kind: Kind = "arena", number: int = 0) -> Value:
         self._memories.append(Memory(kind, number, layout))
-        return Value(len(self._memories) - 1, torch.empty_strided(layout.sizes, layout.strides, device="meta"))
+        return Value(
+            len(self._memories) - 1,
+            torch.empty_strided(layout.sizes, layout.strides, device="meta"),
+        )
 
     # --- instructions ---
 
@@ -146,7 +168,10 @@ class Lowering:
         there = [operand for operand in operands if operand != ABSENT]
         loops, strides = simplified(tuple(sizes), [operand.strides for operand in there], inner)
         walks = iter(strides)
-        walked = tuple(each if each == ABSENT else Operand(each.buffer, each.offset, next(walks)) for each in operands)
+        walked = tuple(
+            each if each == ABSENT else Operand(each.buffer, each.offset, next(walks))
+            for each in operands
+        )
         self._instructions.append(Instruction(kernel, node.name, loops, inner, walked, scalars))
 
     # --- the end ---
@@ -154,7 +179,11 @@ class Lowering:
     def finished(self, outputs: Sequence[Node]) -> Program:
         """Return the program that returns these nodes: memory that leaves it becomes an output, the rest is planned."""
         values = [self._no_constant(node) for node in outputs]
-        leaving = list(dict.fromkeys(value.memory for value in values if self._memories[value.memory].kind == "arena"))
+        leaving = list(
+            dict.fromkeys(
+                value.memory for value in values if self._memories[value.memory].kind == "arena"
+            )
+        )
         return Program(
             inputs=tuple(memory.layout for memory in self._memories if memory.kind == "input"),
             outputs=tuple(self._memories[memory].layout for memory in leaving),
@@ -167,7 +196,9 @@ class Lowering:
     def _no_constant(self, node: Node) -> Value:
         """A constant that is returned is copied: whoever gets it may write into it."""
         value = self.value(node)
-        return self._copied(node, value) if self._memories[value.memory].kind == "constant" else value
+        return (
+            self._copied(node, value) if self._memories[value.memory].kind == "constant" else value
+        )
 
     def _result(self, value: Value, leaving: list[int]) -> Result:
         memory = self._memories[value.memory]
@@ -179,7 +210,9 @@ class Lowering:
     def _buffers(self, leaving: list[int]) -> tuple[Buffer, ...]:
         lifetimes = _lifetimes(self._instructions)
         inside = {
-            k: memory.layout.length for k, memory in enumerate(self._memories) if memory.kind == "arena" and k not in leaving
+            k: memory.layout.length
+            for k, memory in enumerate(self._memories)
+            if memory.kind == "arena" and k not in leaving
         }
         starts = planned(inside, lifetimes)
         return tuple(

@@ -17,11 +17,20 @@ Scalars = tuple[float, float]
 NONE = (0.0, 0.0)
 
 
-def elementwise(lowering: Lowering, kernel: str, node: Node, inputs: Sequence[Node | None], scalars: Scalars = NONE) -> None:
+def elementwise(
+    lowering: Lowering,
+    kernel: str,
+    node: Node,
+    inputs: Sequence[Node | None],
+    scalars: Scalars = NONE,
+) -> None:
     """Each element of the result comes from those at the same place, broadcast. None is an absent operand."""
     (out,) = lowering.outputs(node)
     sizes = out.sizes
-    operands = [ABSENT if each is None else lowering.value(each).expanded(sizes).operand() for each in inputs]
+    operands = [
+        ABSENT if each is None else lowering.value(each).expanded(sizes).operand()
+        for each in inputs
+    ]
     lowering.emit(kernel, node, sizes, 0, [out.operand(), *operands], scalars)
 
 
@@ -35,7 +44,9 @@ def along(lowering: Lowering, kernel: str, node: Node, inputs: Sequence[Node], d
     lowering.emit(kernel, node, turned[0].sizes, 1, [value.operand() for value in turned])
 
 
-def matmul(lowering: Lowering, node: Node, a: Node, b: Node, bias: Node | None, scalars: Scalars) -> None:
+def matmul(
+    lowering: Lowering, node: Node, a: Node, b: Node, bias: Node | None, scalars: Scalars
+) -> None:
     """Matrices, or batches of them. The loops are (batch, m, n, k); the result stays where it is in the loop of k."""
     (out,) = lowering.outputs(node)
     left, right = lowering.value(a), lowering.value(b)
@@ -43,7 +54,11 @@ def matmul(lowering: Lowering, node: Node, a: Node, b: Node, bias: Node | None, 
     k = left.sizes[-1]
     *batch_a, of_m, of_k = left.strides
     *batch_b, of_k_in_b, of_n = right.strides
-    added = ABSENT if bias is None else _with_another_loop(lowering.value(bias).expanded(out.sizes).operand())
+    added = (
+        ABSENT
+        if bias is None
+        else _with_another_loop(lowering.value(bias).expanded(out.sizes).operand())
+    )
     operands = [
         _with_another_loop(out.operand()),
         left.operand((*batch_a, of_m, 0, of_k)),
@@ -67,7 +82,10 @@ def summed(lowering: Lowering, node: Node, source: Node, dims: Sequence[int] | N
     is_kept = len(out.sizes) == rank  # with keepdim, the result has those dims, too, of size 1
     steps = [out.strides[dim] for dim in outer] if is_kept else list(out.strides)
     order = [*outer, *inner]
-    operands = [out.operand((*steps, *(0 for _ in inner))), value.operand([value.strides[dim] for dim in order])]
+    operands = [
+        out.operand((*steps, *(0 for _ in inner))),
+        value.operand([value.strides[dim] for dim in order]),
+    ]
     lowering.emit("sum", node, [value.sizes[dim] for dim in order], len(inner), operands)
 
 
@@ -75,14 +93,24 @@ def layer_norm(lowering: Lowering, node: Node, normalized: Sequence[int], epsilo
     source, _, weight, bias = node.args[:4]
     inputs = [lowering.contiguous(node, each) for each in (source, weight, bias)]
     walks = ("row", "number", "number", "row", "all", "all")
-    _in_rows(lowering, "layer_norm", node, normalized, [*lowering.outputs(node), *inputs], walks, (epsilon, 0.0))
+    _in_rows(
+        lowering,
+        "layer_norm",
+        node,
+        normalized,
+        [*lowering.outputs(node), *inputs],
+        walks,
+        (epsilon, 0.0),
+    )
 
 
 def layer_norm_backward(lowering: Lowering, node: Node, normalized: Sequence[int]) -> None:
     gradient, source, _, mean, scale, weight = node.args[:6]
     inputs = [lowering.contiguous(node, each) for each in (gradient, source, mean, scale, weight)]
     walks = ("row", "all", "all", "row", "row", "number", "number", "all")
-    _in_rows(lowering, "layer_norm_backward", node, normalized, [*lowering.outputs(node), *inputs], walks)
+    _in_rows(
+        lowering, "layer_norm_backward", node, normalized, [*lowering.outputs(node), *inputs], walks
+    )
 
 
 def _in_rows(
@@ -97,6 +125,13 @@ def _in_rows(
     """Two loops over contiguous operands. In them an operand has a row each, a number for each row, or the same for all."""
     columns = torch.Size(normalized).numel()
     strides = {"row": (columns, 1), "number": (1, 0), "all": (0, 1)}
-    whole = next(value for value, walk in zip(reversed(values), reversed(walks), strict=True) if walk == "row" and value)
-    operands = [value.operand(strides[walk]) if value else ABSENT for value, walk in zip(values, walks, strict=True)]
+    whole = next(
+        value
+        for value, walk in zip(reversed(values), reversed(walks), strict=True)
+        if walk == "row" and value
+    )
+    operands = [
+        value.operand(strides[walk]) if value else ABSENT
+        for value, walk in zip(values, walks, strict=True)
+    ]
     lowering.emit(kernel, node, (whole.meta.numel() // columns, columns), 1, operands, scalars)

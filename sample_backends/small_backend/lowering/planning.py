@@ -17,7 +17,9 @@ def planned(lengths: Mapping[int, int], lifetimes: Mapping[int, tuple[int, int]]
     starts: dict[int, int] = {}
     for buffer in sorted(lengths, key=lambda each: (lifetimes[each], each)):
         neighbours = [other for other in starts if _overlap(lifetimes[buffer], lifetimes[other])]
-        starts[buffer] = _first_gap(lengths[buffer], sorted((starts[other], lengths[other]) for other in neighbours))
+        starts[buffer] = _first_gap(
+            lengths[buffer], sorted((starts[other], lengths[other]) for other in neighbours)
+        )
     return starts
 
 

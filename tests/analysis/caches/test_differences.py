@@ -48,7 +48,11 @@ def test_a_changed_setting_is_the_first_difference(runs: dict[str, SessionReader
     pair = of_graphs(runs["base"], runs["option"])
     assert [one.name for one in pair.components] == ["inductor_config[max_fusion_size]"]
     assert pair.first is not None
-    assert (pair.first.text, pair.first.left, pair.first.right) == ("torch._inductor.config.max_fusion_size", "64", "32")
+    assert (pair.first.text, pair.first.left, pair.first.right) == (
+        "torch._inductor.config.max_fusion_size",
+        "64",
+        "32",
+    )
 
 
 def test_a_changed_size_is_the_first_difference(runs: dict[str, SessionReader]) -> None:
@@ -60,7 +64,9 @@ def test_a_changed_size_is_the_first_difference(runs: dict[str, SessionReader]) 
     assert pair.first.right.startswith("shape [4, 16]")
 
 
-def test_a_changed_line_is_the_first_difference_and_is_named(runs: dict[str, SessionReader]) -> None:
+def test_a_changed_line_is_the_first_difference_and_is_named(
+    runs: dict[str, SessionReader],
+) -> None:
     pair = of_graphs(runs["base"], runs["line"])
     assert [one.name for one in pair.components] == ["gm"]
     assert pair.first is not None
@@ -88,21 +94,30 @@ def test_a_cache_that_lost_an_entry_is_told(runs: dict[str, SessionReader]) -> N
     )
 
 
-def test_a_warm_start_says_what_was_saved_and_what_was_done_all_the_same(runs: dict[str, SessionReader]) -> None:
+def test_a_warm_start_says_what_was_saved_and_what_was_done_all_the_same(
+    runs: dict[str, SessionReader],
+) -> None:
     warm = warm_start(runs["warm"], cache_answers(runs["warm"]))
     assert warm is not None
     assert (warm.hits, warm.asked, warm.saved_s) == (1, 1, 37.712)
-    assert {"reading the Python code (Dynamo)", "loading from torch's cache"} <= {phase for phase, _ in warm.done}
+    assert {"reading the Python code (Dynamo)", "loading from torch's cache"} <= {
+        phase for phase, _ in warm.done
+    }
     assert "writing code (Inductor)" not in {phase for phase, _ in warm.done}
     assert sum(spent for _, spent in warm.done) <= warm.total_s
     assert warm_start(runs["base"], cache_answers(runs["base"])) is None
 
 
 def test_the_overview_says_what_the_caches_did(runs: dict[str, SessionReader]) -> None:
-    said = {name: [fact.text for fact in overview(runs[name]) if fact.topic == "caches"] for name in ("base", "warm")}
+    said = {
+        name: [fact.text for fact in overview(runs[name]) if fact.topic == "caches"]
+        for name in ("base", "warm")
+    }
     assert said == {
         "base": ["1 compilation found nothing in torch's caches, and compiled anew."],
-        "warm": ["1 of 1 compilation found code in torch's caches, which saved 37.7 s as torch reckons."],
+        "warm": [
+            "1 of 1 compilation found code in torch's caches, which saved 37.7 s as torch reckons."
+        ],
     }
 
 
@@ -120,38 +135,62 @@ def test_diff_names_the_setting(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_report_has_every_answer(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["report", str(LOGS / "warm.log.gz")]) == 0
     told = json.loads(capsys.readouterr().out)["caches"]
-    assert {(one["cache"], one["outcome"]) for one in told["answers"]} == {("aotautograd", "hit"), ("fx_graph", "hit")}
+    assert {(one["cache"], one["outcome"]) for one in told["answers"]} == {
+        ("aotautograd", "hit"),
+        ("fx_graph", "hit"),
+    }
     assert told["warm_start"]["saved_s"] == 37.712
 
 
 def edited(folder: Path, change: Callable[[str], str]) -> SessionReader:
     """The session of the base log after a change of its text."""
     log = folder / "edited.log"
-    log.write_text(change(gzip.decompress((LOGS / "base.log.gz").read_bytes()).decode()), encoding="utf-8")
+    log.write_text(
+        change(gzip.decompress((LOGS / "base.log.gz").read_bytes()).decode()), encoding="utf-8"
+    )
     read_log(log, folder / "edited.fxs")
     return SessionReader(folder / "edited.fxs")
 
 
 def test_a_bypass_is_told_with_its_reason(tmp_path: Path) -> None:
     def bypassed(text: str) -> str:
-        told = json.dumps({"cache_state": "bypass", "cache_bypass_reason": "Can't cache HigherOrderOperator: cond"})
+        told = json.dumps(
+            {
+                "cache_state": "bypass",
+                "cache_bypass_reason": "Can't cache HigherOrderOperator: cond",
+            }
+        )
         about = '"frame_id": 0, "frame_compile_id": 0, "attempt": 0'
         head = f'{{"artifact": {{"name": "fx_graph_cache_bypass", "encoding": "json"}}, {about}}}'
-        return f"{text}V1125 10:11:35.000000 952 torch/_inductor/compile_fx.py:1] {head}\n\t{told}\n"
+        return (
+            f"{text}V1125 10:11:35.000000 952 torch/_inductor/compile_fx.py:1] {head}\n\t{told}\n"
+        )
 
     with edited(tmp_path, bypassed) as reader:
         (answer,) = cache_answers(reader, "bypass")
-        assert (answer.record.key, answer.record.reason) == ("", "Can't cache HigherOrderOperator: cond")
+        assert (answer.record.key, answer.record.reason) == (
+            "",
+            "Can't cache HigherOrderOperator: cond",
+        )
         said = [fact.text for fact in overview(reader) if fact.topic == "caches"]
-    assert "Inductor's cache of graphs was not asked: the graph has the operator cond, which holds graphs of its own." in said
+    assert (
+        "Inductor's cache of graphs was not asked: the graph has the operator cond, which holds graphs of its own."
+        in said
+    )
 
 
 @pytest.mark.parametrize(
     ("torch_says", "words"),
     [
-        ("FX graph cache is not enabled", "Inductor's cache of graphs is off, on which AOTAutograd's builds"),
+        (
+            "FX graph cache is not enabled",
+            "Inductor's cache of graphs is off, on which AOTAutograd's builds",
+        ),
         ("Can't cache torchbind objects", "the graph holds an object of TorchScript"),
-        ("Unsupported call_function target my.op. \n Function module: my", "the graph calls my.op, which torch does not know"),
+        (
+            "Unsupported call_function target my.op. \n Function module: my",
+            "the graph calls my.op, which torch does not know",
+        ),
         ("Something new in 2027", "Something new in 2027"),
         ("", "torch gives no reason"),
     ],

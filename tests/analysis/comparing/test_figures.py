@@ -10,7 +10,13 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.comparing.compare import figures
-from fx_explorer.analysis.comparing.figure import Figure, count_figure, run_time_figure, seconds_figure, size_figure
+from fx_explorer.analysis.comparing.figure import (
+    Figure,
+    count_figure,
+    run_time_figure,
+    seconds_figure,
+    size_figure,
+)
 from fx_explorer.analysis.comparing.headings import headings, original_first
 from fx_explorer.analysis.comparing.two_sessions import figures_of_both
 from fx_explorer.analysis.comparing.warmth import caches_of, warmth
@@ -35,7 +41,9 @@ from tests.sessions import write_training_step
         (run_time_figure("running took", (1e-3, 2e-4), (0.9e-3, 2e-4)), "within the spread"),
     ],
 )
-def test_a_difference_has_a_sign_a_percentage_and_a_word_for_its_colour(figure: Figure, change: str) -> None:
+def test_a_difference_has_a_sign_a_percentage_and_a_word_for_its_colour(
+    figure: Figure, change: str
+) -> None:
     assert figure.change == change
 
 
@@ -45,18 +53,30 @@ def with_variants(path: Path, **of_second: object) -> SessionReader:
     with SessionWriter(path) as writer:
         first = SessionReader(path).rows(model.Compilation)[0]
         writer.add(model.Setting(0, "inductor", "max_fusion_size", "int", "64", "64", ""))
-        settings = [{"inductor.max_fusion_size": 8}, {"inductor.max_fusion_size": 8, "compile.backend": "eager"}]
+        settings = [
+            {"inductor.max_fusion_size": 8},
+            {"inductor.max_fusion_size": 8, "compile.backend": "eager"},
+        ]
         for number, changed in enumerate(settings, start=1):
             fields: dict[str, object] = {
                 "changes": model.Changes(dict(changed)).to_json(),
                 **(of_second if number == 2 else {}),
             }
-            row = replace(first, id=0, name=f"0/0~{number}", variant_of="0/0", variant_from="dynamo", in_use=False)
+            row = replace(
+                first,
+                id=0,
+                name=f"0/0~{number}",
+                variant_of="0/0",
+                variant_from="dynamo",
+                in_use=False,
+            )
             writer.add(replace(row, **fields))  # type: ignore[arg-type]
     return SessionReader(path)
 
 
-def test_columns_are_headed_with_what_differs_and_not_with_what_both_were_given(tmp_path: Path) -> None:
+def test_columns_are_headed_with_what_differs_and_not_with_what_both_were_given(
+    tmp_path: Path,
+) -> None:
     with with_variants(tmp_path / "s.fxs") as reader:
         original, one, two = reader.rows(model.Compilation)
         assert headings(reader, original, one) == (
@@ -64,7 +84,11 @@ def test_columns_are_headed_with_what_differs_and_not_with_what_both_were_given(
             "original: 64",
             "variant 1: 8",
         )
-        assert headings(reader, one, two) == ("backend", 'variant 1: "inductor"', 'variant 2: "eager"')
+        assert headings(reader, one, two) == (
+            "backend",
+            'variant 1: "inductor"',
+            'variant 2: "eager"',
+        )
         assert headings(reader, original, two) == (
             "",
             'original: max_fusion_size = 64, backend = "inductor"',
@@ -73,13 +97,21 @@ def test_columns_are_headed_with_what_differs_and_not_with_what_both_were_given(
         assert original_first(two, original) == (original, two)
 
 
-def test_a_variant_compiled_again_without_a_change_is_headed_with_where_it_set_out_from(tmp_path: Path) -> None:
+def test_a_variant_compiled_again_without_a_change_is_headed_with_where_it_set_out_from(
+    tmp_path: Path,
+) -> None:
     with with_variants(tmp_path / "s.fxs", changes={}, variant_from="joint") as reader:
         original, _, two = reader.rows(model.Compilation)
-        assert headings(reader, original, two) == ("", "original", "variant 2: compiled again from the joint graph")
+        assert headings(reader, original, two) == (
+            "",
+            "original",
+            "variant 2: compiled again from the joint graph",
+        )
 
 
-def test_a_cold_compile_is_told_from_a_warm_one_and_neither_is_called_better(tmp_path: Path) -> None:
+def test_a_cold_compile_is_told_from_a_warm_one_and_neither_is_called_better(
+    tmp_path: Path,
+) -> None:
     with with_variants(tmp_path / "s.fxs", duration_s=0.5) as reader:
         original, one, two = reader.rows(model.Compilation)
         assert not warmth(reader, original).is_warm
@@ -92,14 +124,22 @@ def test_a_cold_compile_is_told_from_a_warm_one_and_neither_is_called_better(tmp
 
 
 def test_a_capture_with_hits_in_torch_s_caches_is_told_from_one_without(tmp_path: Path) -> None:
-    for name, events in (("cold", ["fx_graph_cache_miss"]), ("warm", ["fx_graph_cache_hit", "aotautograd_cache_hit"])):
+    for name, events in (
+        ("cold", ["fx_graph_cache_miss"]),
+        ("warm", ["fx_graph_cache_hit", "aotautograd_cache_hit"]),
+    ):
         write_training_step(tmp_path / f"{name}.fxs")
         with SessionWriter(tmp_path / f"{name}.fxs") as writer:
             request = model.CaptureRequest("mlp.py", "s.fxs", use_caches=True)
             writer.set_meta("request", json.loads(request.to_json()))
             writer.add_all(model.Metric(0, 1, "cache_event", json.dumps(event)) for event in events)
             if name == "warm":
-                writer.update(replace(SessionReader(tmp_path / "warm.fxs").rows(model.Compilation)[0], duration_s=9.0))
+                writer.update(
+                    replace(
+                        SessionReader(tmp_path / "warm.fxs").rows(model.Compilation)[0],
+                        duration_s=9.0,
+                    )
+                )
     with SessionReader(tmp_path / "cold.fxs") as cold, SessionReader(tmp_path / "warm.fxs") as warm:
         assert (caches_of(cold), caches_of(warm)) == ("used, no hit", "used, 2 hits")
         (one,) = warm.rows(model.Compilation)
@@ -117,7 +157,9 @@ def test_the_active_variant_is_the_one_that_pauses_else_the_one_in_use(tmp_path:
             original, _, two = reader.rows(model.Compilation)
             writer.update(replace(original, in_use=False))
             writer.update(replace(two, in_use=True))
-        assert active_variant_in_words(reader) == "variant 2"  # what was changed is too long for the header
+        assert (
+            active_variant_in_words(reader) == "variant 2"
+        )  # what was changed is too long for the header
     write_training_step(tmp_path / "alone.fxs")
     with SessionReader(tmp_path / "alone.fxs") as reader:
         assert active_variant_in_words(reader) == ""

@@ -25,7 +25,9 @@ def by_comparing_each_with_each(left: list[KernelUse], right: list[KernelUse]) -
     name = lambda one, other: one.kernel.name == other.kernel.name  # noqa: E731
     for is_partner in (same, half, name):
         for one in left:
-            candidates = [other for other in free if one.kernel.id not in partners and is_partner(one, other)]
+            candidates = [
+                other for other in free if one.kernel.id not in partners and is_partner(one, other)
+            ]
             if candidates:
                 partners[one.kernel.id] = max(candidates, key=lambda other: common(one, other))
                 free.remove(partners[one.kernel.id])
@@ -40,7 +42,11 @@ def some_kernels(chance: random.Random, first_id: int) -> list[KernelUse]:
     """Up to 12 kernels of a few nodes and names, so that many could be partners of one."""
     nodes = [f"n{i}" for i in range(chance.randint(1, 8))]
     return [
-        use(first_id + i, f"k{chance.randint(0, 4)}", *chance.sample(nodes, chance.randint(0, min(5, len(nodes)))))
+        use(
+            first_id + i,
+            f"k{chance.randint(0, 4)}",
+            *chance.sample(nodes, chance.randint(0, min(5, len(nodes)))),
+        )
         for i in range(chance.randint(0, 12))
     ]
 
@@ -52,7 +58,9 @@ def test_the_pairs_are_those_of_comparing_each_kernel_with_each() -> None:
         assert paired(left, right) == by_comparing_each_with_each(left, right)
 
 
-def test_each_kernel_is_looked_at_a_bounded_number_of_times_even_if_one_node_is_in_all(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_each_kernel_is_looked_at_a_bounded_number_of_times_even_if_one_node_is_in_all(
+    monkeypatch,
+) -> None:  # type: ignore[no-untyped-def]
     looked_at = 0
     first = pairing._Index.first
 

@@ -27,21 +27,48 @@ class Written:
 
 
 def write_kernel(
-    path: Path, sample: Sample, *, source: str = "", name: str = "", built: bool = True, own: bool = True
+    path: Path,
+    sample: Sample,
+    *,
+    source: str = "",
+    name: str = "",
+    built: bool = True,
+    own: bool = True,
 ) -> Written:
     """``source`` and ``name`` in place of the recorded ones. ``own``: marked as if it were captured here."""
     with SessionWriter(path) as writer:
-        writer.set_meta("request", {"target": "m.py", "gpu": dataclasses.asdict(find_gpu(sample.gpu))})
+        writer.set_meta(
+            "request", {"target": "m.py", "gpu": dataclasses.asdict(find_gpu(sample.gpu))}
+        )
         names = sorted({name for nodes in sample.fields["fx_lines"].values() for name in nodes})
-        nodes = [model.Node(0, 0, 0, node, "call_function", f"aten.{node}", "", ("64",), "f32") for node in names]
+        nodes = [
+            model.Node(0, 0, 0, node, "call_function", f"aten.{node}", "", ("64",), "f32")
+            for node in names
+        ]
         compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "f", "/p/m.py", 1, status="ok"))
-        graph = writer.add_graph(model.Graph(0, compilation, "post_grad", "forward", call_count=len(nodes)), nodes, [])
+        graph = writer.add_graph(
+            model.Graph(0, compilation, "post_grad", "forward", call_count=len(nodes)), nodes, []
+        )
         name = name or sample.fields["kernel"]
         text = source or sample.source
         artifact = writer.add(
-            model.Artifact(0, compilation, "kernel", "kernel", "forward", name, "triton", writer.text(text), text.count("\n"))
+            model.Artifact(
+                0,
+                compilation,
+                "kernel",
+                "kernel",
+                "forward",
+                name,
+                "triton",
+                writer.text(text),
+                text.count("\n"),
+            )
         )
-        kernel = writer.add(model.Kernel(0, compilation, "forward", 0, name, "triton", artifact, 0, 0, "", ESTIMATED_BYTES, 0))
+        kernel = writer.add(
+            model.Kernel(
+                0, compilation, "forward", 0, name, "triton", artifact, 0, 0, "", ESTIMATED_BYTES, 0
+            )
+        )
         call = writer.add(model.KernelCall(0, kernel, 0, 0))
         ids = {node: graph.first_node + i for i, node in enumerate(names)}
         writer.add_all(
@@ -66,28 +93,58 @@ def write_choices(written: Written, sample: Sample) -> int:
     with SessionReader(written.path) as reader, SessionWriter(written.path) as writer:
         own = reader.get(model.Artifact, written.artifact)
         source = writer.text(OWN_FIRST_LINES + sample.source)
-        artifact = writer.add(dataclasses.replace(own, id=0, kind="candidate", text=source, line_count=own.line_count + 1))
+        artifact = writer.add(
+            dataclasses.replace(
+                own, id=0, kind="candidate", text=source, line_count=own.line_count + 1
+            )
+        )
         rows = reader.rows(model.LineNode, artifact=written.artifact)
-        writer.add_all(dataclasses.replace(row, artifact=artifact, line=row.line + bool(row.line)) for row in rows)
-        first = model.KernelBuild(0, written.kernel, 0, {"BLOCK_M": 1, "num_warps": 8}, sample.gpu, origin="template")
+        writer.add_all(
+            dataclasses.replace(row, artifact=artifact, line=row.line + bool(row.line))
+            for row in rows
+        )
+        first = model.KernelBuild(
+            0, written.kernel, 0, {"BLOCK_M": 1, "num_warps": 8}, sample.gpu, origin="template"
+        )
         options: dict[str, object] = {"BLOCK_M": 2, "num_warps": 8}
         levels = {model.SOURCE_LEVEL: artifact}
         writer.add_all(
             [
                 first,
-                dataclasses.replace(first, position=1, options=options, source=source, levels=levels),
-                model.KernelBuild(0, written.kernel, 2, {"library": "mm"}, sample.gpu, "built", "library", name="mm"),
+                dataclasses.replace(
+                    first, position=1, options=options, source=source, levels=levels
+                ),
+                model.KernelBuild(
+                    0,
+                    written.kernel,
+                    2,
+                    {"library": "mm"},
+                    sample.gpu,
+                    "built",
+                    "library",
+                    name="mm",
+                ),
             ]
         )
         assert mark_as_captured_here(written.path, writer)
     return artifact
 
 
-def _build(writer: SessionWriter, sample: Sample, compilation: int, kernel: int) -> model.KernelBuild:
+def _build(
+    writer: SessionWriter, sample: Sample, compilation: int, kernel: int
+) -> model.KernelBuild:
     levels = {
         level: writer.add(
             model.Artifact(
-                0, compilation, level, "kernel", "forward", level, level, writer.text(text), text.rstrip("\n").count("\n") + 1
+                0,
+                compilation,
+                level,
+                "kernel",
+                "forward",
+                level,
+                level,
+                writer.text(text),
+                text.rstrip("\n").count("\n") + 1,
             )
         )
         for level, text in sample.levels.items()

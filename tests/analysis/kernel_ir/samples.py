@@ -38,13 +38,24 @@ class Sample:
         """The lines of a level that were made from the line with ``code``."""
         wanted = self.line_of(code)
         text = self.levels[level].split("\n")
-        return [text[number - 1].strip() for number, sources in self.lines(level).items() if wanted in sources]
+        return [
+            text[number - 1].strip()
+            for number, sources in self.lines(level).items()
+            if wanted in sources
+        ]
 
 
 def sample(name: str) -> Sample:
     fields = json.loads(gzip.decompress((DATA / f"{name}.json.gz").read_bytes()))
     file = KernelFile(fields["file"], lines_before=1)
-    return Sample(name, fields["gpu"], fields["source"], file, cast("dict[Level, str]", fields["levels"]), fields)
+    return Sample(
+        name,
+        fields["gpu"],
+        fields["source"],
+        file,
+        cast("dict[Level, str]", fields["levels"]),
+        fields,
+    )
 
 
 def dump() -> str:

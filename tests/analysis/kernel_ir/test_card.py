@@ -35,9 +35,13 @@ def test_a_real_session_has_the_gpu_that_its_environment_tells(session: Path) ->
         assert found.title == DEVICE
         assert not_described(reader) == ""
         kernel = reader.get(Kernel, 1)
-        build = KernelBuild(0, 1, 0, {}, DEVICE, "built", threads=256, registers=128, shared_bytes=0, timing_s=1e-5)
+        build = KernelBuild(
+            0, 1, 0, {}, DEVICE, "built", threads=256, registers=128, shared_bytes=0, timing_s=1e-5
+        )
         facts = {fact.label: fact.text for fact in kernel_facts(reader, kernel, found, build)}
-    assert facts["occupancy"].startswith("33 %: 2 blocks of 8 warps on a multiprocessor, limited by registers")
+    assert facts["occupancy"].startswith(
+        "33 %: 2 blocks of 8 warps on a multiprocessor, limited by registers"
+    )
     assert facts["time"].startswith("reads and writes 48.0 MB: 47.6 µs at 1.01 TB/s")
 
 
@@ -46,7 +50,10 @@ def test_of_a_gpu_that_nobody_described_it_is_said(session: Path) -> None:
         writer.set_meta("environment", {"gpu": "Future 1", "gpu_properties": {"major": 99}})
     with SessionReader(session) as reader:
         assert card(reader) is None
-        assert not_described(reader) == "The limits of Future 1 are not known, so there is no occupancy and no estimate."
+        assert (
+            not_described(reader)
+            == "The limits of Future 1 are not known, so there is no occupancy and no estimate."
+        )
 
 
 def test_without_an_environment_the_builds_tell_the_device(session: Path) -> None:
@@ -59,7 +66,10 @@ def test_without_an_environment_the_builds_tell_the_device(session: Path) -> Non
 
 
 def test_what_bounds_a_kernel_is_not_guessed() -> None:
-    known, blind = gpu_like(DEVICE, RTX_4090), gpu_like(DEVICE, {**RTX_4090, "memory_clock_rate": 0})
+    known, blind = (
+        gpu_like(DEVICE, RTX_4090),
+        gpu_like(DEVICE, {**RTX_4090, "memory_clock_rate": 0}),
+    )
     assert known is not None
     assert blind is not None
     assert roofline_in_words(known, roofline(known, 1_008_000_000, 10**12, "bf16")) == (

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.documents import Document, Place, document_of, documents, graph_document, lines_of
+from fx_explorer.analysis.documents import (
+    Document,
+    Place,
+    document_of,
+    documents,
+    graph_document,
+    lines_of,
+)
 from fx_explorer.analysis.kernels.candidates import (
     builds,
     candidates,
@@ -23,7 +30,13 @@ from fx_explorer.analysis.kernels.candidates import (
     shared_options,
     what_is_not_known,
 )
-from fx_explorer.analysis.kernels.unknown_without_gpu import LIBRARY, PADDING, PICK, SDPA, TEMPLATE_ALONE
+from fx_explorer.analysis.kernels.unknown_without_gpu import (
+    LIBRARY,
+    PADDING,
+    PICK,
+    SDPA,
+    TEMPLATE_ALONE,
+)
 from fx_explorer.analysis.links.chain import build_of, linked_with_levels
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.analysis.kernel_ir.built_sessions import Written, write_kernel
@@ -63,15 +76,21 @@ def built(tmp_path: Path) -> Iterator[Built]:
 
 
 def test_a_node_lights_up_its_instructions_at_every_level(built: Built) -> None:
-    (erf,) = (node.position for node in built.reader.nodes(built.written.graph) if node.name == "erf")
+    (erf,) = (
+        node.position for node in built.reader.nodes(built.written.graph) if node.name == "erf"
+    )
     shown = [built.source, *(built.level(level) for level in ("ttgir", "llir", "ptx", "sass"))]
     found = linked_with_levels(built.reader, Place(built.graph, erf), shown)
     assert "libdevice.erf" in built.lines(built.source, found[built.source])
-    for document, operation in zip(shown[1:], ("__nv_erf", "llvm.nvvm.fma", "fma.rn", "FFMA"), strict=True):
+    for document, operation in zip(
+        shown[1:], ("__nv_erf", "llvm.nvvm.fma", "fma.rn", "FFMA"), strict=True
+    ):
         assert operation in built.lines(document, found[document])
 
 
-def test_an_instruction_lights_up_the_node_and_the_same_computation_at_the_other_levels(built: Built) -> None:
+def test_an_instruction_lights_up_the_node_and_the_same_computation_at_the_other_levels(
+    built: Built,
+) -> None:
     sass = built.level("sass")
     text = lines_of(built.reader, sass)
     store = next(number for number, line in enumerate(text) if "STG" in line)
@@ -92,21 +111,32 @@ def test_a_triton_line_leads_down_and_up(built: Built) -> None:
     assert built.nodes(found[built.graph]) == {"getitem"}
 
 
-def test_a_node_that_a_template_computes_as_a_whole_has_all_lines_but_those_of_what_is_fused_into_it(built: Built) -> None:
+def test_a_node_that_a_template_computes_as_a_whole_has_all_lines_but_those_of_what_is_fused_into_it(
+    built: Built,
+) -> None:
     store = built.sample.line_of("tl.store(")
     whole, fused = built.reader.nodes(built.written.graph)[:2]
     with SessionWriter(built.written.path) as writer:
         own = built.reader.get(model.Artifact, built.written.artifact)
         artifact = writer.add(replace(own, id=0, kind="candidate"))
-        writer.add_all([model.LineNode(artifact, 0, node.id, "origins", 0) for node in (whole, fused)])
+        writer.add_all(
+            [model.LineNode(artifact, 0, node.id, "origins", 0) for node in (whole, fused)]
+        )
         writer.add(model.LineNode(artifact, store, fused.id, "codegen", 0))
         levels = {model.SOURCE_LEVEL: artifact, "ptx": writer.add(_copy(built, "ptx"))}
-        build = replace(built.build, id=0, position=1, origin="template", source=own.text, levels=levels)
+        build = replace(
+            built.build, id=0, position=1, origin="template", source=own.text, levels=levels
+        )
         writer.add(build)
     ptx = level_document(built.reader, build, "ptx")
     assert ptx is not None
-    for node, there, not_there in ((whole, "ld.global", "st.global"), (fused, "st.global", "ld.global")):
-        lit = built.lines(ptx, linked_with_levels(built.reader, Place(built.graph, node.position), [ptx])[ptx])
+    for node, there, not_there in (
+        (whole, "ld.global", "st.global"),
+        (fused, "st.global", "ld.global"),
+    ):
+        lit = built.lines(
+            ptx, linked_with_levels(built.reader, Place(built.graph, node.position), [ptx])[ptx]
+        )
         assert there in lit
         assert not_there not in lit
 
@@ -114,11 +144,16 @@ def test_a_node_that_a_template_computes_as_a_whole_has_all_lines_but_those_of_w
 def test_levels_of_another_kernel_stay_dark(built: Built, tmp_path: Path) -> None:
     with SessionWriter(built.written.path) as writer:
         other = writer.add(replace(built.kernel, id=0, name="other"))
-        build = replace(built.build, id=0, kernel=other, levels={"ptx": writer.add(_copy(built, "ptx"))})
+        build = replace(
+            built.build, id=0, kernel=other, levels={"ptx": writer.add(_copy(built, "ptx"))}
+        )
         writer.add(build)
     shown = document_of(built.reader, "artifact", build.levels["ptx"])
     assert build_of(built.reader, shown).kernel == other  # type: ignore[union-attr]
-    assert linked_with_levels(built.reader, Place(built.level("sass"), 20), [shown])[shown] == frozenset()
+    assert (
+        linked_with_levels(built.reader, Place(built.level("sass"), 20), [shown])[shown]
+        == frozenset()
+    )
 
 
 def _copy(built: Built, level: str) -> model.Artifact:
@@ -134,7 +169,10 @@ def test_the_table_has_resources_and_what_limits_them(built: Built) -> None:
     gpu = session_gpu(built.reader)
     assert gpu is not None
     (one,) = candidates(built.reader, built.kernel, gpu)
-    assert (one.build.registers, one.ptx_lines) == (30, len(lines_of(built.reader, built.level("ptx"))))
+    assert (one.build.registers, one.ptx_lines) == (
+        30,
+        len(lines_of(built.reader, built.level("ptx"))),
+    )
     assert one.occupancy is not None
     assert (one.occupancy.share, one.occupancy.limited_by) == (1.0, ("warps", "registers"))
     assert instruction_mix(built.reader, one.build).by_kind["global load"] == 2  # type: ignore[union-attr]
@@ -164,7 +202,9 @@ def test_what_is_not_known_is_said_where_it_matters(built: Built) -> None:
     assert what_is_not_known(built.kernel, [row, row]) == [PICK]
     choice = replace(row, origin="template", source=1)
     assert TEMPLATE_ALONE not in what_is_not_known(built.kernel, [row, choice])
-    assert TEMPLATE_ALONE in what_is_not_known(built.kernel, [row, replace(choice, name="triton_mm")])
+    assert TEMPLATE_ALONE in what_is_not_known(
+        built.kernel, [row, replace(choice, name="triton_mm")]
+    )
 
 
 def test_of_a_library_call_is_said_what_the_gpu_would_decide(built: Built) -> None:
@@ -183,5 +223,9 @@ def test_a_kernel_that_is_not_built_is_compared_with_the_peak_of_its_inputs(tmp_
 
 
 def test_a_kernel_is_found_by_its_name_or_a_part_of_it(built: Built) -> None:
-    assert kernels_named(built.reader, built.kernel.name) == kernels_named(built.reader, "softmax_gelu") == [built.kernel]
+    assert (
+        kernels_named(built.reader, built.kernel.name)
+        == kernels_named(built.reader, "softmax_gelu")
+        == [built.kernel]
+    )
     assert kernels_named(built.reader, "conv") == []

@@ -23,7 +23,9 @@ def test_every_instruction_and_every_line_with_a_link_is_shown(name: str) -> Non
 
 @pytest.mark.parametrize("name", NAMES)
 def test_places_and_tables_of_debuggers_are_left_out(name: str) -> None:
-    noise = re.compile(r"^#loc|^![0-9]+ = !DI|^\s*\.loc\s|^\s*//## File|DW_AT|\.debug_|^\s*\.file\s")
+    noise = re.compile(
+        r"^#loc|^![0-9]+ = !DI|^\s*\.loc\s|^\s*//## File|DW_AT|\.debug_|^\s*\.file\s"
+    )
     for level, text in sample(name).levels.items():
         lines = text.split("\n")
         assert [lines[i] for i in code_lines(level, text) if noise.search(lines[i])] == [], level

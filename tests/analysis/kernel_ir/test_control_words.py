@@ -10,7 +10,12 @@ import pytest
 
 from fx_explorer.analysis.kernel_ir.assembly_lines import sass_instruction_lines
 from fx_explorer.analysis.kernel_ir.code_lines import code_lines, without_encoding
-from fx_explorer.analysis.kernel_ir.control_words import control_in_words, control_text, control_words, decoded
+from fx_explorer.analysis.kernel_ir.control_words import (
+    control_in_words,
+    control_text,
+    control_words,
+    decoded,
+)
 from tests.analysis.kernel_ir.samples import DATA, sample
 
 ENCODED: dict[str, Any] = json.loads(gzip.decompress((DATA / "encoded.json.gz").read_bytes()))
@@ -23,7 +28,11 @@ def test_the_bits_for_reuse_are_what_nvdisasm_writes_as_reuse(name: str) -> None
     words = control_words(text)
     assert set(words) == set(sass_instruction_lines(text))
     assert any(word.reuse for word in words.values())
-    assert [lines[at - 1] for at, word in words.items() if bool(word.reuse) != (".reuse" in lines[at - 1])] == []
+    assert [
+        lines[at - 1]
+        for at, word in words.items()
+        if bool(word.reuse) != (".reuse" in lines[at - 1])
+    ] == []
 
 
 @pytest.mark.parametrize("name", ENCODED)
@@ -35,7 +44,12 @@ def test_what_takes_an_unknown_time_sets_a_barrier_that_is_waited_for(name: str)
     late = [at for at in words if any(f" {opcode}" in lines[at - 1] for opcode in ("MUFU", "S2R "))]
     assert late
     assert [lines[at - 1] for at in late if words[at].write_barrier is None] == []
-    sets = {one for word in words.values() for one in (word.write_barrier, word.read_barrier) if one is not None}
+    sets = {
+        one
+        for word in words.values()
+        for one in (word.write_barrier, word.read_barrier)
+        if one is not None
+    }
     waits = {barrier for word in words.values() for barrier in word.waits_for}
     assert waits
     assert waits <= sets
@@ -46,7 +60,11 @@ def test_arithmetic_of_a_known_time_sets_no_barrier() -> None:
     for text in (one["sass"] for one in ENCODED.values()):
         lines = text.split("\n")
         words = control_words(text).items()
-        added += [word for at, word in words if any(f" {one} " in lines[at - 1] for one in ("IADD3", "LEA", "SEL"))]
+        added += [
+            word
+            for at, word in words
+            if any(f" {one} " in lines[at - 1] for one in ("IADD3", "LEA", "SEL"))
+        ]
     assert len(added) > 100
     assert {word.write_barrier for word in added} == {None}
 
@@ -56,7 +74,11 @@ def test_a_word_reads_as_cuassembler_writes_it() -> None:
     assert control_text(decoded("0000", 0x000E220000000800)) == "B------:R-:W0:-:S01"
     waiting = decoded("0060", 0x002FC800000006FF)
     assert control_text(waiting) == "B-1----:R-:W-:Y:S04"
-    assert control_in_words(waiting) == ["waits for barrier 1", "stalls 4 cycles", "yields to another warp"]
+    assert control_in_words(waiting) == [
+        "waits for barrier 1",
+        "stalls 4 cycles",
+        "yields to another warp",
+    ]
 
 
 def test_a_text_without_its_encoding_or_of_an_old_architecture_has_no_control_words() -> None:

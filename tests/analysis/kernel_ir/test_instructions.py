@@ -32,10 +32,14 @@ def test_every_instruction_of_the_samples_has_a_kind(name: str) -> None:
         ("mi300x_softmax", "amdgcn", "global load", r"\tbuffer_load"),
     ],
 )
-def test_a_kind_is_as_frequent_as_its_names(name: str, level: Level, kind: str, pattern: str) -> None:
+def test_a_kind_is_as_frequent_as_its_names(
+    name: str, level: Level, kind: str, pattern: str
+) -> None:
     text = sample(name).levels[level]
     found = mix(instructions(level, text))
-    assert {key: count for key, count in found.by_kind.items() if key == kind} == {kind: len(re.findall(pattern, text))}
+    assert {key: count for key, count in found.by_kind.items() if key == kind} == {
+        kind: len(re.findall(pattern, text))
+    }
 
 
 def test_a_softmax_uses_no_tensor_core_and_spills_nothing() -> None:
@@ -50,7 +54,11 @@ def test_loads_are_counted_by_width() -> None:
     one = sample("h100_softmax")
     assert mix(instructions("ptx", one.levels["ptx"])).by_width[("global load", 128)] == 2
     assert mix(instructions("sass", one.levels["sass"])).by_width[("global load", 128)] == 2
-    lines = ["\tld.global.b16 \t%rs1, [%rd1];", "\tld.global.v2.b64 \t{%rd2, %rd3}, [%rd1];", "\tst.local.b32 \t[%rd1], %r1;"]
+    lines = [
+        "\tld.global.b16 \t%rs1, [%rd1];",
+        "\tld.global.v2.b64 \t{%rd2, %rd3}, [%rd1];",
+        "\tst.local.b32 \t[%rd1], %r1;",
+    ]
     assert mix(instructions("ptx", "\n".join(lines))).by_width == {
         ("global load", 128): 1,
         ("global load", 16): 1,
@@ -59,7 +67,10 @@ def test_loads_are_counted_by_width() -> None:
 
 
 def test_tma_is_an_async_copy_and_its_wait_a_barrier() -> None:
-    names = ("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes", "cp.async.bulk.wait_group.read")
+    names = (
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes",
+        "cp.async.bulk.wait_group.read",
+    )
     kinds = [one.kind for one in instructions("ptx", "\n".join(f"\t{name} 0;" for name in names))]
     assert kinds == ["async copy", "barrier"]
 

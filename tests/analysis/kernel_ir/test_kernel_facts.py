@@ -21,19 +21,26 @@ def facts(path: Path, name: str, **changes: object) -> dict[str, str]:
     with SessionReader(written.path) as reader:
         (kernel,), (build,) = reader.rows(model.Kernel), reader.rows(model.KernelBuild)
         gpu = find_gpu(sample(name).gpu)
-        return {fact.label: fact.text for fact in kernel_facts(reader, replace(kernel, **changes), gpu, build)}  # type: ignore[arg-type]
+        return {
+            fact.label: fact.text
+            for fact in kernel_facts(reader, replace(kernel, **changes), gpu, build)
+        }  # type: ignore[arg-type]
 
 
 def test_bytes_come_first_with_the_time_that_memory_needs(tmp_path: Path) -> None:
     memory_us = ESTIMATED_BYTES / 3.35e12 * 1e6
     told = facts(tmp_path / "s.fxs", "h100_softmax")["time"]
-    assert told.startswith(f"reads and writes 516.0 kB: {memory_us:.2f} µs at 3.35 TB/s, an estimate; bound by memory")
+    assert told.startswith(
+        f"reads and writes 516.0 kB: {memory_us:.2f} µs at 3.35 TB/s, an estimate; bound by memory"
+    )
     assert told.endswith("so short that starting it takes longer")
 
 
 def test_operations_of_a_product_are_compared_with_the_peak_of_its_type(tmp_path: Path) -> None:
     flops = 2 * 4096**3
-    found = facts(tmp_path / "s.fxs", "h100_matmul", estimated_bytes=3 * 2 * 4096**2, estimated_flops=flops)
+    found = facts(
+        tmp_path / "s.fxs", "h100_matmul", estimated_bytes=3 * 2 * 4096**2, estimated_flops=flops
+    )
     peak = find_gpu("h100").peak_flops["bf16"]
     assert f"computes 137 GFLOP: {flops / peak * 1e6:,.0f} µs" in found["time"]
     assert "of bf16, an estimate; bound by arithmetic" in found["time"]
@@ -43,7 +50,8 @@ def test_operations_of_a_product_are_compared_with_the_peak_of_its_type(tmp_path
 def test_resources_and_the_mix_are_told_of_what_was_built(tmp_path: Path) -> None:
     found = facts(tmp_path / "s.fxs", "h100_matmul")
     assert (
-        "30 registers of 255 a thread, no spills, 163.8 kB of shared memory a block, 256 threads a block" in found["resources"]
+        "30 registers of 255 a thread, no spills, 163.8 kB of shared memory a block, 256 threads a block"
+        in found["resources"]
     )
     assert "limited by shared memory" in found["occupancy"]
     assert "tensor core" in found["instructions"]
@@ -51,7 +59,10 @@ def test_resources_and_the_mix_are_told_of_what_was_built(tmp_path: Path) -> Non
 
 
 def test_without_an_estimate_of_bytes_there_is_no_time(tmp_path: Path) -> None:
-    assert "no estimate of its time" in facts(tmp_path / "s.fxs", "h100_softmax", estimated_bytes=-1)["time"]
+    assert (
+        "no estimate of its time"
+        in facts(tmp_path / "s.fxs", "h100_softmax", estimated_bytes=-1)["time"]
+    )
 
 
 @pytest.mark.parametrize("built", [True, False])

@@ -23,9 +23,16 @@ def share_mapped(lines: LineMap, instructions: Iterable[int]) -> float:
 def test_nine_of_ten_machine_instructions_lead_to_a_line(name: str) -> None:
     one = sample(name)
     level = "ptx" if "ptx" in one.levels else "amdgcn"
-    assert share_mapped(one.lines(level), assembly_lines.instruction_lines(one.levels[level])) >= 0.9
+    assert (
+        share_mapped(one.lines(level), assembly_lines.instruction_lines(one.levels[level])) >= 0.9
+    )
     if "sass" in one.levels:
-        assert share_mapped(one.lines("sass"), assembly_lines.sass_instruction_lines(one.levels["sass"])) >= 0.9
+        assert (
+            share_mapped(
+                one.lines("sass"), assembly_lines.sass_instruction_lines(one.levels["sass"])
+            )
+            >= 0.9
+        )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -39,7 +46,12 @@ def test_every_line_that_is_named_holds_a_statement(name: str) -> None:
 
 def test_the_product_of_matrices_is_the_same_line_at_every_level() -> None:
     one = sample("h100_matmul")
-    for level, operation in (("ttir", "tt.dot"), ("ttgir", "warp_group_dot"), ("ptx", "wgmma.mma_async"), ("sass", "HGMMA")):
+    for level, operation in (
+        ("ttir", "tt.dot"),
+        ("ttgir", "warp_group_dot"),
+        ("ptx", "wgmma.mma_async"),
+        ("sass", "HGMMA"),
+    ):
         assert any(operation in line for line in one.made_of(level, "tl.dot(")), level
     assert any("mfma" in line for line in sample("mi300x_matmul").made_of("amdgcn", "tl.dot("))
 
@@ -96,7 +108,12 @@ def test_a_chain_of_inlined_calls_is_followed_to_the_kernel() -> None:
 \t.loc\t2 255 12, function_name $L__info_string0, inlined_at 2 317 12 // helper.py:255:12
 \tadd.f32 \t%r98, %r96, %r97;
 """
-    assert lines_of_level("ptx", text, KernelFile("k.py")) == {4: (48,), 6: (48,), 8: (53,), 10: (53,)}
+    assert lines_of_level("ptx", text, KernelFile("k.py")) == {
+        4: (48,),
+        6: (48,),
+        8: (53,),
+        10: (53,),
+    }
 
 
 def test_sass_with_a_chain_leads_to_its_last_place() -> None:
@@ -114,7 +131,9 @@ def test_sass_of_a_helper_with_two_callers_leads_to_both() -> None:
 \t.loc\t2 9 1  // h.py:9:1 @[ k.py:4:2 ]
 \t.loc\t2 9 1  // h.py:9:1 @[ k.py:7:2 ]
 """
-    sass = '\t//## File "/python/h.py", line 9\n        /*0000*/                   FADD R1, R2, R3 ;\n'
+    sass = (
+        '\t//## File "/python/h.py", line 9\n        /*0000*/                   FADD R1, R2, R3 ;\n'
+    )
     assert lines_of_level("sass", sass, KernelFile("k.py"), ptx) == {2: (4, 7)}
 
 

@@ -18,7 +18,11 @@ NVIDIA_LIMITS = {1: "warps", 2: "registers", 4: "shared", 8: "blocks"}
 
 @pytest.mark.parametrize("gpu", ["a100", "l4", "h100", "b200"])
 def test_blocks_and_limits_are_those_of_nvidias_calculator(gpu: str) -> None:
-    rows = [row for row in json.loads(gzip.decompress((DATA / "occupancy.json.gz").read_bytes())) if row[0] == gpu]
+    rows = [
+        row
+        for row in json.loads(gzip.decompress((DATA / "occupancy.json.gz").read_bytes()))
+        if row[0] == gpu
+    ]
     assert len(rows) == 980
     for _, threads, registers, shared_bytes, blocks, bits in rows:
         found = occupancy(find_gpu(gpu), threads, registers, shared_bytes)
@@ -29,7 +33,10 @@ def test_blocks_and_limits_are_those_of_nvidias_calculator(gpu: str) -> None:
 
 def test_a_wavefront_that_needs_more_than_128_registers_leaves_half_the_slots_empty() -> None:
     gpu = find_gpu("mi300x")
-    shares = {registers: occupancy(gpu, 256, registers, 0).share for registers in (64, 65, 128, 129, 256, 512)}
+    shares = {
+        registers: occupancy(gpu, 256, registers, 0).share
+        for registers in (64, 65, 128, 129, 256, 512)
+    }
     assert shares == {64: 1.0, 65: 7 / 8, 128: 0.5, 129: 3 / 8, 256: 0.25, 512: 0.125}
 
 
@@ -47,10 +54,13 @@ def test_wavefronts_on_amd_are_those_that_llvm_counts(registers: int) -> None:
 def test_of_a_recorded_kernel_too(name: str) -> None:
     one = sample(name)
     told = {
-        word: int(re.findall(rf"^; {word}: (\d+)", one.levels["amdgcn"], re.MULTILINE)[0]) for word in ("NumVgprs", "Occupancy")
+        word: int(re.findall(rf"^; {word}: (\d+)", one.levels["amdgcn"], re.MULTILINE)[0])
+        for word in ("NumVgprs", "Occupancy")
     }
     found = occupancy(find_gpu("mi300x"), one.fields["threads"], told["NumVgprs"], 0)
-    assert found.warps // PARTS == told["Occupancy"], "LLVM knows nothing of memory that is asked for at the launch"
+    assert found.warps // PARTS == told["Occupancy"], (
+        "LLVM knows nothing of memory that is asked for at the launch"
+    )
 
 
 def test_local_memory_that_is_not_used_limits_nothing() -> None:
@@ -71,7 +81,10 @@ def test_blocks_of_one_wavefront_need_no_barrier() -> None:
 def test_a_block_that_is_too_large_does_not_fit() -> None:
     found = occupancy(find_gpu("a100"), 128, 32, 200_000)
     assert found.blocks == 0
-    assert occupancy_in_words(found) == "does not fit: a block needs more than this GPU has (shared memory)"
+    assert (
+        occupancy_in_words(found)
+        == "does not fit: a block needs more than this GPU has (shared memory)"
+    )
     assert occupancy(find_gpu("a100"), 2048, 32, 0).limited_by == ("warps",)
     assert occupancy(find_gpu("a100"), 128, 256, 0).limited_by == ("registers",)
 
@@ -79,6 +92,11 @@ def test_a_block_that_is_too_large_does_not_fit() -> None:
 def test_what_limits_is_said_in_words() -> None:
     one = sample("a100_matmul")
     registers = int(re.findall(r"Used (\d+) registers", one.fields["ptxas"])[0])
-    found = occupancy(find_gpu("a100"), one.fields["threads"], registers, one.fields["shared_bytes"])
-    assert occupancy_in_words(found) == "56 %: 18 blocks of 2 warps on a multiprocessor, limited by registers"
+    found = occupancy(
+        find_gpu("a100"), one.fields["threads"], registers, one.fields["shared_bytes"]
+    )
+    assert (
+        occupancy_in_words(found)
+        == "56 %: 18 blocks of 2 warps on a multiprocessor, limited by registers"
+    )
     assert set(found.by_limit) == set(LIMITS)

@@ -29,7 +29,12 @@ def test_the_longest_beginning_that_is_known_counts_and_the_rest_are_modifiers()
     found = explained("ptx", "ld.global.L1::evict_last.L2::cache_hint.v4.b32")
     assert found
     assert found.opcode == "ld.global"
-    assert [name for name, _ in found.modifiers] == ["L1::evict_last", "L2::cache_hint", "v4", "b32"]
+    assert [name for name, _ in found.modifiers] == [
+        "L1::evict_last",
+        "L2::cache_hint",
+        "v4",
+        "b32",
+    ]
     assert found.words.startswith("Loads from global memory (")
     copied = explained("sass", "IMAD.MOV.U32")
     assert copied

@@ -11,7 +11,9 @@ from tests.analysis.kernel_ir.samples import dump
 
 def test_every_pass_that_mlir_printed_is_there_in_order() -> None:
     text = dump()
-    assert [one.name for one in passes(text)] == re.findall(r"^// -----// IR Dump Before (\w+)", text, re.MULTILINE)
+    assert [one.name for one in passes(text)] == re.findall(
+        r"^// -----// IR Dump Before (\w+)", text, re.MULTILINE
+    )
 
 
 def test_what_a_pass_left_is_what_the_next_one_found() -> None:
@@ -25,7 +27,9 @@ def test_the_pass_that_gives_layouts_changed_the_text_and_its_diff_shows_how() -
     (convert,) = (one for one in passes(dump()) if one.argument == "convert-triton-to-tritongpu")
     assert convert.changed
     assert not any("ttg.convert_layout" in line for line in convert.before)
-    assert any(row.sign in "+~" and row.after and "#blocked" in row.after for row in pass_diff(convert))
+    assert any(
+        row.sign in "+~" and row.after and "#blocked" in row.after for row in pass_diff(convert)
+    )
 
 
 def test_numbers_of_locations_are_no_change() -> None:

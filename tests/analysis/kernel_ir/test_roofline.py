@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from fx_explorer.analysis.kernels.roofline import FLOPS_COUNTED, NO_SIZES, number_kind, roofline, roofline_in_words
+from fx_explorer.analysis.kernels.roofline import (
+    FLOPS_COUNTED,
+    NO_SIZES,
+    number_kind,
+    roofline,
+    roofline_in_words,
+)
 from fx_explorer.gpus.reading import find_gpu
 from tests.analysis.kernel_ir.samples import sample
 
@@ -39,7 +45,13 @@ def test_a_kind_of_number_that_the_data_sheet_lacks_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("h100_matmul", "bf16"), ("a100_matmul", "bf16"), ("mi300x_matmul", "bf16"), ("h100_softmax", "fp32")]
+    ("name", "kind"),
+    [
+        ("h100_matmul", "bf16"),
+        ("a100_matmul", "bf16"),
+        ("mi300x_matmul", "bf16"),
+        ("h100_softmax", "fp32"),
+    ],
 )
 def test_the_kind_of_number_is_read_off_the_matrix_instructions(name: str, kind: str) -> None:
     levels = sample(name).levels

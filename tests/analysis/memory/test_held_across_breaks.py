@@ -112,7 +112,9 @@ def measured(network: Cut, x: torch.Tensor) -> int:
 
 
 @pytest.mark.parametrize("kind", CUT, ids=lambda kind: kind.__name__)
-def test_the_peak_of_a_step_with_breaks_is_what_the_allocator_counts(tmp_path: Path, kind: type[Cut]) -> None:
+def test_the_peak_of_a_step_with_breaks_is_what_the_allocator_counts(
+    tmp_path: Path, kind: type[Cut]
+) -> None:
     network, x = kind(), torch.randn(ROWS, 32)
     reader = record(tmp_path / "s.fxs", lambda compile_: step(compile_(network), x))
     assert not failures(reader)
@@ -142,5 +144,7 @@ def test_what_is_kept_dropped_and_saved_between_graphs_is_told_apart(tmp_path: P
         function(torch.randn(ROWS, 32), torch.randn(32, 2048, requires_grad=True)).backward()
 
     rows = record(tmp_path / "s.fxs", program).rows(model.ReturnedStorage)
-    large = [(row.is_saved_between, row.at_end) for row in rows if row.size_bytes == ROWS * 2048 * 4]
+    large = [
+        (row.is_saved_between, row.at_end) for row in rows if row.size_bytes == ROWS * 2048 * 4
+    ]
     assert sorted(large) == [(False, "held"), (True, "dropped")]

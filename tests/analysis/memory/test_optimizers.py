@@ -41,12 +41,19 @@ class Tuned(nn.Module):
         return self.trained(self.frozen(x).relu()).square().mean()
 
 
-def state_bytes(make: Callable[[Iterable[nn.Parameter]], optim.Optimizer], network: nn.Module, x: torch.Tensor) -> int:
+def state_bytes(
+    make: Callable[[Iterable[nn.Parameter]], optim.Optimizer], network: nn.Module, x: torch.Tensor
+) -> int:
     """Return what the optimizer keeps after a step, without its counters."""
     optimizer = make([one for one in network.parameters() if one.requires_grad])
     network(x).backward()
     optimizer.step()
-    kept = [value for state in optimizer.state.values() for value in state.values() if isinstance(value, torch.Tensor)]
+    kept = [
+        value
+        for state in optimizer.state.values()
+        for value in state.values()
+        if isinstance(value, torch.Tensor)
+    ]
     return sum(value.untyped_storage().nbytes() for value in kept if value.numel() > 1)
 
 
@@ -55,7 +62,9 @@ def test_each_optimizer_is_tried() -> None:
 
 
 @pytest.mark.parametrize("name", TENSORS)
-def test_what_an_optimizer_keeps_is_what_torchs_own_has_after_a_step(name: str, tmp_path: Path) -> None:
+def test_what_an_optimizer_keeps_is_what_torchs_own_has_after_a_step(
+    name: str, tmp_path: Path
+) -> None:
     torch.manual_seed(0)
     network, x = Tuned(), torch.randn(4, 48)
     reader = record(tmp_path / "s.fxs", lambda compiled: compiled(network)(x))
@@ -81,7 +90,9 @@ def test_an_inference_has_no_optimizer(tmp_path: Path) -> None:
 def test_the_answer_says_what_adam_would_take(tmp_path: Path) -> None:
     network, x = Tuned(), torch.randn(4, 48)
     report = memory_report(record(tmp_path / "s.fxs", lambda compiled: compiled(network)(x)))
-    assert any("16.6 kB for Adam, 8.3 kB for SGD with momentum" in one for one in report.sentences), report.sentences
+    assert any(
+        "16.6 kB for Adam, 8.3 kB for SGD with momentum" in one for one in report.sentences
+    ), report.sentences
 
 
 @pytest.mark.parametrize("more", [["--measure"], ["--budgets", "1,0"]])

@@ -20,14 +20,23 @@ from fx_explorer.analysis.memory.wrapper_code import UnreadableCode, argument_na
 
 
 def replayed(
-    body: str, *arguments: Argument, sizes: dict[str, int] | None = None, results: dict[int, list[Result | None]] | None = None
+    body: str,
+    *arguments: Argument,
+    sizes: dict[str, int] | None = None,
+    results: dict[int, list[Result | None]] | None = None,
 ) -> Replayed:
     """Replay ``body`` as the function ``call``, whose first line is line 2; every expression statement is a kernel."""
-    wrapper = read_wrapper("def call(args):\n" + textwrap.indent(textwrap.dedent(body).strip("\n"), "    "))
+    wrapper = read_wrapper(
+        "def call(args):\n" + textwrap.indent(textwrap.dedent(body).strip("\n"), "    ")
+    )
     lines = [
-        number for number, line in enumerate(("\n" + textwrap.dedent(body).strip("\n")).split("\n"), 1) if "kernel" in line
+        number
+        for number, line in enumerate(("\n" + textwrap.dedent(body).strip("\n")).split("\n"), 1)
+        if "kernel" in line
     ]
-    return replay(wrapper, arguments, sizes or {}, lambda line: (results or {}).get(line), frozenset(lines))
+    return replay(
+        wrapper, arguments, sizes or {}, lambda line: (results or {}).get(line), frozenset(lines)
+    )
 
 
 def named(found: Replayed, name: str) -> Lifetime:
@@ -38,12 +47,31 @@ X = Argument("x", 64, "cpu")
 
 
 @pytest.mark.parametrize(
-    ("shape", "stride"), [((3, 4), (4, 1)), ((2, 3, 4), (12, 1, 3)), ((5,), (7,)), ((), ()), ((0, 9), (9, 1)), ((4, 4), (0, 1))]
+    ("shape", "stride"),
+    [
+        ((3, 4), (4, 1)),
+        ((2, 3, 4), (12, 1, 3)),
+        ((5,), (7,)),
+        ((), ()),
+        ((0, 9), (9, 1)),
+        ((4, 4), (0, 1)),
+    ],
 )
-def test_a_storage_is_as_large_as_torch_makes_it(shape: tuple[int, ...], stride: tuple[int, ...]) -> None:
-    for dtype in (torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64, torch.float8_e4m3fn):
+def test_a_storage_is_as_large_as_torch_makes_it(
+    shape: tuple[int, ...], stride: tuple[int, ...]
+) -> None:
+    for dtype in (
+        torch.float32,
+        torch.bfloat16,
+        torch.int64,
+        torch.bool,
+        torch.complex64,
+        torch.float8_e4m3fn,
+    ):
         made = torch.empty_strided(shape, stride, dtype=dtype)
-        assert strided_bytes(shape, stride, item_bytes(str(dtype))) == made.untyped_storage().nbytes()
+        assert (
+            strided_bytes(shape, stride, item_bytes(str(dtype))) == made.untyped_storage().nbytes()
+        )
         found = replayed(f"buf0 = empty_strided_cpu({shape}, {stride}, {dtype})\nreturn (buf0, )")
         assert named(found, "buf0").size_bytes == made.untyped_storage().nbytes()
 
@@ -111,7 +139,10 @@ def test_results_of_a_library_call_live_apart() -> None:
         """,
         results={2: [Result(100, "cpu"), Result(200, "cpu"), None]},
     )
-    assert [(one.size_bytes, one.dies is None) for one in found.storages] == [(100, False), (200, True)]
+    assert [(one.size_bytes, one.dies is None) for one in found.storages] == [
+        (100, False),
+        (200, True),
+    ]
 
 
 def test_a_result_without_a_node_takes_its_size_from_the_check_behind_it() -> None:
@@ -129,7 +160,9 @@ def test_a_result_without_a_node_takes_its_size_from_the_check_behind_it() -> No
 
 
 def test_an_operator_that_writes_in_place_makes_no_storage() -> None:
-    found = replayed("x, = args\nbuf0 = torch.ops.aten.index_put_.default(x, [], x)\nreturn (buf0, )", X)
+    found = replayed(
+        "x, = args\nbuf0 = torch.ops.aten.index_put_.default(x, [], x)\nreturn (buf0, )", X
+    )
     assert [one.name for one in found.storages] == ["x"]
 
 
@@ -152,7 +185,9 @@ def test_sizes_follow_the_symbols_and_what_the_wrapper_computes_of_them() -> Non
 
 
 def test_a_size_that_nobody_knows_is_unknown_and_not_zero() -> None:
-    found = replayed("u0 = x.item()\nbuf0 = empty_strided_cpu((u0, ), (1, ), torch.float32)\nreturn (buf0, )")
+    found = replayed(
+        "u0 = x.item()\nbuf0 = empty_strided_cpu((u0, ), (1, ), torch.float32)\nreturn (buf0, )"
+    )
     assert named(found, "buf0").size_bytes == UNKNOWN
 
 
@@ -205,7 +240,9 @@ def test_a_statement_that_is_not_known_is_told_and_not_guessed(body: str, told: 
     assert told in str(raised.value)
 
 
-@pytest.mark.parametrize("text", ["", "def other(args): pass", "def call(args:", "x = " + "(" * 5000, "\0"])
+@pytest.mark.parametrize(
+    "text", ["", "def other(args): pass", "def call(args:", "x = " + "(" * 5000, "\0"]
+)
 def test_code_without_a_wrapper_is_refused(text: str) -> None:
     with pytest.raises(UnreadableCode):
         read_wrapper(text)

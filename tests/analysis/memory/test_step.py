@@ -47,7 +47,9 @@ class Counted(NamedTuple):
 def most_allocated(step: Callable[[], object]) -> int:
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
         step()
-    events = [event for event in seen.profiler.kineto_results.events() if event.name() == "[memory]"]
+    events = [
+        event for event in seen.profiler.kineto_results.events() if event.name() == "[memory]"
+    ]
     held = most = 0
     for event in sorted(events, key=lambda one: one.start_ns()):
         held += event.nbytes()
@@ -55,7 +57,9 @@ def most_allocated(step: Callable[[], object]) -> int:
     return most
 
 
-def measure(path: Path, network: nn.Module, x: torch.Tensor, step: Callable[[Any], object]) -> tuple[Counted, SessionReader]:
+def measure(
+    path: Path, network: nn.Module, x: torch.Tensor, step: Callable[[Any], object]
+) -> tuple[Counted, SessionReader]:
     """Capture a step that is built, and count what the built code allocates when it is called again."""
     saved: dict[int, int] = {}
     found: list[int] = []
@@ -73,12 +77,19 @@ def measure(path: Path, network: nn.Module, x: torch.Tensor, step: Callable[[Any
 
     reader = record(path, program, build=True)
     torch._dynamo.reset()
-    with warnings.catch_warnings(), torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+    with (
+        warnings.catch_warnings(),
+        torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor),
+    ):
         warnings.simplefilter("ignore")  # torch's own, while compiling
         torch.compile(network)(x)
     torch._dynamo.reset()
-    there = {one.untyped_storage().data_ptr() for one in (*network.parameters(), *network.buffers(), x)}
-    return Counted(found[0], sum(size for pointer, size in saved.items() if pointer not in there)), reader
+    there = {
+        one.untyped_storage().data_ptr() for one in (*network.parameters(), *network.buffers(), x)
+    }
+    return Counted(
+        found[0], sum(size for pointer, size in saved.items() if pointer not in there)
+    ), reader
 
 
 class Predicted(NamedTuple):
@@ -92,7 +103,12 @@ class Predicted(NamedTuple):
 def step(tmp_path_factory: pytest.TempPathFactory) -> Predicted:
     torch.manual_seed(0)
     network, x = Net(), torch.randn(64, 32)
-    counted, reader = measure(tmp_path_factory.mktemp("step") / "s.fxs", network, x, lambda compiled: compiled(x).backward())
+    counted, reader = measure(
+        tmp_path_factory.mktemp("step") / "s.fxs",
+        network,
+        x,
+        lambda compiled: compiled(x).backward(),
+    )
     assert not failures(reader)
     memory = session_memory(reader)
     return Predicted(counted, reader, memory, usage(memory.step))
@@ -110,7 +126,11 @@ def test_saved_bytes_are_those_of_the_hooks(step: Predicted) -> None:
 
 
 def test_what_is_there_before_the_step_has_the_users_names(step: Predicted) -> None:
-    before = {one.name: one.size_bytes for one in step.memory.step.held if one.kind in ("parameter", "buffer", "input")}
+    before = {
+        one.name: one.size_bytes
+        for one in step.memory.step.held
+        if one.kind in ("parameter", "buffer", "input")
+    }
     network = Net()
     sizes = {name: one.untyped_storage().nbytes() for name, one in network.named_parameters()}
     assert before == {**sizes, "x": 64 * 32 * 4}
@@ -118,8 +138,15 @@ def test_what_is_there_before_the_step_has_the_users_names(step: Predicted) -> N
 
 
 def test_every_gradient_is_held_at_the_end_under_its_parameters_name(step: Predicted) -> None:
-    at_end = {name_of(one): one.size_bytes for one in step.used.held_at(step.memory.step.end - 1) if one.kind == "gradient"}
-    sizes = {f"gradient of {name}": one.untyped_storage().nbytes() for name, one in Net().named_parameters()}
+    at_end = {
+        name_of(one): one.size_bytes
+        for one in step.used.held_at(step.memory.step.end - 1)
+        if one.kind == "gradient"
+    }
+    sizes = {
+        f"gradient of {name}": one.untyped_storage().nbytes()
+        for name, one in Net().named_parameters()
+    }
     assert {name: size for name, size in at_end.items() if name in sizes} == sizes
 
 
@@ -132,14 +159,20 @@ def test_saved_activations_come_from_lines_of_the_user(step: Predicted) -> None:
 
 
 def test_nothing_saved_outlives_the_backward(step: Predicted) -> None:
-    assert not [one for one in step.used.held_at(step.memory.step.end - 1) if one.kind == "activation"]
+    assert not [
+        one for one in step.used.held_at(step.memory.step.end - 1) if one.kind == "activation"
+    ]
 
 
-def test_the_timeline_has_every_kernel_call_and_keeps_the_peak_when_it_is_short(step: Predicted) -> None:
+def test_the_timeline_has_every_kernel_call_and_keeps_the_peak_when_it_is_short(
+    step: Predicted,
+) -> None:
     whole, short = timeline(step.used), timeline(step.used, 3)
     calls = [moment.call.name for moment in step.memory.step.moments]
     assert sum(row.calls for row in whole) == sum(row.calls for row in short) == len(calls)
-    assert max(row.point.total_bytes for row in short) == max(row.point.total_bytes for row in whole)
+    assert max(row.point.total_bytes for row in short) == max(
+        row.point.total_bytes for row in whole
+    )
     drawn = [bar(row.point, step.used.peak.total_bytes, 20) for row in whole]
     assert all(
         len(one) == round(20 * row.point.total_bytes / step.used.peak.total_bytes)
@@ -163,17 +196,23 @@ class Cut(Net):
 
 def test_a_value_that_crosses_a_break_is_counted_once(tmp_path: Path) -> None:
     network, x = Cut(), torch.randn(64, 32)
-    counted, reader = measure(tmp_path / "s.fxs", network, x, lambda compiled: compiled(x).backward())
+    counted, reader = measure(
+        tmp_path / "s.fxs", network, x, lambda compiled: compiled(x).backward()
+    )
     memory = session_memory(reader)
     used = usage(memory.step)
     assert memory.step.saved_bytes == counted.saved
     assert used.peak.total_bytes - used.begin_bytes == pytest.approx(counted.peak, rel=0.1)
-    assert any("taken to run once" in sentence for sentence in verdict(memory, used, source_paths(reader)))
+    assert any(
+        "taken to run once" in sentence for sentence in verdict(memory, used, source_paths(reader))
+    )
 
 
 def test_a_backend_without_output_code_is_told_and_not_guessed(tmp_path: Path) -> None:
     network, x = Net(), torch.randn(4, 32)
-    reader = record(tmp_path / "s.fxs", lambda compile_: compile_(network)(x).backward(), backend="aot_eager")
+    reader = record(
+        tmp_path / "s.fxs", lambda compile_: compile_(network)(x).backward(), backend="aot_eager"
+    )
     memory = session_memory(reader)
     assert not memory.is_known
     assert [one.direction for one in memory.unread] == ["forward", "backward"]
@@ -183,7 +222,9 @@ def test_a_backend_without_output_code_is_told_and_not_guessed(tmp_path: Path) -
 # what library calls take while they work
 
 
-def with_workspaces(path: Path, step: Predicted, size_bytes: int, problem: str = "") -> SessionReader:
+def with_workspaces(
+    path: Path, step: Predicted, size_bytes: int, problem: str = ""
+) -> SessionReader:
     """A copy of the session, in which each library call was seen to take so much on a GPU."""
     copied = path / "workspaces.fxs"
     with sqlite3.connect(step.reader.path) as original, sqlite3.connect(copied) as copy:
@@ -196,9 +237,13 @@ def with_workspaces(path: Path, step: Predicted, size_bytes: int, problem: str =
 
 
 @pytest.mark.parametrize("size_bytes", [0, 1000, 10_000_000])
-def test_a_workspace_is_held_while_its_call_works_and_no_longer(tmp_path: Path, step: Predicted, size_bytes: int) -> None:
+def test_a_workspace_is_held_while_its_call_works_and_no_longer(
+    tmp_path: Path, step: Predicted, size_bytes: int
+) -> None:
     used = usage(session_memory(with_workspaces(tmp_path, step, size_bytes)).step)
-    calls = [moment for moment in used.step.moments if moment.call.name.startswith("extern_kernels")]
+    calls = [
+        moment for moment in used.step.moments if moment.call.name.startswith("extern_kernels")
+    ]
     assert calls
     for at in range(used.step.end):
         is_call = any(moment.at == at for moment in calls)
@@ -208,22 +253,33 @@ def test_a_workspace_is_held_while_its_call_works_and_no_longer(tmp_path: Path, 
     assert used.peak.total_bytes == max(step.used.peak.total_bytes, during + size_bytes)
 
 
-def test_a_workspace_has_the_name_of_its_operator_and_is_told(tmp_path: Path, step: Predicted) -> None:
+def test_a_workspace_has_the_name_of_its_operator_and_is_told(
+    tmp_path: Path, step: Predicted
+) -> None:
     reader = with_workspaces(tmp_path, step, 10_000_000)
     memory = session_memory(reader)
     told = verdict(memory, usage(memory.step), source_paths(reader))
-    assert {name_of(one) for one in memory.step.held if one.kind == "workspace"} <= {"workspace of addmm", "workspace of mm"}
+    assert {name_of(one) for one in memory.step.held if one.kind == "workspace"} <= {
+        "workspace of addmm",
+        "workspace of mm",
+    }
     assert "what a library call takes while it works" in told[1]
     assert told[-1].startswith("Not counted: workspaces that cuBLAS keeps for good")
-    assert verdict(step.memory, step.used, source_paths(step.reader))[-1].startswith("Not counted: memory that libraries take")
+    assert verdict(step.memory, step.used, source_paths(step.reader))[-1].startswith(
+        "Not counted: memory that libraries take"
+    )
 
 
-def test_calls_that_could_not_be_made_alone_are_told_and_count_nothing(tmp_path: Path, step: Predicted) -> None:
+def test_calls_that_could_not_be_made_alone_are_told_and_count_nothing(
+    tmp_path: Path, step: Predicted
+) -> None:
     reader = with_workspaces(tmp_path, step, -1, "OutOfMemoryError: CUDA out of memory")
     memory = session_memory(reader)
     used = usage(memory.step)
     assert used.peak.total_bytes == step.used.peak.total_bytes
     calls = sum(moment.call.name.startswith("extern_kernels") for moment in used.step.moments)
-    (told,) = [one for one in verdict(memory, used, source_paths(reader)) if "could not be seen" in one]
+    (told,) = [
+        one for one in verdict(memory, used, source_paths(reader)) if "could not be seen" in one
+    ]
     assert f"What {calls} library calls take at work" in told
     assert "OutOfMemoryError: CUDA out of memory" in told

@@ -65,7 +65,10 @@ def test_what_is_saved_is_told_and_why_there_is_no_peak(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("backend", "gradient", "why_not"),
-    [("eager", True, "backend eager does not use AOTAutograd"), ("aot_eager", False, "nothing here needs a gradient")],
+    [
+        ("eager", True, "backend eager does not use AOTAutograd"),
+        ("aot_eager", False, "nothing here needs a gradient"),
+    ],
 )
 def test_where_nothing_is_known_to_be_saved_the_reason_is_told(
     backend: str, gradient: bool, why_not: str, tmp_path: Path

@@ -35,8 +35,14 @@ RESUMED = model.Compilation(1, "0/0", 0, 0, REST, "net.py", 12)
             "torch.nn.modules.module._global_forward_hooks",
         ),
         ("G['__builtins_dict___11']['super']", "super"),
-        ("list(dict.keys(L['self']._modules['layers']._modules))[1]", "key 1 of self.layers._modules"),
-        ("dict(type(L['self'].config).__dict__)['attribute_map']", "type(self.config).attribute_map"),
+        (
+            "list(dict.keys(L['self']._modules['layers']._modules))[1]",
+            "key 1 of self.layers._modules",
+        ),
+        (
+            "dict(type(L['self'].config).__dict__)['attribute_map']",
+            "type(self.config).attribute_map",
+        ),
         ("L['größe']", "größe"),
     ],
 )
@@ -54,17 +60,31 @@ def test_a_value_of_an_unfinished_expression_is_told_by_its_line() -> None:
 
 def test_an_argument_that_a_decorator_hands_on_has_the_name_that_the_function_has_for_it() -> None:
     known = replace(
-        RESUMED, argument_names={"L['args'][0]": "input_ids", "L['args'][1]['mask']": r"mask\1", "L['args'][1]": "extra"}
+        RESUMED,
+        argument_names={
+            "L['args'][0]": "input_ids",
+            "L['args'][1]['mask']": r"mask\1",
+            "L['args'][1]": "extra",
+        },
     )
     assert plain_source("L['args'][0]", known) == "input_ids"
     assert plain_source("L['args'][1]['mask'].shape", known) == r"mask\1.shape"
-    assert plain_code("L['args'][0].size()[1] <= L['args'][10].size()[0]", known) == "size 1 of input_ids <= size 0 of args[10]"
+    assert (
+        plain_code("L['args'][0].size()[1] <= L['args'][10].size()[0]", known)
+        == "size 1 of input_ids <= size 0 of args[10]"
+    )
     assert plain_source("L['self'].args[0]", known) == "self.args[0]"
-    assert told_by_function("size 0 of args[1] was 2 and now is 3", known) == "size 0 of extra was 2 and now is 3"
+    assert (
+        told_by_function("size 0 of args[1] was 2 and now is 3", known)
+        == "size 0 of extra was 2 and now is 3"
+    )
 
 
 def test_conditions_are_written_without_functions_of_torchs_own() -> None:
-    assert plain_code("not ___dict_contains('return_dict', L['kwargs'])") == "'return_dict' not in kwargs"
+    assert (
+        plain_code("not ___dict_contains('return_dict', L['kwargs'])")
+        == "'return_dict' not in kwargs"
+    )
     assert plain_code("L['x'].size()[0] < L['___stack1'].size()[1]", RESUMED) == (
         "size 0 of x < size 1 of the value computed at line 12"
     )
@@ -79,7 +99,9 @@ def test_a_rest_and_a_lambda_are_named_by_what_the_user_wrote() -> None:
         activation = staticmethod(lambda x: x)
 
     written = inspect.unwrap(Net.activation)
-    row = model.Compilation(1, "0/0", 0, 0, written.__qualname__, __file__, written.__code__.co_firstlineno)
+    row = model.Compilation(
+        1, "0/0", 0, 0, written.__qualname__, __file__, written.__code__.co_firstlineno
+    )
     told = function_of(row)
     assert told.startswith("a lambda in ")
     assert told.endswith(f"test_naming.py:{written.__code__.co_firstlineno}")
@@ -100,6 +122,9 @@ def test_results_of_an_operation_are_counted_and_gradients_are_told() -> None:
     def node(name: str, op: str, target: str, arguments: str) -> model.Node:
         return model.Node(1, 1, 0, name, op, target, arguments)
 
-    assert result_name(node("getitem_3", "call_function", "operator.getitem", "sort_2, 1")) == "result 1 of sort_2"
+    assert (
+        result_name(node("getitem_3", "call_function", "operator.getitem", "sort_2, 1"))
+        == "result 1 of sort_2"
+    )
     assert result_name(node("tangents_1", "placeholder", "tangents_1", "")) == "incoming gradient 1"
     assert result_name(node("mm", "call_function", "aten.mm.default", "a, b")) == "mm"

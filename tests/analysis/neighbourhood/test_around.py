@@ -19,7 +19,13 @@ def test_two_steps_of_a_chain_are_shown_each_way(tmp_path: Path) -> None:
     written = write_graph(tmp_path / "chain.fxs", 10, CHAIN)
     with SessionReader(written.path) as reader:
         found = neighbourhood(reader, written.id_of(4))
-    assert {node.name: found.steps[node.id] for node in found.nodes.values()} == {"n2": -2, "n3": -1, "n4": 0, "n5": 1, "n6": 2}
+    assert {node.name: found.steps[node.id] for node in found.nodes.values()} == {
+        "n2": -2,
+        "n3": -1,
+        "n4": 0,
+        "n5": 1,
+        "n6": 2,
+    }
     assert not found.more
 
 
@@ -35,7 +41,9 @@ def test_of_a_thousand_users_ten_are_shown_and_the_rest_is_counted(tmp_path: Pat
 
 
 def test_a_kernel_is_known_with_how_much_it_computes(tmp_path: Path) -> None:
-    written = write_graph(tmp_path / "fused.fxs", 10, CHAIN, {"triton_a": [3, 4, 7, 8], "triton_b": [5]})
+    written = write_graph(
+        tmp_path / "fused.fxs", 10, CHAIN, {"triton_a": [3, 4, 7, 8], "triton_b": [5]}
+    )
     with SessionReader(written.path) as reader:
         found = neighbourhood(reader, written.id_of(4))
     assert {found.nodes[node].name: kernel.name for node, kernel in found.kernels.items()} == {
@@ -50,7 +58,11 @@ def test_a_kernel_is_known_with_how_much_it_computes(tmp_path: Path) -> None:
 def test_every_edge_between_shown_nodes_is_there_and_no_other(tmp_path: Path, seed: int) -> None:
     written = random_graph(tmp_path / "random.fxs", seed)
     with SessionReader(written.path) as reader:
-        every = [(producer, at) for at in range(written.graph.node_count) for producer in reader.producers(written.id_of(at))]
+        every = [
+            (producer, at)
+            for at in range(written.graph.node_count)
+            for producer in reader.producers(written.id_of(at))
+        ]
         found = neighbourhood(reader, written.id_of(written.graph.node_count // 2))
     expected = {(producer, written.id_of(at)) for producer, at in every}
     assert set(found.edges) == {edge for edge in expected if set(edge) <= set(found.nodes)}

@@ -15,7 +15,15 @@ from fx_explorer.analysis.profiles.verdict import verdict
 from fx_explorer.profiles.adding import add_profile, joined_profile
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.session import SessionReader
-from tests.profiles import DATA, events, gpu_seconds, graph_seconds, profiled_session, recorded_session, unpacked
+from tests.profiles import (
+    DATA,
+    events,
+    gpu_seconds,
+    graph_seconds,
+    profiled_session,
+    recorded_session,
+    unpacked,
+)
 
 
 def figures_of(session: Path) -> ProfileFigures:
@@ -44,7 +52,9 @@ WHICH = ("broken", "broken, another process", "gpt2", "log")
 
 
 @pytest.mark.parametrize("which", WHICH)
-def test_nearly_all_time_of_compiled_graphs_is_joined_to_an_operation_and_a_line(which: str, tmp_path: Path) -> None:
+def test_nearly_all_time_of_compiled_graphs_is_joined_to_an_operation_and_a_line(
+    which: str, tmp_path: Path
+) -> None:
     session, trace = session_of(which, tmp_path)
     found, whole = figures_of(session), graph_seconds(events(trace))
     at_node, at_line = found.at_node_s / whole, found.at_line_s / whole
@@ -67,7 +77,9 @@ def test_all_sums_are_those_of_the_trace(which: str, tmp_path: Path) -> None:
     assert sum(one.seconds for one in found.lines) == pytest.approx(found.at_line_s, rel=1e-9)
     assert sum(one.seconds for one in found.nodes) == pytest.approx(found.at_node_s, rel=1e-9)
     if found.modules:  # a log names none
-        assert sum(row.own.time_s for row in found.modules if not row.is_fold) == pytest.approx(joined, rel=1e-9)
+        assert sum(row.own.time_s for row in found.modules if not row.is_fold) == pytest.approx(
+            joined, rel=1e-9
+        )
 
 
 def test_each_kernel_of_triton_has_the_time_of_its_name_in_the_trace(tmp_path: Path) -> None:
@@ -90,7 +102,9 @@ def test_what_ran_outside_of_compiled_graphs_is_told_by_what_it_is(tmp_path: Pat
     folder.mkdir()
     of_steps = figures_of(profiled_session("gpt2", folder)).by_kind
     annotated = [
-        one for one in events("gpt2.json.gz") if one["name"].startswith("Optimizer.step") and one["cat"] == "user_annotation"
+        one
+        for one in events("gpt2.json.gz")
+        if one["name"].startswith("Optimizer.step") and one["cat"] == "user_annotation"
     ]
     assert len(annotated) == 2
     assert of_steps["optimizer"] > 0.2 * sum(of_steps.values())
@@ -116,7 +130,9 @@ def test_idle_times_are_what_is_between_the_work_of_the_gpu(tmp_path: Path) -> N
     assert found.profile.span_s == pytest.approx((end - work[0][0]) * 1e-6, rel=1e-6)
     first = found.gaps[0]
     assert first.seconds == pytest.approx(longest * 1e-6, rel=1e-6)
-    assert [gap.seconds for gap in found.gaps] == sorted((gap.seconds for gap in found.gaps), reverse=True)
+    assert [gap.seconds for gap in found.gaps] == sorted(
+        (gap.seconds for gap in found.gaps), reverse=True
+    )
     assert all(sum(gap.doing_s) <= gap.seconds * (1 + 1e-6) for gap in found.gaps)
     assert sum(first.doing_s) > 0.9 * first.seconds
 
@@ -128,7 +144,9 @@ def test_a_gap_in_which_torch_compiles_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("session", "trace"), [("broken", "gpt2"), ("gpt2", "broken")])
-def test_a_profile_of_another_program_joins_nothing_and_says_so(session: str, trace: str, tmp_path: Path) -> None:
+def test_a_profile_of_another_program_joins_nothing_and_says_so(
+    session: str, trace: str, tmp_path: Path
+) -> None:
     found = figures_of(profiled_session(session, tmp_path, f"{trace}.json.gz"))
     assert found.kernels == ()
     assert found.profile.joined_calls == 0 < found.profile.graph_calls
@@ -153,13 +171,18 @@ def test_the_same_file_is_kept_once_and_another_counts_last(tmp_path: Path) -> N
 def changed_trace(folder: Path, keep: object) -> Path:
     """Write the events of a real trace that ``keep`` wants."""
     file = folder / "changed.json"
-    file.write_text(json.dumps({"traceEvents": [one for one in events("broken.json.gz") if keep(one)]}))  # type: ignore[operator]
+    file.write_text(
+        json.dumps({"traceEvents": [one for one in events("broken.json.gz") if keep(one)]})
+    )  # type: ignore[operator]
     return file
 
 
 def test_without_the_events_of_the_cpu_nothing_is_joined_and_that_is_said(tmp_path: Path) -> None:
     session = recorded_session("broken", tmp_path)
-    add_profile(session, joined_profile(session, changed_trace(tmp_path, lambda one: one.get("cat") == "kernel")))
+    add_profile(
+        session,
+        joined_profile(session, changed_trace(tmp_path, lambda one: one.get("cat") == "kernel")),
+    )
     found = figures_of(session)
     assert found.kernels == ()
     assert NO_GRAPHS in verdict(found)
@@ -168,10 +191,14 @@ def test_without_the_events_of_the_cpu_nothing_is_joined_and_that_is_said(tmp_pa
 
 def test_without_launches_the_ids_of_operators_join_as_much(tmp_path: Path) -> None:
     session = recorded_session("broken", tmp_path)
-    trace = changed_trace(tmp_path, lambda one: one.get("cat") not in ("cuda_runtime", "cuda_driver"))
+    trace = changed_trace(
+        tmp_path, lambda one: one.get("cat") not in ("cuda_runtime", "cuda_driver")
+    )
     add_profile(session, joined_profile(session, trace))
     found = figures_of(session)
-    assert found.profile.joined_s == pytest.approx(graph_seconds(events("broken.json.gz")), rel=1e-9)
+    assert found.profile.joined_s == pytest.approx(
+        graph_seconds(events("broken.json.gz")), rel=1e-9
+    )
 
 
 def test_a_profile_of_the_cpu_alone_has_the_times_of_library_calls(tmp_path: Path) -> None:
@@ -182,10 +209,15 @@ def test_a_profile_of_the_cpu_alone_has_the_times_of_library_calls(tmp_path: Pat
     assert NO_GPU in verdict(found)
     assert found.profile.device == "cpu"
     assert found.gaps == ()
-    assert {one.cost.use.kernel.name for one in found.kernels} >= {"extern_kernels.mm", "extern_kernels.addmm"}
+    assert {one.cost.use.kernel.name for one in found.kernels} >= {
+        "extern_kernels.mm",
+        "extern_kernels.addmm",
+    }
 
 
-def test_a_stack_that_torch_wrote_into_the_trace_gives_the_line_of_what_is_joined_to_no_kernel(tmp_path: Path) -> None:
+def test_a_stack_that_torch_wrote_into_the_trace_gives_the_line_of_what_is_joined_to_no_kernel(
+    tmp_path: Path,
+) -> None:
     session = recorded_session("broken", tmp_path)
     told = events("broken.json.gz")
     stack = 'File "lib.py", line 3, in call\n    return f(x)\nFile "eager.py", line 41, in step\n    out / out.norm()'
@@ -199,7 +231,9 @@ def test_a_stack_that_torch_wrote_into_the_trace_gives_the_line_of_what_is_joine
     assert (norm.file, norm.line) == ("eager.py", 41)
 
 
-def test_versions_that_run_the_same_code_share_the_time_where_nothing_names_them(tmp_path: Path) -> None:
+def test_versions_that_run_the_same_code_share_the_time_where_nothing_names_them(
+    tmp_path: Path,
+) -> None:
     session = recorded_session("broken", tmp_path)
     told = events("broken.json.gz")
     for one in told:

@@ -58,7 +58,8 @@ FIXED = {
     "number": (
         TAKES_A_NUMBER,
         TAKES_A_NUMBER.replace(
-            "    if y.sum().item() > 3:\n        y = y * 2\n", "    y = torch.where(y.sum() > 3, y * 2, y)\n"
+            "    if y.sum().item() > 3:\n        y = y * 2\n",
+            "    y = torch.where(y.sum() > 3, y * 2, y)\n",
         ),
     ),
 }
@@ -89,7 +90,11 @@ class Pair(NamedTuple):
 
 
 @pytest.fixture(scope="module", params=sorted(FIXED))
-def pair(request: pytest.FixtureRequest, captured: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Pair:
+def pair(
+    request: pytest.FixtureRequest,
+    captured: Callable[..., Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Pair:
     """One file, captured, changed and captured again. The time that is allowed tells the captures apart."""
     file = tmp_path_factory.mktemp(request.param) / f"{request.param}.py"
     sessions = []
@@ -116,12 +121,22 @@ def test_its_figures_are_those_of_diff(pair: Pair, capsys: pytest.CaptureFixture
     of_diff = json.loads(capsys.readouterr().out)
     figures = {one["what"]: (one["left"], one["right"]) for one in of_diff["figures"]}
     card = pair.card()
-    names = {"breaks": "graph breaks", "graphs": "graphs", "kernels": "kernels", "memory": "kept for the backward"}
+    names = {
+        "breaks": "graph breaks",
+        "graphs": "graphs",
+        "kernels": "kernels",
+        "memory": "kept for the backward",
+    }
     shown = {one.difference: sides(one.text) for one in card if one.difference in names}
     assert shown == {aspect: figures[names[aspect]] for aspect in shown}
     assert {"breaks", "graphs", "kernels"} <= {*shown}
-    assert ("memory" in shown) == (figures["kept for the backward"][0] != figures["kept for the backward"][1])
-    assert sides(told(card, "time").text.replace("Compiling took", "Compiling took:")) == figures["compiling took"]
+    assert ("memory" in shown) == (
+        figures["kept for the backward"][0] != figures["kept for the backward"][1]
+    )
+    assert (
+        sides(told(card, "time").text.replace("Compiling took", "Compiling took:"))
+        == figures["compiling took"]
+    )
     counts = Counter(one["difference"] for one in of_diff["kernels"])
     assert (f"+{counts['only right']}" in told(card, "kernels").text) == bool(counts["only right"])
     assert (f"−{counts['only left']}" in told(card, "kernels").text) == bool(counts["only left"])
@@ -139,10 +154,16 @@ def test_behind_each_line_is_the_list_that_it_counts(pair: Pair) -> None:
     graphs = pair.behind("graphs")
     card = pair.card()
     before, after = map(int, sides(told(card, "graphs").text))
-    assert (sum(one is not None for _, one, _ in graphs), sum(one is not None for _, _, one in graphs)) == (before, after)
+    assert (
+        sum(one is not None for _, one, _ in graphs),
+        sum(one is not None for _, _, one in graphs),
+    ) == (before, after)
     before, after = map(int, sides(told(card, "kernels").text))
     kernels = pair.behind("kernels")
-    assert (sum(one is not None for _, one, _ in kernels), sum(one is not None for _, _, one in kernels)) == (before, after)
+    assert (
+        sum(one is not None for _, one, _ in kernels),
+        sum(one is not None for _, _, one in kernels),
+    ) == (before, after)
     assert {sign for sign, _, _ in pair.behind("source")} > {" "}
 
 
@@ -188,7 +209,13 @@ def test_what_one_of_them_never_came_to_is_not_compared(
         assert fact.detail == detail
         assert "kernels" not in fact.text
         rows = differences(one, other, "graphs").rows
-    assert {row.figure.what for row in rows} == {"backend", "compilations", "graphs", "graph breaks", "recompiles"}
+    assert {row.figure.what for row in rows} == {
+        "backend",
+        "compilations",
+        "graphs",
+        "graph breaks",
+        "recompiles",
+    }
 
 
 @pytest.mark.parametrize("outcome", ["cancelled", "killed", "timed_out"])
@@ -197,7 +224,9 @@ def test_nothing_is_said_of_a_capture_that_was_stopped(tmp_path: Path, outcome: 
     with SessionReader(before) as one, SessionReader(after) as other:
         assert extent_of(other, is_through=False) == "nothing"
         (fact,) = since(one, other)
-    assert fact.text.startswith("Nothing is said of what changed since the last capture: this capture ")
+    assert fact.text.startswith(
+        "Nothing is said of what changed since the last capture: this capture "
+    )
     assert fact.difference == ""
 
 
@@ -220,13 +249,18 @@ def moved(captured: Callable[..., Path], tmp_path_factory: pytest.TempPathFactor
     """A script that recompiles because of a computed value: another value in the second capture, on a line further down."""
     file = tmp_path_factory.mktemp("moved") / "moved.py"
     sessions = []
-    for timeout, text in ((1003, RECOMPILED.format(above="", value=0.5)), (1004, RECOMPILED.format(above="\n\n", value=0.75))):
+    for timeout, text in (
+        (1003, RECOMPILED.format(above="", value=0.5)),
+        (1004, RECOMPILED.format(above="\n\n", value=0.75)),
+    ):
         file.write_text(text)
         sessions.append(captured(file, timeout=timeout))
     return Pair(*sessions)
 
 
-def test_a_recompile_is_the_same_where_its_line_has_moved_and_the_value_is_another(moved: Pair) -> None:
+def test_a_recompile_is_the_same_where_its_line_has_moved_and_the_value_is_another(
+    moved: Pair,
+) -> None:
     assert not [fact for fact in moved.card() if fact.difference == "recompiles"]
     with SessionReader(moved.before) as before, SessionReader(moved.after) as after:
         assert [len(causes(one)) for one in (before, after)] == [1, 1]

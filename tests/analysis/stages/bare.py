@@ -60,14 +60,19 @@ def called(node: torch.fx.Node) -> tuple[str, ...]:
 def trained_bare(model: torch.nn.Module, inputs: Mapping[str, Any] | tuple[Any, ...]) -> Bare:
     """Compile and run one training step. No kernel is built: what they would compute is left as it is."""
     bare, depth = Bare(), [0]
-    joint_passes, cut = compile_fx._recursive_joint_graph_passes, compile_fx.min_cut_rematerialization_partition
+    joint_passes, cut = (
+        compile_fx._recursive_joint_graph_passes,
+        compile_fx.min_cut_rematerialization_partition,
+    )
     post_grad_passes, fuse = compile_fx._recursive_post_grad_passes, Scheduler.fuse_nodes
 
     def backend(module: torch.fx.GraphModule, example: Any) -> Any:
         bare.dynamo = len(operations(module))
         return compile_fx.compile_fx(module, example)
 
-    def passed(run: Callable[[], torch.fx.GraphModule], module: torch.fx.GraphModule) -> tuple[Any, Nodes, Nodes]:
+    def passed(
+        run: Callable[[], torch.fx.GraphModule], module: torch.fx.GraphModule
+    ) -> tuple[Any, Nodes, Nodes]:
         before = operations(module)
         made = run()
         return made, before, operations(made if isinstance(made, torch.fx.GraphModule) else module)
@@ -75,11 +80,16 @@ def trained_bare(model: torch.nn.Module, inputs: Mapping[str, Any] | tuple[Any, 
     def over_joint(module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
         if bare.joint:  # it calls itself for nested graphs
             return joint_passes(module, *args, **kwargs)
-        bare.joint_backward = sum(n.meta.get("partitioner_tag") == "is_backward" for n in operations(module))
+        bare.joint_backward = sum(
+            n.meta.get("partitioner_tag") == "is_backward" for n in operations(module)
+        )
         texts = {called(node) for node in operations(module)}
         made, before, after = passed(lambda: joint_passes(module, *args, **kwargs), module)
         bare.joint, bare.joint_unchanged = len(before), sum(called(node) in texts for node in after)
-        bare.joint_gone, bare.joint_new = len(set(before) - set(after)), len(set(after) - set(before))
+        bare.joint_gone, bare.joint_new = (
+            len(set(before) - set(after)),
+            len(set(after) - set(before)),
+        )
         return made
 
     def partition(module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
@@ -87,7 +97,10 @@ def trained_bare(model: torch.nn.Module, inputs: Mapping[str, Any] | tuple[Any, 
         parts = cut(module, *args, **kwargs)
         forward, backward = ({node.name for node in operations(part)} for part in parts)
         bare.cut, bare.forward, bare.backward = len(names), len(forward), len(backward)
-        bare.in_both, bare.in_none = len(names & forward & backward), len(names - forward - backward)
+        bare.in_both, bare.in_none = (
+            len(names & forward & backward),
+            len(names - forward - backward),
+        )
         bare.of_neither = len(forward - names) + len(backward - names)
         return parts
 

@@ -48,7 +48,9 @@ def loaded(file: Path) -> ModuleType:
 
 
 def works_of(reader: SessionReader) -> Works:
-    return {(point.key, point.direction): stage_work(reader, point) for point in points_in_use(reader)}
+    return {
+        (point.key, point.direction): stage_work(reader, point) for point in points_in_use(reader)
+    }
 
 
 @pytest.fixture(scope="module")
@@ -64,24 +66,39 @@ def bare_gpt2() -> Bare:
 
 
 @pytest.fixture(params=["mlp", GPT2], ids=["mlp", "gpt2"])
-def both(request: pytest.FixtureRequest, captured: Captured, reader: OpenedReader) -> tuple[Works, Bare]:
+def both(
+    request: pytest.FixtureRequest, captured: Captured, reader: OpenedReader
+) -> tuple[Works, Bare]:
     bare = request.getfixturevalue("bare_mlp" if request.param == "mlp" else "bare_gpt2")
     return works_of(reader(captured(request.param))), bare
 
 
-def test_each_stage_gets_and_leaves_as_many_operations_as_in_a_bare_process(both: tuple[Works, Bare]) -> None:
+def test_each_stage_gets_and_leaves_as_many_operations_as_in_a_bare_process(
+    both: tuple[Works, Bare],
+) -> None:
     works, bare = both
     assert works["dynamo", ""].after == bare.dynamo
     assert (works["joint", ""].before, works["joint", ""].after) == (bare.dynamo, bare.joint)
     assert works["joint", ""].made["backward"] == bare.joint_backward
-    assert (works["joint_passes", ""].before, works["joint_passes", ""].after) == (bare.joint, bare.cut)
+    assert (works["joint_passes", ""].before, works["joint_passes", ""].after) == (
+        bare.joint,
+        bare.cut,
+    )
     assert works["partition", ""].before == bare.cut
     assert works["partition", ""].after == bare.forward + bare.backward
-    for direction, (before, after, _, _) in zip(("forward", "backward"), bare.post_grad, strict=True):
-        assert (works["post_grad", direction].before, works["post_grad", direction].after) == (before, after)
+    for direction, (before, after, _, _) in zip(
+        ("forward", "backward"), bare.post_grad, strict=True
+    ):
+        assert (works["post_grad", direction].before, works["post_grad", direction].after) == (
+            before,
+            after,
+        )
     for direction, steps in zip(("forward", "backward"), bare.fusion, strict=True):
         assert works["pre_fusion", direction].after == steps[0]
-        assert (works["post_fusion", direction].before, works["post_fusion", direction].after) == steps
+        assert (
+            works["post_fusion", direction].before,
+            works["post_fusion", direction].after,
+        ) == steps
 
 
 def test_as_many_kernels_are_generated_as_are_built_in_a_bare_process(
@@ -95,26 +112,36 @@ def test_as_many_kernels_are_generated_as_are_built_in_a_bare_process(
     assert sum(int(one[1]) for one in told if one) == bare_gpt2.kernels
 
 
-def test_what_inductors_joint_passes_removed_is_not_the_partitioners(both: tuple[Works, Bare]) -> None:
+def test_what_inductors_joint_passes_removed_is_not_the_partitioners(
+    both: tuple[Works, Bare],
+) -> None:
     works, bare = both
     passes, cut = works["joint_passes", ""], works["partition", ""]
     assert passes.made["kept"] == bare.joint_unchanged
     assert passes.became.get("removed", 0) <= bare.joint_gone
-    assert passes.before - sum(passes.became.get(fate, 0) for fate in ("removed", "replaced", "fused", "decomposed")) >= (
-        bare.joint - bare.joint_gone
-    )
+    assert passes.before - sum(
+        passes.became.get(fate, 0) for fate in ("removed", "replaced", "fused", "decomposed")
+    ) >= (bare.joint - bare.joint_gone)
     assert passes.made.get("made", 0) <= bare.joint_new
     assert cut.became["both"] == bare.in_both
     assert cut.became["removed"] == bare.in_none
     assert cut.made.get("made", 0) == bare.of_neither
 
 
-def test_post_grad_passes_remove_and_make_what_they_do_in_a_bare_process(both: tuple[Works, Bare]) -> None:
+def test_post_grad_passes_remove_and_make_what_they_do_in_a_bare_process(
+    both: tuple[Works, Bare],
+) -> None:
     works, bare = both
     for direction, (_, _, gone, new) in zip(("forward", "backward"), bare.post_grad, strict=True):
         work = works["post_grad", direction]
-        assert sum(work.became.get(fate, 0) for fate in ("removed", "replaced", "fused", "decomposed")) == gone
-        assert sum(work.made.get(fate, 0) for fate in ("made", "replaced", "fused", "decomposed")) == new
+        assert (
+            sum(work.became.get(fate, 0) for fate in ("removed", "replaced", "fused", "decomposed"))
+            == gone
+        )
+        assert (
+            sum(work.made.get(fate, 0) for fate in ("made", "replaced", "fused", "decomposed"))
+            == new
+        )
 
 
 def test_each_operation_meets_one_fate(both: tuple[Works, Bare]) -> None:
@@ -126,12 +153,21 @@ def test_each_operation_meets_one_fate(both: tuple[Works, Bare]) -> None:
             assert sum(work.made.values()) == work.after
 
 
-def test_the_stages_of_an_mlp_are_those_counted_by_hand(captured: Captured, reader: OpenedReader) -> None:
+def test_the_stages_of_an_mlp_are_those_counted_by_hand(
+    captured: Captured, reader: OpenedReader
+) -> None:
     """linear, gelu, linear. In ATen a linear is permute and addmm, and gelu's formula is mul, mul, erf, add, mul."""
     works = works_of(reader(captured("mlp")))
-    joint, forward, code = works["joint", ""], works["post_grad", "forward"], works["output_code", "forward"]
+    joint, forward, code = (
+        works["joint", ""],
+        works["post_grad", "forward"],
+        works["output_code", "forward"],
+    )
     assert (joint.made["decomposed"], joint.made["view"]) == (7, 2)
-    assert joint.sentence == "AOTAutograd: 3 operations became 34: 7 by decomposition, 25 for the backward and 2 views."
+    assert (
+        joint.sentence
+        == "AOTAutograd: 3 operations became 34: 7 by decomposition, 25 for the backward and 2 views."
+    )
     assert forward.sentence == "The post-grad passes changed nothing: 9 operations."
     assert code.became == {"fused": 5, "kept": 2, "view": 2}
     assert code.sentence == (
@@ -140,24 +176,37 @@ def test_the_stages_of_an_mlp_are_those_counted_by_hand(captured: Captured, read
     )
 
 
-def test_a_pause_after_the_partition_tells_of_the_passes_before_it_too(captured: Captured, reader: OpenedReader) -> None:
+def test_a_pause_after_the_partition_tells_of_the_passes_before_it_too(
+    captured: Captured, reader: OpenedReader
+) -> None:
     points = points_in_use(reader(captured("mlp")))
-    assert [point.key for point in points_at(points, "partition", "forward")] == ["joint_passes", "partition"]
+    assert [point.key for point in points_at(points, "partition", "forward")] == [
+        "joint_passes",
+        "partition",
+    ]
     assert [point.key for point in points_at(points, "post_grad", "backward")] == ["post_grad"]
 
 
 def test_the_pause_before_the_backward_tells_of_the_backward_alone(captured: Captured) -> None:
     """By hand, in the graphs: of 22 operations of the backward, the forward has 4 too."""
     (work,) = works_at(captured("mlp"), "0/0", "partition", "backward")
-    assert work.sentence == "Now the backward: 18 operations of its own and 4 operations of the forward, computed again."
+    assert (
+        work.sentence
+        == "Now the backward: 18 operations of its own and 4 operations of the forward, computed again."
+    )
 
 
-def test_without_a_backward_aotautograd_has_made_the_inference_graph(captured: Captured, reader: OpenedReader) -> None:
+def test_without_a_backward_aotautograd_has_made_the_inference_graph(
+    captured: Captured, reader: OpenedReader
+) -> None:
     session = reader(captured("mlp", train=False))
     points = points_in_use(session)
     assert "partition" not in [point.key for point in points]
     (traced,) = points_at(points, "partition", "inference")
-    assert stage_work(session, traced).sentence == "AOTAutograd: 3 operations became 9: 7 by decomposition and 2 views."
+    assert (
+        stage_work(session, traced).sentence
+        == "AOTAutograd: 3 operations became 9: 7 by decomposition and 2 views."
+    )
     assert [one.title for one in points if one.key == "post_grad"] == ["Inductor's graph passes"]
 
 
@@ -171,7 +220,9 @@ def test_a_session_without_the_joint_graph_after_its_passes_blames_nobody(
     works = works_of(reader(older))
     assert ("joint_passes", "") not in works
     assert works["partition", ""].became["removed"] == 7
-    assert works["partition", ""].sentence.startswith("The partitioner, with the passes before it: 34 operations became ")
+    assert works["partition", ""].sentence.startswith(
+        "The partitioner, with the passes before it: 34 operations became "
+    )
 
 
 def test_a_view_is_no_company_and_an_operation_of_two_kernels_is_in_several() -> None:
@@ -188,14 +239,21 @@ def test_a_view_is_no_company_and_an_operation_of_two_kernels_is_in_several() ->
 
 
 def test_several_that_became_several_were_replaced_and_not_fused() -> None:
-    before, after = ([PlainNode(number, False, False) for number in numbers] for numbers in ((1, 2, 3, 4, 5), (11, 12, 13, 14)))
+    before, after = (
+        [PlainNode(number, False, False) for number in numbers]
+        for numbers in ((1, 2, 3, 4, 5), (11, 12, 13, 14))
+    )
     copy = [Origin(11, 1, True, False)]
     crossed = [Origin(child, parent, False, True) for child in (12, 13) for parent in (2, 3)]
-    fates = _fates_after_passes(GraphPair(before, after, [*copy, *crossed, Origin(14, 4, False, True)]))
+    fates = _fates_after_passes(
+        GraphPair(before, after, [*copy, *crossed, Origin(14, 4, False, True)])
+    )
     assert fates[1] == fates[11] == "kept"
     assert {fates[one] for one in (2, 3, 12, 13)} == {"replaced"}
     assert (fates[4], fates[14], fates[5]) == ("replaced", "replaced", "removed")
-    fused = _fates_after_passes(GraphPair(before[:2], after[:1], [Origin(11, 1, False, True), Origin(11, 2, False, True)]))
+    fused = _fates_after_passes(
+        GraphPair(before[:2], after[:1], [Origin(11, 1, False, True), Origin(11, 2, False, True)])
+    )
     assert set(fused.values()) == {"fused"}
 
 
@@ -205,7 +263,8 @@ def test_overview_and_report_have_the_sentences_and_a_big_graph_is_only_counted(
     session = reader(captured("mlp"))
     (fact,) = stage_facts(session)
     assert (
-        "AOTAutograd: 3 operations became 34: 7 by decomposition, 25 for the backward and 2 views." in fact.detail.splitlines()
+        "AOTAutograd: 3 operations became 34: 7 by decomposition, 25 for the backward and 2 views."
+        in fact.detail.splitlines()
     )
     assert "The pre-grad passes" not in fact.detail  # they changed nothing
     told = stages_of_report(session)
@@ -230,7 +289,9 @@ def test_of_a_log_no_stage_made_everything_out_of_nothing(log: Path, tmp_path: P
     assert not [sentence for sentence in told if " 0 operations became" in sentence]
 
 
-def test_where_nothing_links_the_graphs_of_a_stage_it_is_said_without_counts(tmp_path: Path) -> None:
+def test_where_nothing_links_the_graphs_of_a_stage_it_is_said_without_counts(
+    tmp_path: Path,
+) -> None:
     read_log(LOGS / "vllm" / "pieces.log.gz", tmp_path / "log.fxs")
     with SessionReader(tmp_path / "log.fxs") as reader:
         told = [work.sentence for (stage, _), work in works_of(reader).items() if stage == "joint"]

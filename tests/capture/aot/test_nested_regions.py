@@ -81,7 +81,12 @@ def region_in_region(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 
 
 def branches(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-    return torch.cond(x.sum() > 0, lambda a, b: F.gelu(a @ b) + a.sin(), lambda a, b: (a @ b).cos() * F.gelu(a), (x, w)).sum()
+    return torch.cond(
+        x.sum() > 0,
+        lambda a, b: F.gelu(a @ b) + a.sin(),
+        lambda a, b: (a @ b).cos() * F.gelu(a),
+        (x, w),
+    ).sum()
 
 
 def checkpointed(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -151,19 +156,27 @@ def inputs() -> tuple[torch.Tensor, torch.Tensor]:
 def test_each_region_has_its_own_graphs_and_the_graph_around_it_its_own(
     tmp_path: Path, partitioned: Torchs, dynamic: bool | None
 ) -> None:
-    reader = record(tmp_path / "r.fxs", step(lambda compile_: compile_(Net())(torch.randn(4, 8))), dynamic=dynamic)
+    reader = record(
+        tmp_path / "r.fxs",
+        step(lambda compile_: compile_(Net())(torch.randn(4, 8))),
+        dynamic=dynamic,
+    )
     assert not failures(reader)
     *regions, whole = partitioned
     assert regions
     for number, stage in enumerate(("joint", "forward", "backward")):
         graphs = [graph for graph in reader.rows(Graph, stage=stage) if graph.name != AFTER_PASSES]
-        assert [_recorded(reader, graph) for graph in graphs if not graph.parent] == [_names(whole[number])]
+        assert [_recorded(reader, graph) for graph in graphs if not graph.parent] == [
+            _names(whole[number])
+        ]
         inner = sorted(_recorded(reader, graph) for graph in graphs if graph.parent)
         assert inner == sorted(_names(lines[number]) for lines in regions)
         assert all(graph.label == ("Block.forward" if graph.parent else "") for graph in graphs)
     # What the whole one keeps: values of its own forward graph that its own backward graph takes.
     (_, forward, backward) = whole
-    kept = {name for name, op in _names(backward) if op == "placeholder"} & {name for name, _ in _names(forward)}
+    kept = {name for name, op in _names(backward) if op == "placeholder"} & {
+        name for name, _ in _names(forward)
+    }
     assert {row.name for row in reader.rows(SavedTensor)} == kept
 
 
@@ -171,25 +184,40 @@ def _region_calls(forward: list[str]) -> int:
     return sum("invoke_subgraph" in line and "call_function" in line for line in forward)
 
 
-def test_calls_of_a_region_are_counted_and_its_ir_is_linked_to_its_own_nodes(tmp_path: Path, partitioned: Torchs) -> None:
+def test_calls_of_a_region_are_counted_and_its_ir_is_linked_to_its_own_nodes(
+    tmp_path: Path, partitioned: Torchs
+) -> None:
     """torch 2.13 puts the first call, whose input needs no gradient, into the graph around it; 2.11 compiles it for itself."""
     reader = record(tmp_path / "n.fxs", step(lambda compile_: compile_(Net())(torch.randn(4, 8))))
     *regions, (_, forward, _) = partitioned
     compiled, inlined = len(regions), 3 - _region_calls(forward)
     (use,) = region_uses(reader)
-    assert (use.label, use.calls, use.compiled, use.inlined) == ("Block.forward", 3, compiled, inlined)
+    assert (use.label, use.calls, use.compiled, use.inlined) == (
+        "Block.forward",
+        3,
+        compiled,
+        inlined,
+    )
     (told,) = [fact.text for fact in overview(reader) if "nested region" in fact.text]
     times = "once" if compiled == 1 else f"{compiled} times"
     around = f"; torch put {inlined} call into the graph around it" if inlined else ""
-    assert told == f"The nested region Block.forward is called 3 times and compiled {times}{around}."
-    entries = [(entry.title, entry.detail, entry.depth) for entry in outline(reader) if entry.title.startswith("Joint graph")]
+    assert (
+        told == f"The nested region Block.forward is called 3 times and compiled {times}{around}."
+    )
+    entries = [
+        (entry.title, entry.detail, entry.depth)
+        for entry in outline(reader)
+        if entry.title.startswith("Joint graph")
+    ]
     titles = [(title, depth) for title, _, depth in entries if AFTER_PASSES not in title]
     assert titles == [("Joint graph", 1), *[("Joint graph · Block.forward", 2)] * compiled]
     assert entries[1][1].endswith("called 2 times")
     for direction in ("forward", "backward"):
         graphs = {g.id: g.label for g in reader.rows(Graph, stage="post_grad", direction=direction)}
         for artifact in reader.rows(Artifact, stage="schedule", direction=direction):
-            nodes = reader.by_ids(Node, {row.node for row in reader.rows(LineNode, artifact=artifact.id)})
+            nodes = reader.by_ids(
+                Node, {row.node for row in reader.rows(LineNode, artifact=artifact.id)}
+            )
             (label,) = {graphs[node.graph] for node in nodes}
             assert artifact.title.endswith(label or "fusion")
 
@@ -198,7 +226,9 @@ PROGRAMS = [two_regions, region_in_region, branches, checkpointed, own_function]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_every_node_is_linked_to_the_line_it_came_from(tmp_path: Path, program: Callable[..., torch.Tensor]) -> None:
+def test_every_node_is_linked_to_the_line_it_came_from(
+    tmp_path: Path, program: Callable[..., torch.Tensor]
+) -> None:
     reader = record(tmp_path / "l.fxs", lambda compile_: compile_(program)(*inputs()).backward())
     assert not failures(reader)
     rows = {node.id: node for graph in reader.rows(Graph) for node in reader.nodes(graph)}
@@ -216,13 +246,22 @@ def test_every_node_is_linked_to_the_line_it_came_from(tmp_path: Path, program: 
     assert checked > 60
 
 
-def test_two_regions_with_the_same_operations_are_told_apart(tmp_path: Path, partitioned: Torchs) -> None:
-    reader = record(tmp_path / "t.fxs", lambda compile_: compile_(two_regions)(*inputs()).backward())
-    assert sorted((use.label, use.calls) for use in region_uses(reader)) == [("gate", 2), ("other", 2)]
+def test_two_regions_with_the_same_operations_are_told_apart(
+    tmp_path: Path, partitioned: Torchs
+) -> None:
+    reader = record(
+        tmp_path / "t.fxs", lambda compile_: compile_(two_regions)(*inputs()).backward()
+    )
+    assert sorted((use.label, use.calls) for use in region_uses(reader)) == [
+        ("gate", 2),
+        ("other", 2),
+    ]
     joints = {g.label: g for g in reader.rows(Graph, stage="joint")}
     assert set(joints) == {"", "gate", "other"}
     for label, function in (("gate", gate), ("other", other)):
-        first = function.__wrapped__.__code__.co_firstlineno if hasattr(function, "__wrapped__") else 0
+        first = (
+            function.__wrapped__.__code__.co_firstlineno if hasattr(function, "__wrapped__") else 0
+        )
         lines = {node.line for node in reader.nodes(joints[label]) if node.line}
         assert len(lines) == 1
         assert not first or lines == {first + 2}
@@ -238,10 +277,16 @@ def test_a_conditional_and_a_region_are_no_library_calls(tmp_path: Path) -> None
     conditionals = [kernel for kernel in reader.rows(Kernel) if kernel.runs]
     assert {kernel.name for kernel in conditionals} == {"torch.cond"}
     for kernel in conditionals:
-        told = {g.name for g in reader.rows(Graph, stage="post_grad", direction=kernel.direction) if g.parent}
+        told = {
+            g.name
+            for g in reader.rows(Graph, stage="post_grad", direction=kernel.direction)
+            if g.parent
+        }
         assert set(kernel.runs) == told
         code = reader.text(reader.get(Artifact, kernel.output_code).text).split("\n")
-        assert "if " in code[kernel.first_line - 1] or kernel.runs[0] in "\n".join(code[kernel.first_line - 1 :][:12])
+        assert "if " in code[kernel.first_line - 1] or kernel.runs[0] in "\n".join(
+            code[kernel.first_line - 1 :][:12]
+        )
     (forward,) = [found for found in kernels_by_direction(reader) if found.direction == "forward"]
     assert forward.control == ("conditional",)
     assert not {"Conditional", "InvokeSubgraph", "torch.cond"} & set(forward.libraries)
@@ -251,10 +296,18 @@ def test_a_conditional_and_a_region_are_no_library_calls(tmp_path: Path) -> None
     assert " or false_graph_0 (" in detail
 
 
-def test_a_region_in_the_kernels_is_a_call_of_it_and_shared_kernels_count_once(tmp_path: Path, partitioned: Torchs) -> None:
+def test_a_region_in_the_kernels_is_a_call_of_it_and_shared_kernels_count_once(
+    tmp_path: Path, partitioned: Torchs
+) -> None:
     reader = record(tmp_path / "k.fxs", step(lambda compile_: compile_(Net())(torch.randn(4, 8))))
     (forward,) = [found for found in kernels_by_direction(reader) if found.direction == "forward"]
-    assert totals(reader).kernels == sum(not kernel.runs for kernel in reader.rows(Kernel)) < reader.count(Kernel)
+    assert (
+        totals(reader).kernels
+        == sum(not kernel.runs for kernel in reader.rows(Kernel))
+        < reader.count(Kernel)
+    )
     assert forward.control == ("call of a region",) * _region_calls(partitioned[-1][1])
-    (code, *_) = [reader.text(a.text) for a in reader.rows(Artifact, kind="output_code", direction="forward")]
+    (code, *_) = [
+        reader.text(a.text) for a in reader.rows(Artifact, kind="output_code", direction="forward")
+    ]
     assert forward.generated == code.count("= async_compile.")

@@ -46,10 +46,14 @@ def calls(reader: SessionReader, stage: model.Stage) -> set[str]:
     return {node.name for node in reader.nodes(graph) if node.op == "call_function"}
 
 
-def test_every_saved_tensor_has_a_reason_and_nothing_else_is_called_saved(reader: SessionReader) -> None:
+def test_every_saved_tensor_has_a_reason_and_nothing_else_is_called_saved(
+    reader: SessionReader,
+) -> None:
     saved = {row.name for row in reader.rows(model.SavedTensor) if row.kind != "number"}
     assert {row.name for row in choices(reader).values() if row.choice == "saved"} == saved != set()
-    assert all(why(row).startswith("saved ") for row in choices(reader).values() if row.choice == "saved")
+    assert all(
+        why(row).startswith("saved ") for row in choices(reader).values() if row.choice == "saved"
+    )
 
 
 def test_what_both_graphs_compute_is_computed_again(reader: SessionReader) -> None:
@@ -68,7 +72,9 @@ def test_weights_are_the_bytes_and_a_tenth_more_for_each_step(reader: SessionRea
 
 def test_a_matrix_multiplication_is_not_computed_twice_and_a_gelu_is(reader: SessionReader) -> None:
     rows = choices(reader).values()
-    targets = {node.id: node.target for node in reader.by_ids(model.Node, (row.node for row in rows))}
+    targets = {
+        node.id: node.target for node in reader.by_ids(model.Node, (row.node for row in rows))
+    }
     decided = {(targets[row.node], row.choice, row.ground) for row in rows}
     assert ("aten.addmm.default", "saved", "cannot_recompute") in decided
     assert ("aten.erf.default", "recomputed", "cut") in decided
@@ -93,26 +99,38 @@ def test_a_checkpoint_of_the_program_is_the_reason(tmp_path: Path) -> None:
     with record(tmp_path / "s.fxs", program) as reader:
         asked = [row for row in choices(reader).values() if row.ground == "must_recompute"]
         assert asked
-        assert {why(row) for row in asked} == {"computed again because the program's checkpoint policy asks for it"}
+        assert {why(row) for row in asked} == {
+            "computed again because the program's checkpoint policy asks for it"
+        }
 
 
-def test_a_budget_of_0_saves_nothing_that_is_computed_and_makes_no_cut(tmp_path: Path, reader: SessionReader) -> None:
+def test_a_budget_of_0_saves_nothing_that_is_computed_and_makes_no_cut(
+    tmp_path: Path, reader: SessionReader
+) -> None:
     with (
         torch._functorch.config.patch(activation_memory_budget=0.0),
         record(tmp_path / "s.fxs", step) as without,
     ):
         assert {row.ground for row in choices(without).values()} == {"no_cut"}
         assert all("the memory budget is 0" in why(row) for row in choices(without).values())
-        assert session_memory(without).step.saved_bytes == 0 < session_memory(reader).step.saved_bytes
+        assert (
+            session_memory(without).step.saved_bytes == 0 < session_memory(reader).step.saved_bytes
+        )
 
 
-def test_a_release_without_the_cut_says_which_view_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_release_without_the_cut_says_which_view_is_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kept = partitioners.solve_min_cut
-    monkeypatch.setattr(partitioners, "choose_saved_values_set", lambda graph, info, memory_budget=1: info.inputs)
+    monkeypatch.setattr(
+        partitioners, "choose_saved_values_set", lambda graph, info, memory_budget=1: info.inputs
+    )
     monkeypatch.delattr(partitioners, "solve_min_cut")
     with record(tmp_path / "s.fxs", step) as reader:
         told = [row.message for row in reader.rows(model.Failure)]
-    assert any(message.startswith("why values are saved or computed again: torch ") for message in told)
+    assert any(
+        message.startswith("why values are saved or computed again: torch ") for message in told
+    )
     assert kept is not None
 
 
@@ -121,4 +139,7 @@ def test_a_cut_is_told_without_its_edges_of_which_a_model_has_a_hundred_thousand
         def __repr__(self) -> str:
             raise AssertionError("the edges were made text")
 
-    assert repr(MinCut(NeverRead(), frozenset({"relu"}), {})) == "MinCut(saved=frozenset({'relu'}), distances={})"
+    assert (
+        repr(MinCut(NeverRead(), frozenset({"relu"}), {}))
+        == "MinCut(saved=frozenset({'relu'}), distances={})"
+    )

@@ -30,7 +30,14 @@ class Neighbours(torch.nn.Module):
             y = torch.nn.functional.silu(self.up(x))
         with annotate({"compile_with_inductor": "down"}):
             y = self.down(y).tanh()
-        with annotate({"compile_with_inductor": {"inductor_region": "mask", "inductor_configs": {"max_fusion_size": 7}}}):
+        with annotate(
+            {
+                "compile_with_inductor": {
+                    "inductor_region": "mask",
+                    "inductor_configs": {"max_fusion_size": 7},
+                }
+            }
+        ):
             offset = x.detach().sin() * 2
         return torch.cos(y) + offset
 
@@ -41,7 +48,9 @@ class Trained:
     def __init__(self, path: Path) -> None:
         torch.manual_seed(0)
         model, x = Neighbours(), torch.randn(4, 8)
-        self.reader: SessionReader = record(path, lambda compile: self._step(compile(model), x), backend="regional_inductor")
+        self.reader: SessionReader = record(
+            path, lambda compile: self._step(compile(model), x), backend="regional_inductor"
+        )
         self.gradient = model.up.weight.grad
         model.zero_grad()
         model(x).sum().backward()
@@ -72,7 +81,9 @@ def test_a_training_step_has_the_gradients_of_eager(trained: Trained) -> None:
 
 
 def test_neighbouring_regions_stay_apart_in_both_directions(trained: Trained) -> None:
-    lowered = {(row.name, row.direction) for row in trained.reader.rows(RegionLowering) if row.subgraph}
+    lowered = {
+        (row.name, row.direction) for row in trained.reader.rows(RegionLowering) if row.subgraph
+    }
     assert lowered == {
         ("up", "forward"),
         ("down", "forward"),
@@ -89,29 +100,50 @@ def test_a_region_without_gradient_says_why_it_has_no_backward(trained: Trained)
 
 
 def test_a_region_keeps_its_own_configs(trained: Trained) -> None:
-    configs = {row.name: row.configs for row in trained.reader.rows(RegionLowering) if row.direction == "forward"}
+    configs = {
+        row.name: row.configs
+        for row in trained.reader.rows(RegionLowering)
+        if row.direction == "forward"
+    }
     assert configs == {"up": None, "down": None, "mask": {"max_fusion_size": 7}}
 
 
 def test_touching_regions_get_each_its_own_configs(tmp_path: Path) -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
-        with annotate({"compile_with_inductor": {"inductor_configs": {"debug_index_asserts": True}}}):
+        with annotate(
+            {"compile_with_inductor": {"inductor_configs": {"debug_index_asserts": True}}}
+        ):
             x = x[1:].sin()
-        with annotate({"compile_with_inductor": {"inductor_region": "second", "inductor_configs": {"cpp.simdlen": 1}}}):
+        with annotate(
+            {
+                "compile_with_inductor": {
+                    "inductor_region": "second",
+                    "inductor_configs": {"cpp.simdlen": 1},
+                }
+            }
+        ):
             x = x.cos()
         with annotate({"compile_with_inductor": "third"}):
             return x.tan()
 
-    reader = record(tmp_path / "s.fxs", lambda compile: compile(model)(torch.ones(65)), backend="regional_inductor")
+    reader = record(
+        tmp_path / "s.fxs",
+        lambda compile: compile(model)(torch.ones(65)),
+        backend="regional_inductor",
+    )
     lowered = {row.name: row for row in reader.rows(RegionLowering)}
     expected = {"": {"debug_index_asserts": True}, "second": {"cpp.simdlen": 1}, "third": None}
     assert {name: row.configs for name, row in lowered.items()} == expected
     code = {
-        name: reader.text(reader.get(Artifact, reader.rows(Kernel, subgraph=row.subgraph)[0].artifact).text)
+        name: reader.text(
+            reader.get(Artifact, reader.rows(Kernel, subgraph=row.subgraph)[0].artifact).text
+        )
         for name, row in lowered.items()
     }
     vectorised = {name: "at::vec::Vectorized" in text for name, text in code.items()}
-    assert vectorised == {"": True, "second": False, "third": True}, "only the second one's configs forbid it"
+    assert vectorised == {"": True, "second": False, "third": True}, (
+        "only the second one's configs forbid it"
+    )
     reader.close()
 
 
@@ -125,7 +157,12 @@ def test_every_region_took_time_and_has_kernels_of_its_own(trained: Trained) -> 
 def test_there_is_one_forward_and_one_backward_graph_of_the_whole(trained: Trained) -> None:
     rows = trained.reader.rows(Graph)
     whole = [(row.stage, row.direction) for row in rows if not row.name]
-    assert whole == [("dynamo", ""), ("joint", ""), ("forward", "forward"), ("backward", "backward")]
+    assert whole == [
+        ("dynamo", ""),
+        ("joint", ""),
+        ("forward", "forward"),
+        ("backward", "backward"),
+    ]
     stages = {row.id: row.stage for row in rows}
     assert {(row.stage, stages[row.parent]) for row in rows if row.name} == {
         ("post_grad", "forward"),
@@ -168,19 +205,27 @@ def test_inference_is_compiled_by_region_too(tmp_path: Path) -> None:
     reader.close()
 
 
-def test_a_config_that_inductor_does_not_have_fails_with_the_region_named_in_torchs_words(tmp_path: Path) -> None:
+def test_a_config_that_inductor_does_not_have_fails_with_the_region_named_in_torchs_words(
+    tmp_path: Path,
+) -> None:
     def marked(x: torch.Tensor) -> torch.Tensor:
         with annotate({"compile_with_inductor": {"inductor_configs": {"no_such_thing": 1}}}):
             return x.sin()
 
     with pytest.raises(Exception, match="no_such_thing"):
-        record(tmp_path / "s.fxs", lambda compile: compile(marked)(torch.ones(3)), backend="regional_inductor")
+        record(
+            tmp_path / "s.fxs",
+            lambda compile: compile(marked)(torch.ones(3)),
+            backend="regional_inductor",
+        )
 
 
 def test_annotations_reach_the_session_as_the_user_wrote_them(trained: Trained) -> None:
     nodes = [node for node in trained.reader.rows(Node) if node.annotations]
     dynamo = next(row.id for row in trained.reader.rows(Graph) if row.stage == "dynamo")
-    assert {"compile_with_inductor": "up"} in [node.annotations for node in nodes if node.graph == dynamo]
+    assert {"compile_with_inductor": "up"} in [
+        node.annotations for node in nodes if node.graph == dynamo
+    ]
 
 
 # what may be annotated in unusual ways
@@ -188,15 +233,23 @@ def test_annotations_reach_the_session_as_the_user_wrote_them(trained: Trained) 
 
 def test_annotating_nothing_is_said(tmp_path: Path) -> None:
     model, x = torch.nn.Linear(4, 4), torch.ones(2, 4)
-    reader = record(tmp_path / "s.fxs", lambda compile: compile(model)(x), backend="regional_inductor")
+    reader = record(
+        tmp_path / "s.fxs", lambda compile: compile(model)(x), backend="regional_inductor"
+    )
     assert not reader.rows(RegionLowering)
     (compilation,) = reader.rows(Compilation)
     assert (compilation.status, compilation.missing_stages or {}) == (
         "ok",
-        dict.fromkeys(("pre_grad", "post_grad", "schedule", "output_code", "kernel"), NOTHING_ANNOTATED),
+        dict.fromkeys(
+            ("pre_grad", "post_grad", "schedule", "output_code", "kernel"), NOTHING_ANNOTATED
+        ),
     )
     (fact,) = [fact for fact in overview(reader) if fact.view == "regions"]
-    assert (fact.severity, "no operation is annotated" in fact.text, "annotate(" in fact.detail) == ("problem", True, True)
+    assert (
+        fact.severity,
+        "no operation is annotated" in fact.text,
+        "annotate(" in fact.detail,
+    ) == ("problem", True, True)
     reader.close()
 
 
@@ -214,9 +267,15 @@ class Nested(torch.nn.Module):
         return x
 
 
-def test_an_inner_region_is_its_own_and_a_repeated_one_is_compiled_at_each_place(tmp_path: Path) -> None:
+def test_an_inner_region_is_its_own_and_a_repeated_one_is_compiled_at_each_place(
+    tmp_path: Path,
+) -> None:
     """The innermost annotation counts, as torch's own loggers say; nothing is computed twice."""
-    reader = record(tmp_path / "s.fxs", lambda compile: compile(Nested())(torch.ones(8)), backend="regional_inductor")
+    reader = record(
+        tmp_path / "s.fxs",
+        lambda compile: compile(Nested())(torch.ones(8)),
+        backend="regional_inductor",
+    )
     rows = reader.rows(RegionLowering)
     assert sorted((row.name, row.nodes) for row in rows) == [("inner", 1)] * 2 + [("outer", 1)] * 4
     assert len({row.subgraph for row in rows}) == 6

@@ -43,7 +43,9 @@ def measure(
             compile_(function)(*inputs)
 
     reader = record(path, program, **options)
-    storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in packed}
+    storages = {
+        tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in packed
+    }
     there_anyway = {tensor.untyped_storage().data_ptr() for tensor in owned}
     computed = sum(size for pointer, size in storages.items() if pointer not in there_anyway)
     return Kept(sum(storages.values()), computed), reader
@@ -89,18 +91,30 @@ def region(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 
 
 CASES: dict[str, Case] = {
-    "a region called three times": (lambda x, w: region(region(region(x, w), w), w).sin(), (leaf(8, 8), parameter(8, 8))),
+    "a region called three times": (
+        lambda x, w: region(region(region(x, w), w), w).sin(),
+        (leaf(8, 8), parameter(8, 8)),
+    ),
     "a transposed parameter": (lambda x, w: (x @ w.t()).relu(), (leaf(8, 6), parameter(5, 6))),
     "a slice of a parameter": (lambda x, w: x * w[:3], (leaf(3, 3), parameter(100, 3))),
     "an input that is a view": (lambda x, w: x * w, (leaf(4, 4), LARGE[10:14, 10:14])),
-    "an expanded parameter": (lambda x, w: (x * w.expand(8, 8)).sin(), (leaf(8, 8), parameter(1, 8))),
-    "as_strided": (lambda x, w: x * torch.as_strided(w, (4, 4), (1, 2), 3), (leaf(4, 4), parameter(32))),
+    "an expanded parameter": (
+        lambda x, w: (x * w.expand(8, 8)).sin(),
+        (leaf(8, 8), parameter(1, 8)),
+    ),
+    "as_strided": (
+        lambda x, w: x * torch.as_strided(w, (4, 4), (1, 2), 3),
+        (leaf(4, 4), parameter(32)),
+    ),
     "indices": (lambda x, i: x[i].sin() * x[i + 1], (leaf(10, 4), torch.tensor([1, 2, 3, 3]))),
     "a mask": (lambda x, y: torch.where(x > 0, x * y, y.sin()), (leaf(16), leaf(16))),
     "dropout": (lambda x, w: F.dropout(x @ w, 0.5).relu(), (leaf(8, 8), parameter(8, 8))),
     "views of an output": (views_of_an_output, (leaf(8, 8), parameter(8, 8))),
     "an output that is saved": (lambda x: x.exp().sum() * x.exp(), (leaf(8, 8),)),
-    "a tensor that is saved twice": (lambda x, y: x * y + x.t().cos() * y.t(), (leaf(8, 8), leaf(8, 8))),
+    "a tensor that is saved twice": (
+        lambda x, y: x * y + x.t().cos() * y.t(),
+        (leaf(8, 8), leaf(8, 8)),
+    ),
     "changes in place": (in_place, (leaf(8, 8), parameter(8, 8))),
     "parts of one result": (three_parts, (leaf(4, 8), parameter(8, 24))),
     "tied parameters": (lambda x, w: (x @ w).sin() @ w.t(), (leaf(4, 8), parameter(8, 8))),
@@ -116,11 +130,17 @@ def test_storages_are_counted_once_and_whole(tmp_path: Path, name: str) -> None:
     assert really.whole  # hooks did see something
 
 
-@pytest.mark.parametrize("name", ["dropout", "changes in place", "parts of one result", "tied parameters"])
-def test_a_backend_that_names_no_partition_function_keeps_what_torchs_own_cut_keeps(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["dropout", "changes in place", "parts of one result", "tied parameters"]
+)
+def test_a_backend_that_names_no_partition_function_keeps_what_torchs_own_cut_keeps(
+    tmp_path: Path, name: str
+) -> None:
     """Most backends of a file are ``aot_autograd(fw_compiler=…)`` and no more, as this one of torch's."""
     function, inputs = CASES[name]
-    really, reader = measure(tmp_path / "s.fxs", function, inputs, inputs, backend="aot_eager_default_partitioner")
+    really, reader = measure(
+        tmp_path / "s.fxs", function, inputs, inputs, backend="aot_eager_default_partitioner"
+    )
     assert told(reader) == really
     assert really.computed
     assert {row.stage for row in reader.rows(Graph)} >= {"joint", "forward"}
@@ -129,7 +149,9 @@ def test_a_backend_that_names_no_partition_function_keeps_what_torchs_own_cut_ke
 def test_symbolic_sizes_are_counted_by_their_hints(tmp_path: Path) -> None:
     inputs = leaf(7, 8), parameter(8, 8)
     options = {"backend": "aot_eager", "dynamic": True}
-    really, reader = measure(tmp_path / "d.fxs", lambda x, w: (x @ w).sin() * x.shape[0], inputs, inputs, **options)
+    really, reader = measure(
+        tmp_path / "d.fxs", lambda x, w: (x @ w).sin() * x.shape[0], inputs, inputs, **options
+    )
     assert told(reader) == really
     assert not saved_total(reader).unknown_sizes
 
@@ -148,7 +170,9 @@ def owned_by(model: nn.Module, *inputs: torch.Tensor) -> list[torch.Tensor]:
     return [*model.parameters(), *model.buffers(), *inputs]
 
 
-def test_copies_that_inductor_saves_in_place_of_parameters_and_inputs_are_computed(tmp_path: Path) -> None:
+def test_copies_that_inductor_saves_in_place_of_parameters_and_inputs_are_computed(
+    tmp_path: Path,
+) -> None:
     model, x = Convolutions(), torch.randn(2, 3, 8, 8)
     really, reader = measure(tmp_path / "c.fxs", model, owned_by(model, x), (x,), build=True)
     assert told(reader) == really
@@ -176,7 +200,9 @@ class Narrow(Net):
         return self.head(x).tanh()
 
 
-def test_what_a_nested_region_returns_of_its_inputs_is_no_storage_of_its_own(tmp_path: Path) -> None:
+def test_what_a_nested_region_returns_of_its_inputs_is_no_storage_of_its_own(
+    tmp_path: Path,
+) -> None:
     model, x = Narrow(), torch.randn(4, 8)
     really, reader = measure(tmp_path / "n.fxs", model, owned_by(model, x), (x,), build=True)
     assert told(reader) == really
@@ -187,7 +213,10 @@ def test_a_view_says_that_it_keeps_its_storage_and_shares_it(tmp_path: Path) -> 
     function, inputs = CASES["parts of one result"]
     _, reader = measure(tmp_path / "v.fxs", function, inputs, inputs, backend="aot_eager")
     table = memory_table(reader)
-    assert any("a view keeps all of the storage that it looks into" in row.detail().text for row in table.rows)
+    assert any(
+        "a view keeps all of the storage that it looks into" in row.detail().text
+        for row in table.rows
+    )
     shared = [row for row in table.rows if row.cells[0] == "shared"]
     assert shared
     assert "it is counted there" in shared[0].detail().text

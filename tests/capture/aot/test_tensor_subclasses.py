@@ -12,7 +12,9 @@ from fx_explorer.model import Graph, Node
 from tests.capture.recorded import failures, record
 
 
-def test_a_subclass_has_its_class_and_inner_tensors_and_its_parts_lead_to_it(tmp_path: Path) -> None:
+def test_a_subclass_has_its_class_and_inner_tensors_and_its_parts_lead_to_it(
+    tmp_path: Path,
+) -> None:
     x = TwoTensor(torch.randn(4, 8), torch.randn(4, 8))
     nested = TwoTensor(x, TwoTensor(torch.ones(4, 8), torch.ones(4, 8)))
     plain = torch.randn(4, 8)
@@ -25,7 +27,11 @@ def test_a_subclass_has_its_class_and_inner_tensors_and_its_parts_lead_to_it(tmp
     (dynamo,) = reader.rows(Graph, stage="dynamo")
     inputs = {node.name: node for node in reader.nodes(dynamo) if node.op == "placeholder"}
     part = "TwoTensor(a: f32[4, 8], b: f32[4, 8])"
-    assert [node.value for node in inputs.values()] == [part, "", f"TwoTensor(a: {part}, b: {part})"]
+    assert [node.value for node in inputs.values()] == [
+        part,
+        "",
+        f"TwoTensor(a: {part}, b: {part})",
+    ]
     assert node_words(inputs["l_a_"]) == f"placeholder l_a_  {part}"
     assert node_words(inputs["l_b_"]) == "placeholder l_b_  f32[4, 8]"
     (traced,) = reader.rows(Graph, stage="forward")

@@ -71,7 +71,9 @@ def test_a_backend_has_the_name_that_the_user_gave_it(
     monkeypatch.setattr(registry, "_COMPILER_FNS", dict(registry._COMPILER_FNS))
     monkeypatch.setattr(registry, "_BACKENDS", dict(registry._BACKENDS))
     torch._dynamo.register_backend(registered, name="registered_by_a_test")
-    reader = record(tmp_path / "s.fxs", lambda compile: torch.compile(f, backend=backend)(torch.ones(3)))
+    reader = record(
+        tmp_path / "s.fxs", lambda compile: torch.compile(f, backend=backend)(torch.ones(3))
+    )
     assert failures(reader) == []
     assert [row.backend for row in reader.rows(Compilation)] == [name]
     assert {row.backend for row in reader.rows(SupportReport)} <= {name}
@@ -80,14 +82,21 @@ def test_a_backend_has_the_name_that_the_user_gave_it(
 def test_a_function_that_is_compiled_ahead_of_its_calls_has_the_name_too(tmp_path: Path) -> None:
     def program(compile: object) -> None:
         ahead = torch.compile(f, backend=in_a_variable, fullgraph=True)
-        with torch._dynamo.config.patch(enable_aot_compile=True), contextlib.suppress(AssertionError):
-            ahead.aot_compile(((torch.ones(3),), {}))  # torch saves only what Inductor makes, and raises
+        with (
+            torch._dynamo.config.patch(enable_aot_compile=True),
+            contextlib.suppress(AssertionError),
+        ):
+            ahead.aot_compile(
+                ((torch.ones(3),), {})
+            )  # torch saves only what Inductor makes, and raises
 
     reader = record(tmp_path / "s.fxs", program)
     assert [row.backend for row in reader.rows(Compilation)] == ["in_a_variable"]
 
 
-def test_attempts_that_dynamo_began_anew_and_frames_without_a_graph_have_their_backend_in_a_thread(tmp_path: Path) -> None:
+def test_attempts_that_dynamo_began_anew_and_frames_without_a_graph_have_their_backend_in_a_thread(
+    tmp_path: Path,
+) -> None:
     begun: list[object] = []
 
     def anew(module: torch.fx.GraphModule, inputs: object) -> Callable[..., Any]:
@@ -101,7 +110,9 @@ def test_attempts_that_dynamo_began_anew_and_frames_without_a_graph_have_their_b
         torch._dynamo.graph_break()
         return x * 2
 
-    def in_a_loop(x: torch.Tensor) -> torch.Tensor:  # Dynamo leaves it to Python: what it calls has a break
+    def in_a_loop(
+        x: torch.Tensor,
+    ) -> torch.Tensor:  # Dynamo leaves it to Python: what it calls has a break
         for _ in range(2):
             x = cut(x)
         return x

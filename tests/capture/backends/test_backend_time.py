@@ -28,7 +28,9 @@ def recorded(path: Path, backend: Callable[..., Any]) -> SessionReader:
     weight = torch.randn(4, 4, requires_grad=True)
 
     def program(compile: object) -> None:
-        torch.compile(lambda x: (x @ weight).relu(), backend=backend)(torch.randn(4, 4)).sum().backward()
+        torch.compile(lambda x: (x @ weight).relu(), backend=backend)(
+            torch.randn(4, 4)
+        ).sum().backward()
 
     return record(path / "s.fxs", program)
 
@@ -50,7 +52,9 @@ def test_time_within_the_compilers_of_aotautograd_is_the_backends(tmp_path: Path
         busy()
         return module.forward
 
-    with recorded(tmp_path, aot_autograd(fw_compiler=compile_graph, bw_compiler=compile_graph)) as reader:
+    with recorded(
+        tmp_path, aot_autograd(fw_compiler=compile_graph, bw_compiler=compile_graph)
+    ) as reader:
         spent = stage_times(reader).by_stage
         assert not failures(reader)
     assert spent["backend"] >= 2 * WORK_S  # forward and backward

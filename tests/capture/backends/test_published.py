@@ -50,7 +50,12 @@ def nothing() -> None:
 
 
 def recorded(
-    path: Path, backend: Backend, *, calls: int = 1, train: bool = False, after: Callable[[], None] = nothing
+    path: Path,
+    backend: Backend,
+    *,
+    calls: int = 1,
+    train: bool = False,
+    after: Callable[[], None] = nothing,
 ) -> SessionReader:
     torch._dynamo.reset()
     with SessionWriter(path) as writer, warnings.catch_warnings():
@@ -71,7 +76,9 @@ def problems(reader: SessionReader) -> list[str]:
 
 
 def faults_of_ours(reader: SessionReader) -> list[str]:
-    return [row.message for row in reader.rows(Failure, where="recorder") if row.kind != "unavailable"]
+    return [
+        row.message for row in reader.rows(Failure, where="recorder") if row.kind != "unavailable"
+    ]
 
 
 def test_stages_are_kept_in_the_order_of_publishing(tmp_path: Path) -> None:
@@ -102,8 +109,12 @@ def test_a_line_is_linked_to_the_very_node_else_to_the_one_of_its_name(tmp_path:
     with recorded(tmp_path / "a.fxs", backend) as reader:
         by_node, by_name = (stage.artifact for stage in reader.rows(PublishedStage))
         assert len(names) == 3
-        assert _linked(reader, by_node) == [(i, name, "identity") for i, name in enumerate(names, start=1)]
-        assert _linked(reader, by_name) == sorted([(1, names[0], "name"), (2, names[1], "name"), (2, names[2], "name")])
+        assert _linked(reader, by_node) == [
+            (i, name, "identity") for i, name in enumerate(names, start=1)
+        ]
+        assert _linked(reader, by_name) == sorted(
+            [(1, names[0], "name"), (2, names[1], "name"), (2, names[2], "name")]
+        )
         assert problems(reader) == []
 
 
@@ -115,15 +126,21 @@ def _linked(reader: SessionReader, artifact: int) -> list[tuple[int, str, str]]:
     return sorted((row.line, nodes[row.node].name, row.how) for row in found)
 
 
-def test_a_partitioned_copy_is_linked_node_by_node_and_its_partitions_are_graphs_below_it(tmp_path: Path) -> None:
+def test_a_partitioned_copy_is_linked_node_by_node_and_its_partitions_are_graphs_below_it(
+    tmp_path: Path,
+) -> None:
     given: dict[str, list[str]] = {}
 
     def compile_graph(gm: torch.fx.GraphModule, _: Any) -> Any:
         copied = torch.fx.GraphModule(gm, _copy(gm.graph))
-        support = create_op_support(lambda _, node: node.op == "call_function" and "sin" not in str(node.target))
+        support = create_op_support(
+            lambda _, node: node.op == "call_function" and "sin" not in str(node.target)
+        )
         partitioner = CapabilityBasedPartitioner(copied, support, allows_single_node_partition=True)
         publish("segments", partitioner.fuse_partitions(partitioner.propose_partitions()))
-        given[str(len(given))] = [node.name for node in gm.graph.nodes if node.op == "call_function"]
+        given[str(len(given))] = [
+            node.name for node in gm.graph.nodes if node.op == "call_function"
+        ]
         return make_boxed_func(gm.forward)
 
     backend = aot_autograd(fw_compiler=compile_graph, bw_compiler=compile_graph)
@@ -134,10 +151,19 @@ def test_a_partitioned_copy_is_linked_node_by_node_and_its_partitions_are_graphs
         assert len(inner) == 2  # sin stands between them
         forward = reader.rows(Graph, stage="forward")[0]
         parents = {link.child: link.parent for link in reader.rows(Link)}
-        every = [node for graph in (whole, *inner) for node in reader.nodes(graph) if node.op == "call_function"]
-        copies = [node for node in every if node.target != "operator.getitem"]  # of what a partition returns
+        every = [
+            node
+            for graph in (whole, *inner)
+            for node in reader.nodes(graph)
+            if node.op == "call_function"
+        ]
+        copies = [
+            node for node in every if node.target != "operator.getitem"
+        ]  # of what a partition returns
         sources = [reader.get(Node, parents[node.id]) for node in copies]
-        assert [(node.name, node.target) for node in copies] == [(node.name, node.target) for node in sources]
+        assert [(node.name, node.target) for node in copies] == [
+            (node.name, node.target) for node in sources
+        ]
         assert {node.graph for node in sources} == {forward.id}
         assert sorted(node.name for node in copies) == sorted(given["0"])
 
@@ -173,16 +199,40 @@ BAD: dict[str, tuple[Callable[[], None], str]] = {
     "a text that raises": (lambda: anything("s", Raises()), "its str() raised SystemExit"),
     "a function that raises": (lambda: anything("s", lambda: 1 / 0), "raised ZeroDivisionError"),
     "a damaged graph": (lambda: anything("s", damaged()), "its graph raised AttributeError"),
-    "an unknown language": (lambda: anything("s", "text", language="klingon"), "'klingon' has no colours here"),
-    "an unknown direction": (lambda: anything("s", "text", direction="sideways"), "its direction is none of"),
+    "an unknown language": (
+        lambda: anything("s", "text", language="klingon"),
+        "'klingon' has no colours here",
+    ),
+    "an unknown direction": (
+        lambda: anything("s", "text", direction="sideways"),
+        "its direction is none of",
+    ),
     "links that are none": (lambda: anything("s", "text", links=7), "of type int, not a mapping"),
-    "a line that is not there": (lambda: anything("s", "text", links={2: "relu"}), "name line 2, and it has 1"),
-    "a line before the first": (lambda: anything("s", "text", links={0: "relu"}), "name line 0, and it has 1"),
-    "a foreign node": (lambda: anything("s", "text", links={1: list(FOREIGN.graph.nodes)[1]}), "no node of the graph"),
-    "a name of no node": (lambda: anything("s", "text", links={1: "nosuch"}), "'nosuch', which is no node"),
+    "a line that is not there": (
+        lambda: anything("s", "text", links={2: "relu"}),
+        "name line 2, and it has 1",
+    ),
+    "a line before the first": (
+        lambda: anything("s", "text", links={0: "relu"}),
+        "name line 0, and it has 1",
+    ),
+    "a foreign node": (
+        lambda: anything("s", "text", links={1: list(FOREIGN.graph.nodes)[1]}),
+        "no node of the graph",
+    ),
+    "a name of no node": (
+        lambda: anything("s", "text", links={1: "nosuch"}),
+        "'nosuch', which is no node",
+    ),
     "a run that is none": (lambda: any_run("e", 3), "its instructions raised TypeError"),
-    "a run without end": (lambda: any_run("e", ({} for _ in iter(int, 1))), "more than 20,000 instructions"),
-    "an instruction that raises": (lambda: any_run("e", [{"shapes": Raises()}]), "an instruction raised SystemExit"),
+    "a run without end": (
+        lambda: any_run("e", ({} for _ in iter(int, 1))),
+        "more than 20,000 instructions",
+    ),
+    "an instruction that raises": (
+        lambda: any_run("e", [{"shapes": Raises()}]),
+        "an instruction raised SystemExit",
+    ),
     "a time that is none": (lambda: any_run("e", [{"seconds": float("nan")}]), "are no time"),
 }
 
@@ -231,12 +281,19 @@ def test_a_huge_text_is_shortened_with_a_remark(tmp_path: Path) -> None:
         text = reader.text(reader.rows(Artifact, kind="published")[0].text)
         assert len(text) < 17_000_000
         assert "characters are left out here" in text
-        assert any("44,000,000 characters: 16,000,000 are kept" in message for message in problems(reader))
-        assert [row.line for row in reader.rows(LineNode, artifact=reader.rows(PublishedStage)[0].artifact)] == [1]
+        assert any(
+            "44,000,000 characters: 16,000,000 are kept" in message for message in problems(reader)
+        )
+        assert [
+            row.line
+            for row in reader.rows(LineNode, artifact=reader.rows(PublishedStage)[0].artifact)
+        ] == [1]
 
 
 @pytest.mark.parametrize("length", [121, 1_201, 5_000, 1_000_000])
-def test_a_long_name_is_cut_once_and_the_count_is_that_of_what_is_left_out(length: int, tmp_path: Path) -> None:
+def test_a_long_name_is_cut_once_and_the_count_is_that_of_what_is_left_out(
+    length: int, tmp_path: Path
+) -> None:
     def backend(gm: torch.fx.GraphModule, _: Any) -> Any:
         publish("n" * length, "text")
         return gm.forward
@@ -288,7 +345,9 @@ class TestCalls:
 
     def test_a_lazy_graph_module_is_counted_too(self, tmp_path: Path) -> None:
         with recorded(tmp_path / "a.fxs", lambda gm, _: gm.forward, calls=5) as reader:
-            assert [(row.direction, row.calls, row.outputs) for row in reader.rows(BackendEntry)] == [("", 5, 1)]
+            assert [
+                (row.direction, row.calls, row.outputs) for row in reader.rows(BackendEntry)
+            ] == [("", 5, 1)]
 
     def test_inductor_is_left_alone(self, tmp_path: Path) -> None:
         with recorded(tmp_path / "a.fxs", "inductor") as reader:  # type: ignore[arg-type]
@@ -306,10 +365,15 @@ class TestCalls:
 def test_a_run_belongs_to_the_compilation_and_direction_whose_entry_runs(tmp_path: Path) -> None:
     def compile_graph(gm: torch.fx.GraphModule, _: Any) -> Any:
         calls = [node for node in gm.graph.nodes if node.op == "call_function"]
-        publish("program", "\n".join(node.name for node in calls), links=dict(enumerate(calls, start=1)))
+        publish(
+            "program", "\n".join(node.name for node in calls), links=dict(enumerate(calls, start=1))
+        )
 
         def run(*args: Any) -> Any:
-            told = [{"name": node.name, "shapes": [(3, 4), (5,)], "node": node, "line": i} for i, node in enumerate(calls, 1)]
+            told = [
+                {"name": node.name, "shapes": [(3, 4), (5,)], "node": node, "line": i}
+                for i, node in enumerate(calls, 1)
+            ]
             publish_run("entry", told)
             return gm(*args)
 
@@ -319,7 +383,12 @@ def test_a_run_belongs_to_the_compilation_and_direction_whose_entry_runs(tmp_pat
     with recorded(tmp_path / "a.fxs", backend, calls=2, train=True) as reader:
         programs = {stage.direction: stage.artifact for stage in reader.rows(PublishedStage)}
         runs = reader.rows(BackendRun)
-        assert [(run.direction, run.call) for run in runs] == [("forward", 1), ("backward", 1), ("forward", 2), ("backward", 2)]
+        assert [(run.direction, run.call) for run in runs] == [
+            ("forward", 1),
+            ("backward", 1),
+            ("forward", 2),
+            ("backward", 2),
+        ]
         assert {run.direction: run.program for run in runs} == programs
         first = reader.rows(BackendInstruction, run=runs[0].id)
         assert {row.shapes for row in first} == {"3x4, 5"}
@@ -329,7 +398,9 @@ def test_a_run_belongs_to_the_compilation_and_direction_whose_entry_runs(tmp_pat
         assert problems(reader) == []
 
 
-def test_the_backward_of_every_graph_is_published_and_counted_as_the_first_one_is(tmp_path: Path) -> None:
+def test_the_backward_of_every_graph_is_published_and_counted_as_the_first_one_is(
+    tmp_path: Path,
+) -> None:
     """torch keeps the compiler of the backward that it wrapped for the first graph, and hands it over again for the next."""
     calls: list[int] = []
 
@@ -344,19 +415,30 @@ def test_the_backward_of_every_graph_is_published_and_counted_as_the_first_one_i
 
         return make_boxed_func(entry)
 
-    backend = aot_autograd(fw_compiler=lambda graph, _: make_boxed_func(graph.forward), bw_compiler=of_the_backward)
+    backend = aot_autograd(
+        fw_compiler=lambda graph, _: make_boxed_func(graph.forward), bw_compiler=of_the_backward
+    )
     torch._dynamo.reset()
-    with SessionWriter(tmp_path / "s.fxs") as writer, recording(writer, CaptureRequest("t", "s"), lambda _: None):
+    with (
+        SessionWriter(tmp_path / "s.fxs") as writer,
+        recording(writer, CaptureRequest("t", "s"), lambda _: None),
+    ):
         compiled = torch.compile(program, backend=backend, dynamic=False)
         for size in (2, 3, 4, 3):
             compiled(torch.ones(size, 4), torch.ones(4, 4, requires_grad=True)).sum().backward()
     torch._dynamo.reset()
     with SessionReader(tmp_path / "s.fxs") as reader:
-        assert [row.calls for row in reader.rows(BackendEntry) if row.direction == "backward"] == calls == [1, 2, 1]
+        assert (
+            [row.calls for row in reader.rows(BackendEntry) if row.direction == "backward"]
+            == calls
+            == [1, 2, 1]
+        )
         assert [row.direction for row in reader.rows(PublishedStage)] == ["backward"] * 3
 
 
-def test_a_name_that_could_steer_a_terminal_is_made_safe_where_it_is_recorded(tmp_path: Path) -> None:
+def test_a_name_that_could_steer_a_terminal_is_made_safe_where_it_is_recorded(
+    tmp_path: Path,
+) -> None:
     def steering(module: torch.fx.GraphModule, inputs: object) -> Callable[..., Any]:
         publish("\x1b[31mred\x07\u202e", "text", language="py\x9bthon")
         return module.forward

@@ -60,7 +60,9 @@ def backend_with(operator_support: object) -> Callable[..., Any]:
     return backend
 
 
-def recorded(path: Path, backend: Any, function: Any = None, *inputs: torch.Tensor, grad: bool = False) -> SessionReader:
+def recorded(
+    path: Path, backend: Any, function: Any = None, *inputs: torch.Tensor, grad: bool = False
+) -> SessionReader:
     torch.manual_seed(0)
     function, inputs = function or Net(), inputs or (torch.randn(3, 16),)
 
@@ -108,14 +110,20 @@ def test_what_a_backend_asked_the_partitioner_is_recorded_as_it_was(tmp_path: Pa
         return node.target in (aten.t.default, aten.addmm.default, aten._softmax.default)
 
     def partitioning(module: torch.fx.GraphModule, inputs: object) -> Callable[..., Any]:
-        partitioner = CapabilityBasedPartitioner(module, create_op_support(supports), allows_single_node_partition=True)
+        partitioner = CapabilityBasedPartitioner(
+            module, create_op_support(supports), allows_single_node_partition=True
+        )
         found = partitioner.propose_partitions()
         proposed.append(operators(found))
         return partitioner.fuse_partitions(found).forward
 
     reader = recorded(tmp_path, aot_autograd(fw_compiler=partitioning))
     report = the_report(reader)
-    assert (report.said_by, report.is_partitioned, report.allows_single) == ("partitioner", True, True)
+    assert (report.said_by, report.is_partitioned, report.allows_single) == (
+        "partitioner",
+        True,
+        True,
+    )
     assert [segments(reader)] == proposed
     assert {name for name, row in said(reader).items() if row.support == "supported"} == {
         *("t", "addmm", "t_1", "addmm_1", "_softmax")
@@ -131,14 +139,18 @@ def test_partitions_that_a_backend_changes_are_recorded_as_they_are_fused(tmp_pa
     def partitioning(module: torch.fx.GraphModule, inputs: object) -> Callable[..., Any]:
         partitioner = CapabilityBasedPartitioner(module, create_op_support(takes))
         found = partitioner.propose_partitions()
-        return partitioner.fuse_partitions([one for one in found if any(node.name == "addmm" for node in one.nodes)]).forward
+        return partitioner.fuse_partitions(
+            [one for one in found if any(node.name == "addmm" for node in one.nodes)]
+        ).forward
 
     reader = recorded(tmp_path, aot_autograd(fw_compiler=partitioning))
     assert the_report(reader).said_by == "partitioner"
     assert segments(reader) == {frozenset({"t", "addmm", "relu"})}
 
 
-def test_a_graph_that_the_backend_traced_for_itself_is_recorded_with_its_nodes(tmp_path: Path) -> None:
+def test_a_graph_that_the_backend_traced_for_itself_is_recorded_with_its_nodes(
+    tmp_path: Path,
+) -> None:
     from torch.fx.experimental.proxy_tensor import make_fx
 
     traced: list[list[str]] = []
@@ -146,7 +158,9 @@ def test_a_graph_that_the_backend_traced_for_itself_is_recorded_with_its_nodes(t
     def tracing(module: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
         graph = make_fx(module, tracing_mode="fake", _allow_non_fake_inputs=True)(*inputs)
         traced.append([node.name for node in graph.graph.nodes if node.op == "call_function"])
-        partitioner = CapabilityBasedPartitioner(graph, create_op_support(lambda _, node: node.op == "call_function"))
+        partitioner = CapabilityBasedPartitioner(
+            graph, create_op_support(lambda _, node: node.op == "call_function")
+        )
         return partitioner.partition_and_fuse().forward
 
     reader = recorded(tmp_path, tracing)
@@ -154,7 +168,9 @@ def test_a_graph_that_the_backend_traced_for_itself_is_recorded_with_its_nodes(t
     assert [list(said(reader))] == traced
 
 
-def test_openvinos_segments_are_those_it_fuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_openvinos_segments_are_those_it_fuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("openvino")
     fused: list[Any] = []
     fuse = CapabilityBasedPartitioner.fuse_partitions
@@ -213,8 +229,14 @@ def test_the_reason_is_the_backends_own(tmp_path: Path) -> None:
     }
 
 
-def test_a_name_at_the_top_of_the_file_is_a_declaration_but_not_torchs_module(tmp_path: Path) -> None:
-    scope: dict[str, Any] = {"__name__": "mine", "__file__": "/somewhere/mine.py", "operator_support": {"relu"}}
+def test_a_name_at_the_top_of_the_file_is_a_declaration_but_not_torchs_module(
+    tmp_path: Path,
+) -> None:
+    scope: dict[str, Any] = {
+        "__name__": "mine",
+        "__file__": "/somewhere/mine.py",
+        "operator_support": {"relu"},
+    }
     exec("def backend(module, inputs):\n    return module.forward", scope)
     reader = recorded(tmp_path, scope["backend"])
     assert the_report(reader).source == "operator_support of mine.py, a registry of 1 entry"
@@ -224,9 +246,13 @@ def test_a_name_at_the_top_of_the_file_is_a_declaration_but_not_torchs_module(tm
     assert the_report(recorded(again, scope["backend"])).said_by == "nobody"
 
 
-def test_segments_of_a_declaration_are_those_of_torchs_partitioner_called_directly(tmp_path: Path) -> None:
+def test_segments_of_a_declaration_are_those_of_torchs_partitioner_called_directly(
+    tmp_path: Path,
+) -> None:
     unsupported = (aten.convolution.default, aten.gelu.default, aten.native_layer_norm.default)
-    support = create_op_support(lambda _, node: node.op == "call_function" and node.target not in unsupported)
+    support = create_op_support(
+        lambda _, node: node.op == "call_function" and node.target not in unsupported
+    )
     expected: list[set[frozenset[str]]] = []
 
     def direct(module: torch.fx.GraphModule, inputs: object) -> Callable[..., Any]:
@@ -238,7 +264,9 @@ def test_segments_of_a_declaration_are_those_of_torchs_partitioner_called_direct
 
     declaring = aot_autograd(fw_compiler=backend)
     declaring.operator_support = support
-    for i, (network, given) in enumerate([(ConvNet(), (torch.randn(2, 3, 16, 16),)), (Transformer(), TOKENS)]):
+    for i, (network, given) in enumerate(
+        [(ConvNet(), (torch.randn(2, 3, 16, 16),)), (Transformer(), TOKENS)]
+    ):
         torch._dynamo.reset()
         torch.compile(network, backend=aot_autograd(fw_compiler=direct))(*given)
         folder = tmp_path / str(i)
@@ -260,15 +288,25 @@ def test_segments_of_a_declaration_are_those_of_torchs_partitioner_called_direct
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "eager"])
-def test_a_backend_that_does_not_say_has_its_operators_counted(backend: str, tmp_path: Path) -> None:
+def test_a_backend_that_does_not_say_has_its_operators_counted(
+    backend: str, tmp_path: Path
+) -> None:
     reader = recorded(tmp_path, backend)
     assert (the_report(reader).said_by, the_report(reader).is_partitioned) == ("nobody", False)
     rows = said(reader)
     assert {row.support for row in rows.values()} == {"unknown"}
     first, second = [row for row in rows.values() if row.flops]
     # By hand: 2 × rows × inner × columns; x, weight and bias are read, and 3 × 32 and 3 × 4 numbers written.
-    assert (first.flops, first.read_bytes, first.written_bytes) == (2 * 3 * 16 * 32, 4 * (3 * 16 + 32 * 16 + 32), 4 * 3 * 32)
-    assert (second.flops, second.read_bytes, second.written_bytes) == (2 * 3 * 32 * 4, 4 * (3 * 32 + 4 * 32 + 4), 4 * 3 * 4)
+    assert (first.flops, first.read_bytes, first.written_bytes) == (
+        2 * 3 * 16 * 32,
+        4 * (3 * 16 + 32 * 16 + 32),
+        4 * 3 * 32,
+    )
+    assert (second.flops, second.read_bytes, second.written_bytes) == (
+        2 * 3 * 32 * 4,
+        4 * (3 * 32 + 4 * 32 + 4),
+        4 * 3 * 4,
+    )
 
 
 def test_inductor_is_not_asked(tmp_path: Path) -> None:
@@ -277,9 +315,13 @@ def test_inductor_is_not_asked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("backend", ["aot_eager", "eager"])
 @pytest.mark.parametrize("network", ["convnet", "transformer"])
-def test_operations_add_up_to_what_torch_counts_of_the_uncompiled_call(backend: str, network: str, tmp_path: Path) -> None:
+def test_operations_add_up_to_what_torch_counts_of_the_uncompiled_call(
+    backend: str, network: str, tmp_path: Path
+) -> None:
     is_convnet = network == "convnet"
-    built, given = (ConvNet().eval(), (torch.randn(2, 3, 16, 16),)) if is_convnet else (Transformer(), TOKENS)
+    built, given = (
+        (ConvNet().eval(), (torch.randn(2, 3, 16, 16),)) if is_convnet else (Transformer(), TOKENS)
+    )
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         built(*given)
     rows = said(recorded(tmp_path, backend, built, *given))
@@ -306,7 +348,10 @@ def test_counting_leaves_the_programs_random_numbers_alone(tmp_path: Path) -> No
 
 
 def test_names_that_are_no_operator_are_told(tmp_path: Path) -> None:
-    reader = recorded(tmp_path, backend_with({"relu", "aten.addmm", "aten.admm", "aten::relu.nope", "my relu!", 7}))
+    reader = recorded(
+        tmp_path,
+        backend_with({"relu", "aten.addmm", "aten.admm", "aten::relu.nope", "my relu!", 7}),
+    )
     assert the_report(reader).notes == (
         "3 names of the registry are no operator of this torch: aten.admm, aten::relu.nope, my relu!.",
         "1 entry of the registry is neither an operator nor a name: 7.",
@@ -323,7 +368,10 @@ def test_a_support_that_raises_leaves_the_operator_unknown(tmp_path: Path) -> No
         return True
 
     reader = recorded(tmp_path, backend_with(picky))
-    assert {name for name, row in said(reader).items() if row.support == "unknown"} == {"relu", "softmax"}
+    assert {name for name, row in said(reader).items() if row.support == "unknown"} == {
+        "relu",
+        "softmax",
+    }
     assert said(reader)["relu"].reason == "the backend's support raised ValueError: no idea"
     assert the_report(reader).notes == (
         "Asked of 1 operator, it raised ValueError: no idea.",
@@ -334,10 +382,16 @@ def test_a_support_that_raises_leaves_the_operator_unknown(tmp_path: Path) -> No
 def test_an_answer_that_is_none_leaves_the_operator_unknown(tmp_path: Path) -> None:
     reader = recorded(tmp_path, backend_with(lambda node: "yes" if node.name == "linear" else None))
     assert {row.support for row in said(reader).values()} == {"unknown"}
-    assert the_report(reader).notes[0] == "Asked of 4 operators, it answered None, which is neither True nor False."
+    assert (
+        the_report(reader).notes[0]
+        == "Asked of 4 operators, it answered None, which is neither True nor False."
+    )
 
 
-@pytest.mark.parametrize("declared", [object(), 7, "relu", pytest.param(type("Needs", (), {"__init__": lambda self, x: None}))])
+@pytest.mark.parametrize(
+    "declared",
+    [object(), 7, "relu", pytest.param(type("Needs", (), {"__init__": lambda self, x: None}))],
+)
 def test_a_declaration_that_cannot_be_asked_is_told(declared: object, tmp_path: Path) -> None:
     reader = recorded(tmp_path, backend_with(declared))
     (note,) = the_report(reader).notes
@@ -371,7 +425,9 @@ def test_a_graph_that_is_too_large_to_be_partitioned_is_asked_all_the_same(
     assert len(asked) == len(said(reader)) == 60, "each operator is asked once"
 
 
-def test_a_partitioner_that_takes_too_long_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partitioner_that_takes_too_long_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("fx_explorer.capture.backends.asked_support.PARTITION_LIMIT_S", -1.0)
     report = the_report(recorded(tmp_path, backend_with({"relu"})))
     assert (report.is_partitioned, len(report.notes)) == (False, 1)
@@ -414,14 +470,34 @@ def test_views_in_dynamos_graph_move_no_bytes_and_what_copies_does(tmp_path: Pat
 
     reader = recorded(tmp_path, eagerly, function, torch.randn(4, 4))
     the_report(reader)
-    moved = {name: (row.flops, row.read_bytes, row.written_bytes) for name, row in said(reader).items()}
-    targets = {node.name: node.target for node in reader.rows(model.Node) if node.op.startswith("call_")}
+    moved = {
+        name: (row.flops, row.read_bytes, row.written_bytes) for name, row in said(reader).items()
+    }
+    targets = {
+        node.name: node.target for node in reader.rows(model.Node) if node.op.startswith("call_")
+    }
     found = [(targets[name].rpartition(".")[2], *figures) for name, figures in moved.items()]
     nothing, whole, half = (0, 0, 0), 16 * 4, 8 * 4
     assert sorted(found) == sorted(
         [
-            *((view, *nothing) for view in ("view", "t", "t", "reshape", "split", "getitem", "getitem", "flatten", "dropout")),
-            *(("contiguous", 0, whole, whole), ("reshape", 0, whole, whole)),  # of what lies transposed
+            *(
+                (view, *nothing)
+                for view in (
+                    "view",
+                    "t",
+                    "t",
+                    "reshape",
+                    "split",
+                    "getitem",
+                    "getitem",
+                    "flatten",
+                    "dropout",
+                )
+            ),
+            *(
+                ("contiguous", 0, whole, whole),
+                ("reshape", 0, whole, whole),
+            ),  # of what lies transposed
             *(("add", 0, whole, whole), ("mul", 0, 2 * half, half), ("arange", 0, 0, 3 * 8)),
         ]
     )
@@ -432,9 +508,13 @@ class AllButSin(OperatorSupportBase):
         return node.op.startswith("call_") and node.target is not torch.sin
 
 
-def test_a_write_in_place_that_a_segment_takes_out_of_turn_is_told_where_results_differ(tmp_path: Path) -> None:
+def test_a_write_in_place_that_a_segment_takes_out_of_turn_is_told_where_results_differ(
+    tmp_path: Path,
+) -> None:
     def cut(module: torch.fx.GraphModule, inputs: object) -> Callable[..., Any]:
-        partitioner = CapabilityBasedPartitioner(module, AllButSin(), allows_single_node_partition=True)
+        partitioner = CapabilityBasedPartitioner(
+            module, AllButSin(), allows_single_node_partition=True
+        )
         return partitioner.partition_and_fuse().forward  # type: ignore[no-any-return]
 
     def writing(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -455,7 +535,18 @@ def test_a_write_in_place_that_a_segment_takes_out_of_turn_is_told_where_results
         folder.mkdir()
         reader = recorded(folder, cut, function, x)
         torch._dynamo.reset()
-        assert torch.allclose(torch.compile(function, backend=cut)(x)[0], function(x)[0]) == is_right
-        told = [line for graph in backend_support(reader) for line in split_words(graph) if "Results may differ" in line]
+        assert (
+            torch.allclose(torch.compile(function, backend=cut)(x)[0], function(x)[0]) == is_right
+        )
+        told = [
+            line
+            for graph in backend_support(reader)
+            for line in split_words(graph)
+            if "Results may differ" in line
+        ]
         assert len(told) == (not is_right)
-        assert all("_operator.iadd (view_1) writes into memory that torch.sin (sine) reads after it" in line for line in told)
+        assert all(
+            "_operator.iadd (view_1) writes into memory that torch.sin (sine) reads after it"
+            in line
+            for line in told
+        )

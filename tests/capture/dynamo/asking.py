@@ -59,7 +59,9 @@ class Asking:
 
 
 @contextmanager
-def asking(path: Path, function: Callable[..., Any], *args: Any, **options: Any) -> Iterator[Asking]:
+def asking(
+    path: Path, function: Callable[..., Any], *args: Any, **options: Any
+) -> Iterator[Asking]:
     """Record one call of ``function`` with ``args``; inside the block its guards can be asked."""
     torch._dynamo.reset()
     request = CaptureRequest("test", str(path), **{"backend": "eager", **options})

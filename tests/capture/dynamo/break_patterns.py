@@ -248,4 +248,6 @@ def generator(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 Pattern = Callable[[torch.Tensor, torch.Tensor], Any]
 
-PATTERNS: dict[str, Pattern] = {name: value for name, value in vars().copy().items() if name.startswith("gb")}
+PATTERNS: dict[str, Pattern] = {
+    name: value for name, value in vars().copy().items() if name.startswith("gb")
+}

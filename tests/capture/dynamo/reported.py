@@ -43,8 +43,13 @@ def read_breaks(folder: Path) -> list[str]:
     for log in sorted(folder.glob("*.log")):
         for record in re.split(r"^(?=V\d{4} )", log.read_text(), flags=re.M):
             first, _, payload = record.partition("\n")
-            if f'"{BREAK}"' in first and json.loads(first[first.index("{") :])["artifact"]["name"] == BREAK:
-                payloads.append("".join(line.removeprefix("\t") for line in payload.splitlines(keepends=True)))
+            if (
+                f'"{BREAK}"' in first
+                and json.loads(first[first.index("{") :])["artifact"]["name"] == BREAK
+            ):
+                payloads.append(
+                    "".join(line.removeprefix("\t") for line in payload.splitlines(keepends=True))
+                )
     return payloads
 
 

@@ -46,7 +46,9 @@ class Net(nn.Module):
 
     @handing_on
     @handing_on
-    def forward(self, x: torch.Tensor, scales: dict[str, float], *rest: torch.Tensor) -> torch.Tensor:
+    def forward(
+        self, x: torch.Tensor, scales: dict[str, float], *rest: torch.Tensor
+    ) -> torch.Tensor:
         return self.linear(x) * scales["all"] + sum(rest)
 
 
@@ -70,7 +72,11 @@ def names_of(reader: SessionReader) -> dict[str, str] | None:
 
 def checked(reader: SessionReader) -> set[str]:
     assert failures(reader) == []
-    return {one.name for one in explained_checks(reader) if one.check.kind in ("TENSOR_MATCH", "EQUALS_MATCH")}
+    return {
+        one.name
+        for one in explained_checks(reader)
+        if one.check.kind in ("TENSOR_MATCH", "EQUALS_MATCH")
+    }
 
 
 def test_a_model_of_transformers_called_without_names(tmp_path: Path) -> None:
@@ -97,7 +103,9 @@ def test_a_model_of_transformers_called_without_names(tmp_path: Path) -> None:
         assert "args[" not in cause.remedy + cause.guard_in_words
         # The mark that is tried without an edit has torch's name: nothing else does it.
         assert marks(reader)[0].source.partition(":")[0] == "L['args'][0]"
-        said = [cell for table in TABLES.values() for row in table(reader).rows for cell in row.cells]
+        said = [
+            cell for table in TABLES.values() for row in table(reader).rows for cell in row.cells
+        ]
         assert [text for text in map(str, said) if "args[0]" in text] == []
 
 
@@ -111,13 +119,19 @@ def test_what_several_decorators_hand_on_and_what_is_within_it(tmp_path: Path) -
 
 
 def test_another_position_is_found_where_it_is_bound_and_not_counted(tmp_path: Path) -> None:
-    with record(tmp_path / "s.fxs", lambda compiled: compiled(Doubled())(torch.ones(2, 8)), backend="eager") as reader:
+    with record(
+        tmp_path / "s.fxs", lambda compiled: compiled(Doubled())(torch.ones(2, 8)), backend="eager"
+    ) as reader:
         assert names_of(reader) == {"L['given'][0]": "once"}
         assert "once" in checked(reader)
 
 
 def test_a_function_of_ones_own_keeps_its_names(tmp_path: Path) -> None:
-    with record(tmp_path / "s.fxs", lambda compiled: compiled(added)(torch.ones(2), torch.ones(2)), backend="eager") as reader:
+    with record(
+        tmp_path / "s.fxs",
+        lambda compiled: compiled(added)(torch.ones(2), torch.ones(2)),
+        backend="eager",
+    ) as reader:
         assert names_of(reader) is None
         assert {"terms[0]", "terms[1]"} <= checked(reader)
 
@@ -169,13 +183,21 @@ AROUND_WHICH_TORCH_PUTS_A_FUNCTION = {
     "a decorated function": (infer, ("prompt", "table")),
     "a decorator that is a class": (timed, ("left", "right")),
     "a partial": (functools.partial(scaled, bias=2.0), ("value", "factor")),
-    "an argument of a partial": (functools.partial(scaled, torch.eye(2), bias=2.0), ("value", "factor")),
-    "a partial of a function of many arguments": (functools.partial(added, torch.eye(2)), ("terms[0]", "terms[1]")),
+    "an argument of a partial": (
+        functools.partial(scaled, torch.eye(2), bias=2.0),
+        ("value", "factor"),
+    ),
+    "a partial of a function of many arguments": (
+        functools.partial(added, torch.eye(2)),
+        ("terms[0]", "terms[1]"),
+    ),
 }
 
 
 @pytest.mark.parametrize("which", AROUND_WHICH_TORCH_PUTS_A_FUNCTION)
-def test_what_torch_does_not_compile_by_itself_has_the_names_of_its_function(tmp_path: Path, which: str) -> None:
+def test_what_torch_does_not_compile_by_itself_has_the_names_of_its_function(
+    tmp_path: Path, which: str
+) -> None:
     called, expected = AROUND_WHICH_TORCH_PUTS_A_FUNCTION[which]
     held = len(called.args) if isinstance(called, functools.partial) else 0
 

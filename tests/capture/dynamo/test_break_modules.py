@@ -35,7 +35,9 @@ def example_inputs():
 """
 
 
-def test_a_break_in_an_inlined_module_is_that_modules(tmp_path: Path, captured: Captured, reader: OpenedReader) -> None:
+def test_a_break_in_an_inlined_module_is_that_modules(
+    tmp_path: Path, captured: Captured, reader: OpenedReader
+) -> None:
     file = tmp_path / "nested_break.py"
     file.write_text(MODEL)
     breaks = reader(captured(f"{file}:Net", train=False)).rows(model.GraphBreak)

@@ -27,7 +27,9 @@ from tests.capture.recorded import failures, record
 ROOT = Path(__file__).parents[3]
 SAMPLES = sorted((ROOT / "sample_models").glob("*.py"))
 SCRIPTS = ("script", "recompiles")
-REGISTRY = json.loads((Path(torch.__file__).parent / "_dynamo" / "graph_break_registry.json").read_text())
+REGISTRY = json.loads(
+    (Path(torch.__file__).parent / "_dynamo" / "graph_break_registry.json").read_text()
+)
 INPUTS = (torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 2.0, -3.0]))
 
 Compile = Callable[[Any], Any]
@@ -44,7 +46,9 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, Callable[[Compile], object]], Run]]:
+def run(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[[str, Callable[[Compile], object]], Run]]:
     """``run(name, program)``: recorded by us and heard by torch's own logger at once; each name is run once."""
     folder = tmp_path_factory.mktemp("breaks")
     runs: dict[str, Run] = {}
@@ -149,7 +153,9 @@ def test_resume_functions_are_those_torch_counted(name: str, run: Runs) -> None:
 
 
 @pytest.mark.parametrize("name", PATTERNS)
-def test_the_graphs_that_breaks_add_are_those_torch_counted_beyond_one(name: str, run: Runs) -> None:
+def test_the_graphs_that_breaks_add_are_those_torch_counted_beyond_one(
+    name: str, run: Runs
+) -> None:
     """Each pattern is one function, called once."""
     session = run(name, pattern(name)).session
     counted = session.meta("counters").get("stats", {}).get("unique_graphs", 0)
@@ -178,27 +184,50 @@ def run_sample(path: Path, compile_: Compile) -> None:
     if "fx_explorer_target" in found:
         function, arguments, options = found["fx_explorer_target"]()
     else:
-        function = found["get_model"]() if "get_model" in found else found.get("model") or found["MLP"]()
-        inputs = found["example_inputs"]() if callable(found["example_inputs"]) else found["example_inputs"]
+        function = (
+            found["get_model"]() if "get_model" in found else found.get("model") or found["MLP"]()
+        )
+        inputs = (
+            found["example_inputs"]()
+            if callable(found["example_inputs"])
+            else found["example_inputs"]
+        )
         arguments, options = (
-            ((), inputs) if isinstance(inputs, dict) else (inputs if isinstance(inputs, tuple) else (inputs,), {})
+            ((), inputs)
+            if isinstance(inputs, dict)
+            else (inputs if isinstance(inputs, tuple) else (inputs,), {})
         )
     compile_(function)(*arguments, **options)
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
-def test_the_lines_of_a_sample_are_those_of_torchs_records(path: Path, run: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lines_of_a_sample_are_those_of_torchs_records(
+    path: Path, run: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "argv", [str(path)])
     done = run(path.stem, lambda compile_: run_sample(path, compile_))
     assert break_lines(done.session) == done.lines
 
 
-def test_a_capture_has_the_lines_of_the_log_torch_wrote_beside_it(tmp_path: Path, capture_environment: dict[str, str]) -> None:
+def test_a_capture_has_the_lines_of_the_log_torch_wrote_beside_it(
+    tmp_path: Path, capture_environment: dict[str, str]
+) -> None:
     session = tmp_path / "s.fxs"
-    command = [sys.executable, "-m", "fx_explorer", "capture", str(ROOT / "sample_models" / "graph_breaks.py")]
+    command = [
+        sys.executable,
+        "-m",
+        "fx_explorer",
+        "capture",
+        str(ROOT / "sample_models" / "graph_breaks.py"),
+    ]
     environment = {**capture_environment, "TORCH_TRACE": str(tmp_path / "trace")}
     os.makedirs(tmp_path / "trace")
-    subprocess.run([*command, "--backend", "eager", "-o", str(session)], env=environment, timeout=120, check=True)
+    subprocess.run(
+        [*command, "--backend", "eager", "-o", str(session)],
+        env=environment,
+        timeout=120,
+        check=True,
+    )
     read = {line_of(payload) for payload in read_breaks(tmp_path / "trace")}
     assert len(read) == 5
     with SessionReader(session) as reader:

@@ -14,7 +14,9 @@ from tests.capture.dynamo.break_patterns import numbers
 from tests.capture.dynamo.reported import heard_breaks, line_of
 from tests.capture.recorded import Compile, record
 
-REPORTS = json.loads((Path(__file__).parents[2] / "data" / "graph_break_reports.json").read_text())["reports"]
+REPORTS = json.loads((Path(__file__).parents[2] / "data" / "graph_break_reports.json").read_text())[
+    "reports"
+]
 
 
 @pytest.mark.parametrize("report", REPORTS)
@@ -43,7 +45,11 @@ def test_a_report_in_no_known_form_keeps_its_first_line() -> None:
 
 
 def test_the_reason_is_the_breaks_own_and_not_what_torch_did_about_it() -> None:
-    report = next(text for text in REPORTS if "\nGraph Break Reason: Encountered graph break when attempting to trace" in text)
+    report = next(
+        text
+        for text in REPORTS
+        if "\nGraph Break Reason: Encountered graph break when attempting to trace" in text
+    )
     start = report.index("Encountered graph break")
     about = "Encountered graph break that we cannot resume from. Graph break encountered:"
     other = report[:start] + about + report[report.index("\n", start) :]
@@ -75,9 +81,14 @@ def test_a_backend_that_cannot_takes_its_break_at_the_line_of_torchs_record(tmp_
         assert sum(one.cost.functions_in_python for one in found) == 1
 
 
-def test_a_function_compiled_too_often_is_told_though_torch_writes_no_record(tmp_path: Path) -> None:
+def test_a_function_compiled_too_often_is_told_though_torch_writes_no_record(
+    tmp_path: Path,
+) -> None:
     def program(compile_: Compile) -> None:
-        with torch._dynamo.config.patch(recompile_limit=1, assume_static_by_default=True), heard_breaks() as heard:
+        with (
+            torch._dynamo.config.patch(recompile_limit=1, assume_static_by_default=True),
+            heard_breaks() as heard,
+        ):
             function = compile_(scaled)
             for size in (3, 4, 5):
                 function(torch.ones(size), size)
@@ -91,9 +102,15 @@ def test_a_function_compiled_too_often_is_told_though_torch_writes_no_record(tmp
 
 
 def test_a_generator_is_skipped(tmp_path: Path) -> None:
-    with record(tmp_path / "s.fxs", lambda compile_: list(compile_(numbers)(torch.ones(3))), backend="eager") as session:
+    with record(
+        tmp_path / "s.fxs", lambda compile_: list(compile_(numbers)(torch.ones(3))), backend="eager"
+    ) as session:
         (one,) = left_to_python(session)
-    assert (one.kind, one.function, one.reason) == ("skipped", "numbers", "Attempt to trace generator")
+    assert (one.kind, one.function, one.reason) == (
+        "skipped",
+        "numbers",
+        "Attempt to trace generator",
+    )
     assert not one.has_nothing_to_compile
 
 
@@ -112,7 +129,9 @@ def test_an_error_that_torch_was_told_to_go_on_after_is_told(tmp_path: Path) -> 
 
 
 def test_what_a_report_lacks_comes_from_torchs_registry() -> None:
-    entry = json.loads((Path(torch.__file__).parent / "_dynamo" / "graph_break_registry.json").read_text())["GB0025"][0]
+    entry = json.loads(
+        (Path(torch.__file__).parent / "_dynamo" / "graph_break_registry.json").read_text()
+    )["GB0025"][0]
     report = completed(parse_break("Call to `torch._dynamo.graph_break()`"))
     assert report.registry_id == "GB0025"
     assert report.hints == tuple(entry["Hints"])
@@ -129,7 +148,9 @@ def test_a_place_in_a_line_is_counted_in_characters() -> None:
 def test_a_break_in_code_without_a_file_has_its_line_and_no_carets(tmp_path: Path) -> None:
     names: dict[str, Any] = {"torch": torch}
     exec("def f(x):\n    torch._dynamo.graph_break()\n    return x + 1", names)
-    with record(tmp_path / "s.fxs", lambda compile_: compile_(names["f"])(torch.ones(3)), backend="eager") as session:
+    with record(
+        tmp_path / "s.fxs", lambda compile_: compile_(names["f"])(torch.ones(3)), backend="eager"
+    ) as session:
         (one,) = distinct_breaks(session)
     assert (one.file, one.line, one.column, one.carets) == ("<string>", 2, 0, "")
     # 2.11 traces into torch._dynamo.graph_break itself

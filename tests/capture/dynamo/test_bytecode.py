@@ -72,7 +72,11 @@ def instruction_rows(rows: list[ListingRow]) -> dict[int, str]:
 def followed(rows: list[ListingRow]) -> dict[int, int]:
     """Offset → offset of the arrow head that its line leads to, found by walking along the characters."""
     grid = [row.text for row in rows]
-    starts = [(y, x) for y, text in enumerate(grid) if (x := text.find("─ ")) >= 0 and text[: x + 1].strip()[:1].isdigit()]
+    starts = [
+        (y, x)
+        for y, text in enumerate(grid)
+        if (x := text.find("─ ")) >= 0 and text[: x + 1].strip()[:1].isdigit()
+    ]
     return {offset_of(grid[y]): offset_of(grid[head_from(grid, y, x)]) for y, x in starts}
 
 
@@ -103,13 +107,21 @@ def is_leftmost(text: str, x: int) -> bool:
 def test_every_jump_says_the_target_that_dis_says(function: types.FunctionType) -> None:
     rows = instruction_rows(listing(function.__code__))
     expected = targets_of_dis(function.__code__)
-    assert {offset: int(match[1]) for offset, text in rows.items() if (match := re.search(r" to (\d+)", text))} == expected
+    assert {
+        offset: int(match[1])
+        for offset, text in rows.items()
+        if (match := re.search(r" to (\d+)", text))
+    } == expected
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_arrow_heads_stand_at_the_targets_of_dis_and_nowhere_else(function: types.FunctionType) -> None:
+def test_arrow_heads_stand_at_the_targets_of_dis_and_nowhere_else(
+    function: types.FunctionType,
+) -> None:
     rows = instruction_rows(listing(function.__code__))
-    assert {offset for offset, text in rows.items() if "▸" in text} == set(targets_of_dis(function.__code__).values())
+    assert {offset for offset, text in rows.items() if "▸" in text} == set(
+        targets_of_dis(function.__code__).values()
+    )
 
 
 @pytest.mark.parametrize("function", [with_branches, with_handlers])
@@ -122,7 +134,9 @@ def test_instructions_have_the_line_that_dis_says(function: types.FunctionType) 
     code = function.__code__
     starts = dict(dis.findlinestarts(code))
     found = {one.offset: one.line for one in instructions(code)}
-    assert {offset: found[offset] for offset, line in starts.items() if line} == {k: v for k, v in starts.items() if v}
+    assert {offset: found[offset] for offset, line in starts.items() if line} == {
+        k: v for k, v in starts.items() if v
+    }
 
 
 def test_source_lines_stand_where_they_begin() -> None:
@@ -133,21 +147,33 @@ def test_source_lines_stand_where_they_begin() -> None:
         assert row.text.endswith(f"# {row.line}  {source[row.line - first].strip()}")
 
 
-@pytest.mark.skipif(not hasattr(dis.Bytecode(with_handlers), "exception_entries"), reason="a jump sets handlers up")
+@pytest.mark.skipif(
+    not hasattr(dis.Bytecode(with_handlers), "exception_entries"), reason="a jump sets handlers up"
+)
 def test_handlers_are_those_that_setting_up_an_error_leads_to() -> None:
     rows = instruction_rows(listing(with_handlers.__code__))
     found = handled(with_handlers.__code__)
-    pushes = {one.offset for one in dis.get_instructions(with_handlers) if one.opname == "PUSH_EXC_INFO"}
+    pushes = {
+        one.offset for one in dis.get_instructions(with_handlers) if one.opname == "PUSH_EXC_INFO"
+    }
     assert pushes
     assert pushes <= found.keys()
     assert {offset for offset, text in rows.items() if "# on an error in " in text} == found.keys()
-    assert {offset for stretches in found.values() for pair in stretches for offset in pair} <= rows.keys()
+    assert {
+        offset for stretches in found.values() for pair in stretches for offset in pair
+    } <= rows.keys()
 
 
 def test_stretches_that_raise_begin_and_end_where_the_exception_table_says() -> None:
     printed = dis.Bytecode(with_handlers).dis().partition("ExceptionTable:")[2]
-    expected = sorted((int(a), int(b), int(c)) for a, b, c in re.findall(r"(\d+) to (\d+) -> (\d+)", printed))
-    found = sorted((a, b, target) for target, stretches in handled(with_handlers.__code__).items() for a, b in stretches)
+    expected = sorted(
+        (int(a), int(b), int(c)) for a, b, c in re.findall(r"(\d+) to (\d+) -> (\d+)", printed)
+    )
+    found = sorted(
+        (a, b, target)
+        for target, stretches in handled(with_handlers.__code__).items()
+        for a, b in stretches
+    )
     assert not expected or found == expected  # 3.13 prints names of offsets
 
 
@@ -171,7 +197,9 @@ def test_what_finds_no_column_keeps_its_arrow_head() -> None:
     deep = [(i, 40 - i) for i in range(20)]
     drawn = gutter(41, deep)
     assert {len(text) for text in drawn} == {MAX_COLUMNS + 1}
-    assert [row for row, text in enumerate(drawn) if text.endswith("▸")] == sorted(target for _, target in deep)
+    assert [row for row, text in enumerate(drawn) if text.endswith("▸")] == sorted(
+        target for _, target in deep
+    )
     assert drawn[0].strip() == "", "the outermost is not drawn"
 
 
@@ -217,7 +245,10 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> SessionReader:
 
 def modified(reader: SessionReader) -> dict[str, str]:
     names = {row.id: row.name for row in reader.rows(Compilation)}
-    return {names[row.compilation]: reader.text(row.text) for row in reader.rows(Artifact, kind="bytecode_modified")}
+    return {
+        names[row.compilation]: reader.text(row.text)
+        for row in reader.rows(Artifact, kind="bytecode_modified")
+    }
 
 
 def test_resume_functions_are_named_as_torch_made_them(broken: SessionReader) -> None:
@@ -227,7 +258,9 @@ def test_resume_functions_are_named_as_torch_made_them(broken: SessionReader) ->
     assert called["0/0"]
     assert called["1/0"]
     for name, text in modified(broken).items():
-        assert re.findall(r"__resume_at_\w+.*# (\w+): the rest of", text) == [called[name]] * bool(called[name])
+        assert re.findall(r"__resume_at_\w+.*# (\w+): the rest of", text) == [called[name]] * bool(
+            called[name]
+        )
 
 
 def test_a_resume_function_says_which_line_it_goes_on_from(broken: SessionReader) -> None:
@@ -239,7 +272,9 @@ def test_a_resume_function_says_which_line_it_goes_on_from(broken: SessionReader
     assert broken.text(original.text).splitlines()[0] == said
 
 
-def test_the_compiled_graph_is_named_by_its_compilation_and_its_lines(broken: SessionReader) -> None:
+def test_the_compiled_graph_is_named_by_its_compilation_and_its_lines(
+    broken: SessionReader,
+) -> None:
     first = breaks_twice.__code__.co_firstlineno
     lines = {"0/0": first + 1, "1/0": first + 4, "2/0": first + 6}
     for name, text in modified(broken).items():
@@ -253,13 +288,18 @@ def test_lines_that_follow_each_other_are_said_as_one_stretch() -> None:
     assert in_words([]) == ""
 
 
-def test_a_line_that_went_into_the_graph_lights_its_call_and_the_call_lights_the_line(broken: SessionReader) -> None:
+def test_a_line_that_went_into_the_graph_lights_its_call_and_the_call_lights_the_line(
+    broken: SessionReader,
+) -> None:
     line = breaks_twice.__code__.co_firstlineno + 4
     (file,) = (row for row in broken.rows(SourceFile) if row.path == __file__)
     (resumed,) = (row for row in broken.rows(Compilation) if row.name == "1/0")
     (artifact,) = broken.rows(Artifact, kind="bytecode_modified", compilation=resumed.id)
     text = broken.text(artifact.text).splitlines()
-    source, code = document_of(broken, "source", file.id), document_of(broken, "artifact", artifact.id)
+    source, code = (
+        document_of(broken, "source", file.id),
+        document_of(broken, "artifact", artifact.id),
+    )
     lit = linked_places(broken, Place(source, line - 1), [code])[code]
     (loads,) = (i for i, row in enumerate(text) if "__compiled_fn_" in row)
     stored = next(i for i, row in enumerate(text) if "graph_out_" in row and "STORE_FAST" in row)
@@ -272,7 +312,11 @@ def test_a_line_that_went_into_the_graph_lights_its_call_and_the_call_lights_the
 def test_resume_functions_that_share_variables_are_named(tmp_path: Path) -> None:
     reader = recorded(tmp_path / "c.fxs", with_closure, torch.ones(3))
     made = {row.name for row in reader.rows(ResumeFunction)}
-    named = {name for text in modified(reader).values() for name in re.findall(r"torch_dynamo_resume_in_\w+", text)}
+    named = {
+        name
+        for text in modified(reader).values()
+        for name in re.findall(r"torch_dynamo_resume_in_\w+", text)
+    }
     assert made
     assert made <= named
 
@@ -286,5 +330,9 @@ def test_rows_are_linked_to_the_lines_of_the_function(broken: SessionReader) -> 
         links = broken.rows(LineSource, artifact=artifact.id)
         assert {Path(broken.get(SourceFile, link.file).path) for link in links} == {Path(__file__)}
         assert {link.source_line for link in links} <= set(within)
-        said = {i: int(match[1]) for i, row in enumerate(text, 1) if (match := re.match(r"^[^#\w]*# (\d+)  ", row))}
+        said = {
+            i: int(match[1])
+            for i, row in enumerate(text, 1)
+            if (match := re.match(r"^[^#\w]*# (\d+)  ", row))
+        }
         assert said.items() <= {link.line: link.source_line for link in links}.items()

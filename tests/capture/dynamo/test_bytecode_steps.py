@@ -20,7 +20,12 @@ import pytest
 import torch
 from torch._dynamo.utils import counters
 
-from fx_explorer.capture.dynamo.bytecode.bytecode_steps import NOTHING_CALLED, NOTHING_COMPILED, NOTHING_RAN, record_steps
+from fx_explorer.capture.dynamo.bytecode.bytecode_steps import (
+    NOTHING_CALLED,
+    NOTHING_COMPILED,
+    NOTHING_RAN,
+    record_steps,
+)
 from fx_explorer.capture.dynamo.bytecode.stack_depths import stack_depths
 from fx_explorer.capture.recorder import compile_arguments, recording
 from fx_explorer.capture.recording.rows.values import MAX_SHOWN, in_short
@@ -30,7 +35,9 @@ from fx_explorer.model import Artifact, BytecodeRun, BytecodeStep, CaptureReques
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.capture.recorded import failures
 
-torchs_debugger = pytest.importorskip("torch._dynamo.bytecode_debugger", reason="this release has none")
+torchs_debugger = pytest.importorskip(
+    "torch._dynamo.bytecode_debugger", reason="this release has none"
+)
 
 
 def breaks_twice(x: torch.Tensor, n: int) -> torch.Tensor:
@@ -105,10 +112,16 @@ class Recorded:
             return dict(json.loads(reader.text(step.locals)))
 
     def code(self, step: BytecodeStep) -> types.CodeType:
-        return next(code for code, known in self.state.dynamo_bytecode.modified.items() if known.artifact == step.artifact)
+        return next(
+            code
+            for code, known in self.state.dynamo_bytecode.modified.items()
+            if known.artifact == step.artifact
+        )
 
     def instruction(self, step: BytecodeStep) -> dis.Instruction:
-        return next(one for one in dis.get_instructions(self.code(step)) if one.offset == step.offset)
+        return next(
+            one for one in dis.get_instructions(self.code(step)) if one.offset == step.offset
+        )
 
 
 @contextmanager
@@ -155,7 +168,9 @@ PROGRAMS = [
 
 
 @pytest.mark.parametrize(("function", "args"), PROGRAMS)
-def test_results_are_those_of_an_unrecorded_run(tmp_path: Path, function: Callable[..., object], args: Any) -> None:
+def test_results_are_those_of_an_unrecorded_run(
+    tmp_path: Path, function: Callable[..., object], args: Any
+) -> None:
     with captured(tmp_path / "s.fxs", function, *args) as found:
         record_steps(found.state)
         assert torch.equal(found.again.results[-1], found.first)  # type: ignore[arg-type]
@@ -188,7 +203,9 @@ def test_steps_and_variables_are_those_that_python_s_own_tracing_shows(
             sys.settrace(before)
         record_steps(found.state)
         steps = [step for step in found.steps() if step.kind == "instruction"]
-        assert [(step.function, step.offset) for step in steps] == [(name, offset) for name, offset, _ in expected]
+        assert [(step.function, step.offset) for step in steps] == [
+            (name, offset) for name, offset, _ in expected
+        ]
         for step, (_, _, seen) in zip(steps, expected, strict=True):
             shown = found.locals(step)
             assert shown.keys() == seen.keys()
@@ -255,11 +272,18 @@ def test_the_error_that_a_handler_gets_is_on_its_stack(failing: Recorded) -> Non
 
 def test_compiled_graphs_and_resume_functions_that_are_called_are_named(tmp_path: Path) -> None:
     line = breaks_twice.__code__.co_firstlineno
-    resumed = [f"torch_dynamo_resume_in_breaks_twice_at_{line + 2}", f"torch_dynamo_resume_in_breaks_twice_at_{line + 5}"]
+    resumed = [
+        f"torch_dynamo_resume_in_breaks_twice_at_{line + 2}",
+        f"torch_dynamo_resume_in_breaks_twice_at_{line + 5}",
+    ]
     with captured(tmp_path / "s.fxs", breaks_twice, torch.ones(3), 2) as found:
         record_steps(found.state)
         steps = found.steps()
-        calls = [step.calls for step in steps if step.calls and not step.calls.startswith("__compiled_fn_")]
+        calls = [
+            step.calls
+            for step in steps
+            if step.calls and not step.calls.startswith("__compiled_fn_")
+        ]
         graphs = [step.calls for step in steps if step.calls.startswith("__compiled_fn_")]
         assert calls == resumed
         assert len(graphs) == len(set(graphs)) == 3
@@ -267,7 +291,9 @@ def test_compiled_graphs_and_resume_functions_that_are_called_are_named(tmp_path
         assert list(entered.values()) == [("breaks_twice", 0), (resumed[0], 1), (resumed[1], 2)]
 
 
-def test_a_tensor_in_place_of_another_of_its_shape_is_a_change_and_so_is_one_written_in_place(tmp_path: Path) -> None:
+def test_a_tensor_in_place_of_another_of_its_shape_is_a_change_and_so_is_one_written_in_place(
+    tmp_path: Path,
+) -> None:
     with captured(tmp_path / "s.fxs", breaks_twice, torch.ones(9), 2) as found:
         record_steps(found.state)
         last: dict[int, BytecodeStep] = {}
@@ -317,7 +343,11 @@ def test_where_nothing_was_compiled_it_says_why_none_ran(tmp_path: Path) -> None
 
 def test_code_that_has_no_hash_is_recorded(tmp_path: Path) -> None:
     with captured(tmp_path / "s.fxs", loops_on_a_value, torch.ones(3)) as found:
-        unhashable = [code for code in found.state.dynamo_bytecode.modified if any(type(one) is dict for one in code.co_consts)]
+        unhashable = [
+            code
+            for code in found.state.dynamo_bytecode.modified
+            if any(type(one) is dict for one in code.co_consts)
+        ]
         if not unhashable:
             pytest.skip("this torch makes no such code")
         record_steps(found.state)
@@ -331,7 +361,10 @@ def test_every_step_stands_on_its_instruction_of_the_listing(tmp_path: Path) -> 
         record_steps(found.state)
         steps = found.steps()
         with SessionReader(tmp_path / "s.fxs") as reader:
-            texts = {row.id: reader.text(row.text).splitlines() for row in reader.rows(Artifact, kind="bytecode_modified")}
+            texts = {
+                row.id: reader.text(row.text).splitlines()
+                for row in reader.rows(Artifact, kind="bytecode_modified")
+            }
         assert {step.artifact for step in steps} == texts.keys()
         for step in steps:
             row = texts[step.artifact][step.line - 1].split()
@@ -339,11 +372,18 @@ def test_every_step_stands_on_its_instruction_of_the_listing(tmp_path: Path) -> 
             assert found.instruction(step).opname in row
 
 
-def test_a_release_without_the_debugger_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_release_without_the_debugger_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with captured(tmp_path / "s.fxs", breaks_twice, torch.ones(3), 2) as found:
         monkeypatch.delattr(torchs_debugger, "_DebugContext")
-        monkeypatch.delitem(sys.modules, "fx_explorer.capture.dynamo.bytecode.bytecode_debugger", raising=False)
-        with pytest.raises(UsageError, match=rf"torch {torch.__version__.split('+')[0]}.* has no .*bytecode_debugger"):
+        monkeypatch.delitem(
+            sys.modules, "fx_explorer.capture.dynamo.bytecode.bytecode_debugger", raising=False
+        )
+        with pytest.raises(
+            UsageError,
+            match=rf"torch {torch.__version__.split('+')[0]}.* has no .*bytecode_debugger",
+        ):
             record_steps(found.state)
         with SessionReader(tmp_path / "s.fxs") as reader:
             assert reader.rows(BytecodeRun) == []
@@ -410,7 +450,10 @@ class OddTensor(torch.Tensor):
         (slice(0, None), "slice(0, None, None)"),
         (torch, "module torch"),
         (torch.float32, "torch.float32"),
-        (vars(__builtins__) if isinstance(__builtins__, types.ModuleType) else __builtins__, "Python's builtins"),
+        (
+            vars(__builtins__) if isinstance(__builtins__, types.ModuleType) else __builtins__,
+            "Python's builtins",
+        ),
     ],
 )
 def test_values_are_shown_in_short(value: object, text: str) -> None:

@@ -72,7 +72,9 @@ def session(program: Path, captured: Captured, reader: OpenedReader) -> SessionR
 
 
 def test_every_graph_that_the_backend_was_given_is_recorded(session: SessionReader) -> None:
-    given = json.loads(next(line.text for line in session.rows(model.ConsoleLine) if line.text.startswith("[[")))
+    given = json.loads(
+        next(line.text for line in session.rows(model.ConsoleLine) if line.text.startswith("[["))
+    )
     recorded = [
         [node.name for node in session.nodes(graph)]
         for stage in ("forward", "backward")
@@ -82,9 +84,13 @@ def test_every_graph_that_the_backend_was_given_is_recorded(session: SessionRead
     assert len(given) == 4
 
 
-def test_the_graphs_of_a_bucket_name_it_and_are_linked_in_it_down_to_dynamos(session: SessionReader) -> None:
+def test_the_graphs_of_a_bucket_name_it_and_are_linked_in_it_down_to_dynamos(
+    session: SessionReader,
+) -> None:
     graphs = {graph.id: graph for graph in session.rows(model.Graph)}
-    stages = Counter(graph.label for graph in graphs.values() if graph.stage in ("joint", "forward", "backward"))
+    stages = Counter(
+        graph.label for graph in graphs.values() if graph.stage in ("joint", "forward", "backward")
+    )
     assert set(stages) == {"bucket 1 of 2", "bucket 2 of 2"}
     graph_of = {node.id: graph for graph in graphs.values() for node in session.nodes(graph)}
     pairs = [(graph_of[link.child], graph_of[link.parent]) for link in session.rows(model.Link)]
@@ -95,7 +101,9 @@ def test_the_graphs_of_a_bucket_name_it_and_are_linked_in_it_down_to_dynamos(ses
 
 
 def test_each_bucket_saves_for_its_own_backward(session: SessionReader) -> None:
-    graph_of = {node.id: graph.label for graph in session.rows(model.Graph) for node in session.nodes(graph)}
+    graph_of = {
+        node.id: graph.label for graph in session.rows(model.Graph) for node in session.nodes(graph)
+    }
     saved = session.rows(model.SavedTensor)
     assert {graph_of[one.producer] for one in saved} == {"bucket 1 of 2", "bucket 2 of 2"}
     assert all(graph_of[one.producer] == graph_of[one.consumer] for one in saved)

@@ -34,7 +34,10 @@ def in_the_tree(reader: SessionReader) -> int:
     """Leaves of the tree that torch prints; that on the marks of a tensor has a line for each kind of mark."""
     (tree,) = reader.rows(model.Artifact, kind="guard_tree")
     kinds = re.findall(r"\+- (?!\w*Manager)([A-Z_]+):", reader.text(tree.text))
-    return sum(kind != "DIMENSION_DYNAMIC_MARKING_GUARD" or kinds[i - 1] != kind for i, kind in enumerate(kinds))
+    return sum(
+        kind != "DIMENSION_DYNAMIC_MARKING_GUARD" or kinds[i - 1] != kind
+        for i, kind in enumerate(kinds)
+    )
 
 
 def test_the_number_of_guards_is_that_of_torchs_tree_in_every_place(tmp_path: Path) -> None:

@@ -49,7 +49,9 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> SessionReader:
 
 
 def line_of(code: str) -> int:
-    return next(i for i, line in enumerate(Path(__file__).read_text().splitlines(), 1) if code in line)
+    return next(
+        i for i, line in enumerate(Path(__file__).read_text().splitlines(), 1) if code in line
+    )
 
 
 def checks(reader: SessionReader, **equals: object) -> list[GuardCheck]:
@@ -63,8 +65,12 @@ def test_the_checks_are_the_leaves_that_torch_prints(recorded: SessionReader) ->
     (tree,) = recorded.rows(Artifact, kind="guard_tree")
     printed = re.findall(r"\+- ([A-Z_]+): (.*)", recorded.text(tree.text))
     rows = checks(recorded)
-    assert {code.partition("  # ")[0].rstrip() for _, code in printed} == {part for row in rows for part in parts(row)}
-    distinct = Counter(kind for kind, code in printed if "hasattr" not in code or "_dynamo_dynamic_indices" in code)
+    assert {code.partition("  # ")[0].rstrip() for _, code in printed} == {
+        part for row in rows for part in parts(row)
+    }
+    distinct = Counter(
+        kind for kind, code in printed if "hasattr" not in code or "_dynamo_dynamic_indices" in code
+    )
     assert Counter(row.kind for row in rows) == distinct
 
 
@@ -89,19 +95,28 @@ def test_a_check_says_where_its_value_comes_from_and_which_line_asked(
     assert {(row.origin, row.file, row.line) for row in rows} == {(origin, __file__, line_of(line))}
 
 
-def test_torchs_own_modules_and_settings_are_told_from_the_programs(recorded: SessionReader) -> None:
+def test_torchs_own_modules_and_settings_are_told_from_the_programs(
+    recorded: SessionReader,
+) -> None:
     origins = {row.kind: row.origin for row in checks(recorded)}
     assert (origins["GLOBAL_STATE"], origins["DEFAULT_DEVICE"]) == ("state", "state")
     assert {row.origin for row in checks(recorded) if "__import_torch" in row.source} == {"library"}
 
 
-def test_relations_between_sizes_are_checks_of_their_own_with_the_line_that_needed_them(tmp_path: Path) -> None:
+def test_relations_between_sizes_are_checks_of_their_own_with_the_line_that_needed_them(
+    tmp_path: Path,
+) -> None:
     def relate(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         if x.shape[0] > 2:
             x = x * 2
         return x + y.shape[0] if x.shape[0] < y.shape[0] else x
 
-    with record(tmp_path / "s", lambda c: c(relate)(torch.ones(4), torch.ones(9)), backend="eager", dynamic=True) as reader:
+    with record(
+        tmp_path / "s",
+        lambda c: c(relate)(torch.ones(4), torch.ones(9)),
+        backend="eager",
+        dynamic=True,
+    ) as reader:
         found = {row.code: row.line for row in checks(reader, origin="shapes")}
     assert found["3 <= L['x'].size()[0]"] == line_of("if x.shape[0] > 2:")
     assert found["L['x'].size()[0] < L['y'].size()[0]"] == line_of("x.shape[0] < y.shape[0] else x")
@@ -111,8 +126,12 @@ def test_a_size_that_is_bounded_on_both_sides_is_a_relation_too(tmp_path: Path) 
     def bounded(x: torch.Tensor) -> torch.Tensor:
         return x * 2 if 2 < x.shape[0] < 100 else x
 
-    with record(tmp_path / "s", lambda c: c(bounded)(torch.ones(4)), backend="eager", dynamic=True) as reader:
-        assert [row.code for row in checks(reader, origin="shapes")] == ["3 <= L['x'].size()[0] <= 99"]
+    with record(
+        tmp_path / "s", lambda c: c(bounded)(torch.ones(4)), backend="eager", dynamic=True
+    ) as reader:
+        assert [row.code for row in checks(reader, origin="shapes")] == [
+            "3 <= L['x'].size()[0] <= 99"
+        ]
 
 
 def test_a_variable_of_an_enclosing_function_is_its_closure(tmp_path: Path) -> None:
@@ -122,7 +141,9 @@ def test_a_variable_of_an_enclosing_function_is_its_closure(tmp_path: Path) -> N
         return x * factor
 
     with record(tmp_path / "s", lambda c: c(scaled)(torch.ones(4)), backend="eager") as reader:
-        assert [(row.origin, row.value) for row in checks(reader, source="L['factor']")] == [("closure", "3.0")]
+        assert [(row.origin, row.value) for row in checks(reader, source="L['factor']")] == [
+            ("closure", "3.0")
+        ]
 
 
 def test_a_check_belongs_to_the_guard_that_asked_for_it(recorded: SessionReader) -> None:
@@ -135,7 +156,9 @@ def test_a_check_belongs_to_the_guard_that_asked_for_it(recorded: SessionReader)
     assert unowned == {"NO_TENSOR_ALIASING"}  # torch installs it for all tensors together
 
 
-def test_what_is_measured_is_measured_and_the_rest_says_that_it_is_not(recorded: SessionReader) -> None:
+def test_what_is_measured_is_measured_and_the_rest_says_that_it_is_not(
+    recorded: SessionReader,
+) -> None:
     rows = checks(recorded)
     assert {row.kind for row in rows if row.cost_ns < 0} == {row.kind for row in rows} & RELATIONS
     assert min(row.cost_ns for row in rows if row.cost_ns >= 0) == 0
@@ -176,7 +199,9 @@ OTHERS: dict[str, tuple[Any, ...]] = {
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
 @pytest.mark.parametrize("dynamic", [None, True])
-def test_the_guards_say_what_running_it_then_does(tmp_path: Path, other: tuple[Any, ...], dynamic: bool | None) -> None:
+def test_the_guards_say_what_running_it_then_does(
+    tmp_path: Path, other: tuple[Any, ...], dynamic: bool | None
+) -> None:
     with asking(tmp_path / "s", flagged, *FIRST, dynamic=dynamic) as asked:
         (answer,) = asked.ask(*other)
         assert (answer.answer == "rejected") == asked.compiles_again(*other)
@@ -191,7 +216,9 @@ def test_the_guards_say_what_running_it_then_does(tmp_path: Path, other: tuple[A
         ("other int", "EQUALS_MATCH", "L['k']"),
     ],
 )
-def test_the_check_that_fails_is_named_with_its_row_and_line(tmp_path: Path, other: str, kind: str, source: str) -> None:
+def test_the_check_that_fails_is_named_with_its_row_and_line(
+    tmp_path: Path, other: str, kind: str, source: str
+) -> None:
     with asking(tmp_path / "s", flagged, *FIRST) as asked:
         (answer,) = asked.ask(*OTHERS[other])
         with SessionReader(asked.path) as reader:
@@ -200,21 +227,28 @@ def test_the_check_that_fails_is_named_with_its_row_and_line(tmp_path: Path, oth
     assert (answer.file, answer.line) == (__file__, line_of("return (x * 2 if flag.on"))
 
 
-def test_a_relation_between_sizes_that_fails_is_found_among_those_checked_together(tmp_path: Path) -> None:
+def test_a_relation_between_sizes_that_fails_is_found_among_those_checked_together(
+    tmp_path: Path,
+) -> None:
     def relate(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return x * 2 if x.shape[0] < y.shape[0] else x
 
     with asking(tmp_path / "s", relate, torch.ones(4), torch.ones(9), dynamic=True) as asked:
         (answer,) = asked.ask(torch.ones(9), torch.ones(4))
         with SessionReader(asked.path) as reader:
-            assert reader.get(GuardCheck, answer.check).code == "L['x'].size()[0] < L['y'].size()[0]"
+            assert (
+                reader.get(GuardCheck, answer.check).code == "L['x'].size()[0] < L['y'].size()[0]"
+            )
 
 
 def test_after_a_recompile_every_compilation_is_asked(tmp_path: Path) -> None:
     with asking(tmp_path / "s", flagged, *FIRST, dynamic=False) as asked:
         asked.run(*OTHERS["other batch"])
         answers = asked.ask(*FIRST)
-        assert {answer.compilation: answer.answer for answer in answers} == {1: "accepted", 2: "rejected"}
+        assert {answer.compilation: answer.answer for answer in answers} == {
+            1: "accepted",
+            2: "rejected",
+        }
         assert asked.said == "[0/0] would be used again: all its guards hold"
         assert not asked.compiles_again(*FIRST)
 
@@ -229,8 +263,12 @@ def test_a_module_is_asked_with_its_own_state(tmp_path: Path) -> None:
         assert asked.compiles_again(*inputs())
 
 
-@pytest.mark.parametrize("make", [lambda: torch.nn.Sequential(torch.nn.Linear(8, 8)), lambda: torch.nn.Linear(8, 8)])
-def test_a_module_of_torch_itself_can_be_asked(tmp_path: Path, make: Callable[[], torch.nn.Module]) -> None:
+@pytest.mark.parametrize(
+    "make", [lambda: torch.nn.Sequential(torch.nn.Linear(8, 8)), lambda: torch.nn.Linear(8, 8)]
+)
+def test_a_module_of_torch_itself_can_be_asked(
+    tmp_path: Path, make: Callable[[], torch.nn.Module]
+) -> None:
     with asking(tmp_path / "s", make(), torch.ones(4, 8)) as asked:
         assert [one.answer for one in asked.ask(torch.zeros(4, 8))] == ["accepted"]
         assert [one.answer for one in asked.ask(torch.ones(6, 8))] == ["rejected"]
@@ -276,7 +314,10 @@ def refusal(asked: Asking, *args: Any) -> str:
 
 def test_inputs_that_do_not_fit_the_function_are_refused_with_its_words(tmp_path: Path) -> None:
     with asking(tmp_path / "s", flagged, *FIRST) as asked:
-        assert refusal(asked) == "flagged cannot be called with these inputs: missing a required argument: 'x'."
+        assert (
+            refusal(asked)
+            == "flagged cannot be called with these inputs: missing a required argument: 'x'."
+        )
 
 
 def test_without_a_program_there_is_nothing_to_ask(tmp_path: Path) -> None:

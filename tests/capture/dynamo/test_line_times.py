@@ -54,7 +54,11 @@ class Outer(torch.nn.Module):
 
 
 def line_of(words: str) -> int:
-    return 1 + next(at for at, line in enumerate(Path(__file__).read_text().splitlines()) if line.rstrip().endswith(words))
+    return 1 + next(
+        at
+        for at, line in enumerate(Path(__file__).read_text().splitlines())
+        if line.rstrip().endswith(words)
+    )
 
 
 def times_of(reader: SessionReader, phase: str) -> dict[tuple[str, int, str], float]:
@@ -68,7 +72,9 @@ def times_of(reader: SessionReader, phase: str) -> dict[tuple[str, int, str], fl
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> SessionReader:
-    torch.compile(torch.nn.Sequential(torch.nn.ReLU()), backend="inductor")(torch.ones(4).sin()).cos()  # imports what it needs
+    torch.compile(torch.nn.Sequential(torch.nn.ReLU()), backend="inductor")(
+        torch.ones(4).sin()
+    ).cos()  # imports what it needs
 
     def program(compile: Compile) -> None:
         compile(Outer())(torch.ones(4))
@@ -76,7 +82,9 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> SessionReader:
     return record(tmp_path_factory.mktemp("lines") / "s.fxs", program)
 
 
-def test_a_line_that_takes_long_to_trace_has_that_time_and_its_module(recorded: SessionReader) -> None:
+def test_a_line_that_takes_long_to_trace_has_that_time_and_its_module(
+    recorded: SessionReader,
+) -> None:
     times = times_of(recorded, "bytecode_tracing")
     assert not failures(recorded)
     assert times["test_line_times.py", line_of("# constant"), "inner"] >= WAIT_S
@@ -89,7 +97,9 @@ def test_what_follows_a_module_in_its_line_is_not_the_modules(recorded: SessionR
     assert (line_of("return z.cos()"), "") in modules
 
 
-def test_aotautograd_has_the_time_of_the_operator_that_is_slow_to_trace(recorded: SessionReader) -> None:
+def test_aotautograd_has_the_time_of_the_operator_that_is_slow_to_trace(
+    recorded: SessionReader,
+) -> None:
     times = times_of(recorded, "aot_collect_metadata")
     assert times["test_line_times.py", line_of("# operator"), ""] >= WAIT_S
 
@@ -104,17 +114,25 @@ def test_lines_take_no_longer_than_their_phase_has_for_itself(recorded: SessionR
     for phase in recorded.rows(model.Span):
         ends_s = phase.start_s + phase.duration_s
         inner = [
-            one for one in recorded.rows(model.Span) if one.depth == phase.depth + 1 and phase.start_s <= one.start_s < ends_s
+            one
+            for one in recorded.rows(model.Span)
+            if one.depth == phase.depth + 1 and phase.start_s <= one.start_s < ends_s
         ]
         own_s = phase.duration_s - sum(one.duration_s for one in inner)
-        lines = [row for row in recorded.rows(model.PhaseLine) if (row.phase, row.phase_start_s) == (phase.name, phase.start_s)]
+        lines = [
+            row
+            for row in recorded.rows(model.PhaseLine)
+            if (row.phase, row.phase_start_s) == (phase.name, phase.start_s)
+        ]
         assert sum(row.duration_s for row in lines) <= own_s + 1e-6, phase.name
 
 
 def test_a_phase_tells_the_thread_that_it_ran_on(tmp_path: Path) -> None:
     def program(compile: Compile) -> None:
         compile(lambda x: x + 1)(torch.ones(2))
-        other = threading.Thread(target=lambda: compile(lambda x: x * 2)(torch.ones(3)), name="a thread of mine")
+        other = threading.Thread(
+            target=lambda: compile(lambda x: x * 2)(torch.ones(3)), name="a thread of mine"
+        )
         other.start()
         other.join()
 

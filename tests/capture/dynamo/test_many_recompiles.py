@@ -90,20 +90,30 @@ def rows(reader: SessionReader) -> int:
 
 
 @pytest.mark.parametrize("program", [functions, shapes, keys, texts])
-def test_twice_as_many_recompiles_are_twice_as_many_rows(tmp_path: Path, program: Callable[[int], Program]) -> None:
-    few, some, many = (record(tmp_path / f"{n}.fxs", program(n), backend="eager") for n in (12, 24, 48))
+def test_twice_as_many_recompiles_are_twice_as_many_rows(
+    tmp_path: Path, program: Callable[[int], Program]
+) -> None:
+    few, some, many = (
+        record(tmp_path / f"{n}.fxs", program(n), backend="eager") for n in (12, 24, 48)
+    )
     assert many.count(model.Compilation) == 48
     assert many.count(model.Recompile) == 47
     assert rows(many) - rows(some) == pytest.approx(2 * (rows(some) - rows(few)), rel=0.02)
-    assert [row.times for row in many.rows(model.Recompile)] == list(range(1, 48))  # all that were compiled before
+    assert [row.times for row in many.rows(model.Recompile)] == list(
+        range(1, 48)
+    )  # all that were compiled before
     assert [one.of for one in causes(many)] == [f"0/{n}" for n in range(47)]
     assert failures(many) == []
 
 
-def test_a_value_is_looked_at_once_a_recompile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_is_looked_at_once_a_recompile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     looked: list[object] = []
     look = capture.guarded_value
-    monkeypatch.setattr(capture, "guarded_value", lambda *given: looked.append(given) or look(*given))
+    monkeypatch.setattr(
+        capture, "guarded_value", lambda *given: looked.append(given) or look(*given)
+    )
     record(tmp_path / "s.fxs", functions(20), backend="eager").close()
     assert len(looked) == 19
 
@@ -117,7 +127,9 @@ def test_a_recompile_of_many_versions_takes_little_room(tmp_path: Path) -> None:
     assert (sizes[1] - sizes[0]) / 60 < 7_000
 
 
-def test_what_is_new_is_found_behind_many_versions_that_failed_on_something_else(tmp_path: Path) -> None:
+def test_what_is_new_is_found_behind_many_versions_that_failed_on_something_else(
+    tmp_path: Path,
+) -> None:
     """Nineteen versions fail on the name, which is not new; the first of all has that name, and fails on the dtype."""
 
     def program(compile_: Compile) -> None:
@@ -139,7 +151,9 @@ def test_beyond_what_is_kept_versions_are_counted() -> None:
     failed: dict[str, capture.FailedGuard] = {}
     for number in range(40):
         for _ in range(3):
-            capture.count_failed(failed, f"0/{number}: key{number} == 3  # a line", capture.GuardedValue)
+            capture.count_failed(
+                failed, f"0/{number}: key{number} == 3  # a line", capture.GuardedValue
+            )
     *kept, others = failed.values()
     assert [one.times for one in kept] == [3] * capture.MOST_KEPT
     assert (others.reason, others.times) == (capture.OTHERS, 3 * (40 - capture.MOST_KEPT))
@@ -173,7 +187,9 @@ def test_beyond_what_is_kept_versions_are_counted() -> None:
         ("0/0: GLOBAL_STATE changed: grad_mode ", "0/0: GLOBAL_STATE changed: num_threads ", False),
     ],
 )
-def test_guards_that_failed_on_the_same_are_known_by_torchs_words(one: str, other: str, is_same: bool) -> None:
+def test_guards_that_failed_on_the_same_are_known_by_torchs_words(
+    one: str, other: str, is_same: bool
+) -> None:
     assert (what_failed(one) == what_failed(other)) is is_same
 
 
@@ -182,7 +198,9 @@ def test_a_long_condition_is_stored_once_and_read_as_it_was(tmp_path: Path) -> N
     states = [check.code for check in reader.rows(model.GuardCheck, kind="GLOBAL_STATE")]
     assert len(states) == 10
     assert all('"grad_mode":true' in code for code in states)
-    stored = [row[0] for row in reader.query("SELECT code FROM guard_check WHERE kind='GLOBAL_STATE'")]
+    stored = [
+        row[0] for row in reader.query("SELECT code FROM guard_check WHERE kind='GLOBAL_STATE'")
+    ]
     assert len(set(stored)) == 1
     assert isinstance(stored[0], int)
 
@@ -190,13 +208,26 @@ def test_a_long_condition_is_stored_once_and_read_as_it_was(tmp_path: Path) -> N
 def as_schema_5(db: sqlite3.Connection, reader: SessionReader) -> None:
     """Makes of a file what schema 5 was: texts are packed alone, rows have their texts, and each line of bytecode has a row."""
     for row_type, table in schema.TABLES.items():
-        names = [schema.columns(row_type)[i].name for i in schema.repeated_columns(row_type) if schema.has_id(row_type)]
+        names = [
+            schema.columns(row_type)[i].name
+            for i in schema.repeated_columns(row_type)
+            if schema.has_id(row_type)
+        ]
         for row in reader.rows(row_type) if names else ():
             values = [getattr(row, name) for name in names]
-            db.execute(f"UPDATE {table} SET {', '.join(f'{name}=?' for name in names)} WHERE id=?", (*values, row.id))
-    texts = [(zlib.compress(reader.text(i).encode()), i) for (i,) in reader.query("SELECT id FROM text")]
+            db.execute(
+                f"UPDATE {table} SET {', '.join(f'{name}=?' for name in names)} WHERE id=?",
+                (*values, row.id),
+            )
+    texts = [
+        (zlib.compress(reader.text(i).encode()), i) for (i,) in reader.query("SELECT id FROM text")
+    ]
     db.executemany("UPDATE text SET body=? WHERE id=?", texts)
-    lines = [row for (i,) in reader.query("SELECT id FROM artifact") for row in reader.sources_of_lines(i)]
+    lines = [
+        row
+        for (i,) in reader.query("SELECT id FROM artifact")
+        for row in reader.sources_of_lines(i)
+    ]
     db.execute("DELETE FROM line_source")
     db.execute("ALTER TABLE line_source DROP COLUMN lines")
     values = [(row.artifact, row.line, row.file, row.source_line, row.how) for row in lines]
@@ -216,15 +247,32 @@ def as_schema_4(db: sqlite3.Connection) -> None:
 
 def told(reader: SessionReader) -> list[object]:
     """What the older schemas hold as well."""
-    names = {row[0] for row in reader.query("SELECT name FROM main.sqlite_master WHERE type='table'")}
-    kinds = [one for one, table in schema.TABLES.items() if table in names and one not in (model.Recompile, model.LineSource)]
-    lines = [row for (i,) in reader.query("SELECT id FROM artifact") for row in reader.sources_of_lines(i)]
-    return [*lines, *(reader.rows(one) for one in kinds), [reader.text(i) for (i,) in reader.query("SELECT id FROM text")]]
+    names = {
+        row[0] for row in reader.query("SELECT name FROM main.sqlite_master WHERE type='table'")
+    }
+    kinds = [
+        one
+        for one, table in schema.TABLES.items()
+        if table in names and one not in (model.Recompile, model.LineSource)
+    ]
+    lines = [
+        row
+        for (i,) in reader.query("SELECT id FROM artifact")
+        for row in reader.sources_of_lines(i)
+    ]
+    return [
+        *lines,
+        *(reader.rows(one) for one in kinds),
+        [reader.text(i) for (i,) in reader.query("SELECT id FROM text")],
+    ]
 
 
 def test_a_session_of_schema_5_is_read_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "s.fxs"
-    with closing(record(path, texts(4), backend="eager")) as reader, closing(sqlite3.connect(path)) as db:
+    with (
+        closing(record(path, texts(4), backend="eager")) as reader,
+        closing(sqlite3.connect(path)) as db,
+    ):
         before, recompiled = told(reader), reader.rows(model.Recompile)
         assert reader.query("SELECT 1 FROM text WHERE base")
         as_schema_5(db, reader)
@@ -237,7 +285,10 @@ def test_a_session_of_schema_5_is_read_as_it_was(tmp_path: Path) -> None:
 
 def test_a_session_of_schema_4_is_read_in_which_each_version_has_a_row(tmp_path: Path) -> None:
     path = tmp_path / "s.fxs"
-    with closing(record(path, texts(4), backend="eager")) as reader, closing(sqlite3.connect(path)) as db:
+    with (
+        closing(record(path, texts(4), backend="eager")) as reader,
+        closing(sqlite3.connect(path)) as db,
+    ):
         before = told(reader)
         as_schema_5(db, reader)
         as_schema_4(db)
@@ -250,7 +301,9 @@ def test_a_session_of_schema_4_is_read_in_which_each_version_has_a_row(tmp_path:
         assert json_report(reader)["recompiles"]
 
 
-def test_the_guards_of_every_version_are_asked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_guards_of_every_version_are_asked_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The view of 2,000 versions took a minute: for each of them the guards of all were read."""
     reader = record(tmp_path / "s.fxs", functions(20), backend="eager")
     read = 0

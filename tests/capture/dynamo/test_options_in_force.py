@@ -41,12 +41,18 @@ def recorded(path: Path, program: Callable[[], object]) -> list[OptionInForce]:
 
 def given(rows: list[OptionInForce], function: str) -> dict[str, object]:
     """What is not the default."""
-    return {row.name: json.loads(row.value) for row in rows if row.function == function and row.set_by != "default"}
+    return {
+        row.name: json.loads(row.value)
+        for row in rows
+        if row.function == function and row.set_by != "default"
+    }
 
 
 def line_of(words: str) -> int:
     """The line of this file that has these words first."""
-    return next(number for number, line in enumerate(HERE.read_text().splitlines(), 1) if words in line)
+    return next(
+        number for number, line in enumerate(HERE.read_text().splitlines(), 1) if words in line
+    )
 
 
 class Net(torch.nn.Module):
@@ -70,13 +76,17 @@ def test_every_way_to_call_torch_compile_is_seen_with_its_line(tmp_path: Path) -
 
     rows = recorded(tmp_path, program)
     inside = f"{inspect.currentframe().f_code.co_qualname}.<locals>.program.<locals>"  # type: ignore[union-attr]
-    assert given(rows, f"{inside}.decorated") == {"compile.dynamic": True, "compile.backend": "eager"}
+    assert given(rows, f"{inside}.decorated") == {
+        "compile.dynamic": True,
+        "compile.backend": "eager",
+    }
     assert given(rows, f"{inside}.plain") == {"compile.mode": "reduce-overhead"}
     assert given(rows, "Net") == {"compile.fullgraph": True}
     assert given(rows, "Linear") == {"compile.options": {"max_fusion_size": 3}}
     lines = {row.line for row in rows if row.set_by == "program"}
     assert lines == {
-        line_of(f"# {words}\n"[:-1]) for words in ("as a decorator", "as a function", "by another", "by the module")
+        line_of(f"# {words}\n"[:-1])
+        for words in ("as a decorator", "as a function", "by another", "by the module")
     }
     assert {row.file for row in rows if row.set_by == "program"} == {__file__}
 
@@ -100,7 +110,10 @@ def test_what_is_no_plain_data_is_named_and_not_printed(tmp_path: Path) -> None:
     def keep_all(guards: list[object]) -> list[bool]:
         return [True] * len(guards)
 
-    rows = recorded(tmp_path, lambda: torch.compile(Net(), backend=my_backend, options={"guard_filter_fn": keep_all}))
+    rows = recorded(
+        tmp_path,
+        lambda: torch.compile(Net(), backend=my_backend, options={"guard_filter_fn": keep_all}),
+    )
     assert str(given(rows, "Net")["compile.backend"]).endswith("my_backend")
     assert str(given(rows, "Net")["compile.options"]["guard_filter_fn"]).endswith("keep_all")  # type: ignore[index]
 
@@ -161,7 +174,11 @@ def test_what_torch_compiles_for_itself_is_no_call_of_the_program(tmp_path: Path
         ({"options": {"a": 1}}, {"mode": "max-autotune"}, {"mode": "max-autotune"}),
         ({"mode": "max-autotune"}, {"options": {"a": 1}}, {"options": {"a": 1}}),
         ({"mode": "max-autotune"}, {"mode": None}, {"mode": None}),
-        ({"mode": "max-autotune", "dynamic": True}, {"backend": "eager"}, {"backend": "eager", "dynamic": True}),
+        (
+            {"mode": "max-autotune", "dynamic": True},
+            {"backend": "eager"},
+            {"backend": "eager", "dynamic": True},
+        ),
         (
             {"mode": "max-autotune", "backend": "inductor"},
             {"backend": "inductor"},
@@ -206,13 +223,19 @@ def test_configs_are_those_that_torch_reads_while_it_compiles(tmp_path: Path) ->
     rows = recorded(tmp_path, program)
     ours = {row.name: json.loads(row.value) for row in rows if not row.name.startswith("compile")}
     assert ours == {name: value for name, value in seen[0].items() if not _is_deprecated(name)}
-    changed = {row.name for row in rows if row.set_by == "program" and not row.name.startswith("compile")}
+    changed = {
+        row.name for row in rows if row.set_by == "program" and not row.name.startswith("compile")
+    }
     assert changed == {"dynamo.recompile_limit", "dynamo.capture_scalar_outputs"}
 
 
 def _torch_says(full_name: str) -> Any:
     group, _, name = full_name.partition(".")
-    module = {"dynamo": torch._dynamo, "inductor": torch._inductor, "functorch": torch._functorch}.get(group)
+    module = {
+        "dynamo": torch._dynamo,
+        "inductor": torch._inductor,
+        "functorch": torch._functorch,
+    }.get(group)
     return module.config.get_config_copy().get(name) if module else None  # type: ignore[attr-defined]
 
 
@@ -228,7 +251,9 @@ def test_a_value_that_changes_between_compiles_is_told_twice(tmp_path: Path) -> 
             with torch._dynamo.config.patch(recompile_limit=limit):
                 torch.compile(lambda x: x.sin(), backend="eager")(torch.ones(limit))
 
-    values = [row.value for row in recorded(tmp_path, program) if row.name == "dynamo.recompile_limit"]
+    values = [
+        row.value for row in recorded(tmp_path, program) if row.name == "dynamo.recompile_limit"
+    ]
     assert values == ["3", "5"]
 
 
@@ -238,12 +263,18 @@ def test_a_value_that_changes_between_compiles_is_told_twice(tmp_path: Path) -> 
 def test_the_stances_are_those_that_torch_tells_apart() -> None:
     """Second source: what the function that obeys a stance compares it with."""
     tree = ast.parse(inspect.getsource(eval_frame._callback_from_stance))
-    compared = {node.comparators[0].value for node in ast.walk(tree) if isinstance(node, ast.Compare) and _is_text(node)}  # type: ignore[attr-defined]
+    compared = {
+        node.comparators[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Compare) and _is_text(node)
+    }  # type: ignore[attr-defined]
     assert set(versions.stances()) == compared
 
 
 def _is_text(node: ast.Compare) -> bool:
-    return isinstance(node.comparators[0], ast.Constant) and isinstance(node.comparators[0].value, str)
+    return isinstance(node.comparators[0], ast.Constant) and isinstance(
+        node.comparators[0].value, str
+    )
 
 
 def test_a_release_that_declares_its_stances_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,10 +290,14 @@ def test_a_release_without_docstring_has_no_stances(monkeypatch: pytest.MonkeyPa
     assert versions.stances() == ()
 
 
-def test_the_default_backend_is_named_whether_the_signature_does_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_backend_is_named_whether_the_signature_does_or_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert versions.compile_parameters()["backend"] == "inductor"
 
-    def compile(model: object = None, *, backend: str = "eager", fullgraph: bool = False) -> None: ...
+    def compile(
+        model: object = None, *, backend: str = "eager", fullgraph: bool = False
+    ) -> None: ...
 
     monkeypatch.setattr(torch, "compile", compile)
     assert versions.compile_parameters() == {"backend": "eager", "fullgraph": False}

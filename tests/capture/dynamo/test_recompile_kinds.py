@@ -131,7 +131,9 @@ def set_a_kind(compile_: Compile) -> None:
 
 
 class Passing(torch.overrides.TorchFunctionMode):
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         return function(*args, **(kwargs or {}))
 
 
@@ -147,7 +149,9 @@ def deterministic() -> Iterator[None]:
 Program = Callable[[Compile], None]
 
 
-def calls(function: Any, *arguments: tuple[Any, ...], within: Any = contextlib.nullcontext, **options: Any) -> Program:
+def calls(
+    function: Any, *arguments: tuple[Any, ...], within: Any = contextlib.nullcontext, **options: Any
+) -> Program:
     """The last call stands in ``within``."""
 
     def program(compile_: Compile) -> None:
@@ -189,8 +193,14 @@ CASES: dict[str, tuple[Program, Told]] = {
         calls(added, (X, {"a": X, "b": X}), (X, {"a": X, "c": X})),
         Told("keys", "table", "'b' is gone and 'c' is new", "keys of table are compiled in"),
     ),
-    "a key more": (calls(added, (X, {"a": X}), (X, {"a": X, "c": X})), Told("keys", "table", "'c' is new", "keys of table")),
-    "a key less": (calls(added, (X, {"a": X, "c": X}), (X, {"a": X})), Told("keys", "table", "'c' is gone", "keys of table")),
+    "a key more": (
+        calls(added, (X, {"a": X}), (X, {"a": X, "c": X})),
+        Told("keys", "table", "'c' is new", "keys of table"),
+    ),
+    "a key less": (
+        calls(added, (X, {"a": X, "c": X}), (X, {"a": X})),
+        Told("keys", "table", "'c' is gone", "keys of table"),
+    ),
     "order of keys": (
         calls(added, (X, {"a": X, "b": X}), (X, {"b": X, "a": X})),
         Told("keys", "table", "in another order: 'a', 'b' before, 'b', 'a' now", "in their order"),
@@ -207,10 +217,22 @@ CASES: dict[str, tuple[Program, Told]] = {
         calls(added, (X, types.MappingProxyType({"a": X})), (X, types.MappingProxyType({"b": X}))),
         Told("keys", "table", "'a' is gone and 'b' is new", "keys of table"),
     ),
-    "in a dict": (calls(has_a, (X, {"a": 1}), (X, {"b": 1})), Told("contains", "table", "'a' was in table", NOTHING)),
-    "not in a dict": (calls(has_a, (X, {"b": 1}), (X, {"a": 1})), Told("contains", "table", "'a' was not in table", NOTHING)),
-    "in a set": (calls(has_a, (X, {"a"}), (X, {"b"})), Told("contains", "table", "'a' was in table", NOTHING)),
-    "from nan": (calls(times, (X, float("nan")), (X, 2.0)), Told("number", "k", "k was nan and now is 2.0", "dynamic=True")),
+    "in a dict": (
+        calls(has_a, (X, {"a": 1}), (X, {"b": 1})),
+        Told("contains", "table", "'a' was in table", NOTHING),
+    ),
+    "not in a dict": (
+        calls(has_a, (X, {"b": 1}), (X, {"a": 1})),
+        Told("contains", "table", "'a' was not in table", NOTHING),
+    ),
+    "in a set": (
+        calls(has_a, (X, {"a"}), (X, {"b"})),
+        Told("contains", "table", "'a' was in table", NOTHING),
+    ),
+    "from nan": (
+        calls(times, (X, float("nan")), (X, 2.0)),
+        Told("number", "k", "k was nan and now is 2.0", "dynamic=True"),
+    ),
     "an iterator": (
         calls(summed, (X, iter((1, 2))), (X, iter((1, 2, 3)))),
         Told("iterator", "items", "had 2 items", "list or tuple"),
@@ -233,7 +255,9 @@ CASES: dict[str, tuple[Program, Told]] = {
     ),
     "a global setting": (
         calls(plain, (X,), (X,), within=deterministic),
-        Told("global_state", "", "deterministic_algorithms", "before the first call", has_line=False),
+        Told(
+            "global_state", "", "deterministic_algorithms", "before the first call", has_line=False
+        ),
     ),
     "autocast": (
         calls(plain, (X,), (X,), within=functools.partial(torch.autocast, "cpu", torch.bfloat16)),
@@ -243,22 +267,37 @@ CASES: dict[str, tuple[Program, Told]] = {
         calls(calling, (X, lambda x: x + 1), (X, lambda x: x - 1)),
         Told("function", "function", "another function was given as function", NOTHING),
     ),
-    "another builtin": (calls(calling, (X, torch.sin), (X, torch.cos)), Told("object", "function", "function cos", NOTHING)),
+    "another builtin": (
+        calls(calling, (X, torch.sin), (X, torch.cos)),
+        Told("object", "function", "function cos", NOTHING),
+    ),
     "another class": (
         calls(calling, (X, nn.ReLU()), (X, nn.GELU())),
         Told("type", "function", "now is of type GELU", "always as the same type"),
     ),
-    "an enum": (calls(coloured, (X, Colour.RED), (X, Colour.BLUE)), Told("object", "colour", "Colour.BLUE", NOTHING)),
+    "an enum": (
+        calls(coloured, (X, Colour.RED), (X, Colour.BLUE)),
+        Told("object", "colour", "Colour.BLUE", NOTHING),
+    ),
     "an array's dtype": (
         calls(with_array, (X, np.ones(4)), (X, np.ones(4, dtype=np.int64))),
         Told("dtype", "array", "float64 and now is int64", NOTHING),
     ),
-    "one tensor twice": (calls(pair, (X, Y), (X, X)), Told("same", "", "x, y", "a clone() is another", has_line=False)),
-    "no longer twice": (calls(pair, (X, X), (X, Y)), Told("same", "x", "were one tensor", "a clone() is another")),
+    "one tensor twice": (
+        calls(pair, (X, Y), (X, X)),
+        Told("same", "", "x, y", "a clone() is another", has_line=False),
+    ),
+    "no longer twice": (
+        calls(pair, (X, X), (X, Y)),
+        Told("same", "x", "were one tensor", "a clone() is another"),
+    ),
     "equal sizes": (
         calls(pair, (ones(4), ones(4)), (ones(5), ones(6)), dynamic=True),
         Told(
-            "relation", "y", "size 0 of y and size 0 of x were equal", "mark_dynamic(y, 0) and torch._dynamo.mark_dynamic(x, 0)"
+            "relation",
+            "y",
+            "size 0 of y and size 0 of x were equal",
+            "mark_dynamic(y, 0) and torch._dynamo.mark_dynamic(x, 0)",
         ),
     ),
     "a divisor": (
@@ -267,9 +306,17 @@ CASES: dict[str, tuple[Program, Told]] = {
     ),
     "a bound": (
         calls(few, (ones(8),), (ones(20),), dynamic=True),
-        Told("range", "x", "was 8 and now is 20; the compiled code is for 2 to 9", "decides by that size"),
+        Told(
+            "range",
+            "x",
+            "was 8 and now is 20; the compiled code is for 2 to 9",
+            "decides by that size",
+        ),
     ),
-    "a sparse tensor": (calls(times, (X, 2), (X.to_sparse(), 2)), Told("kind", "x", "another kind of tensor", NOTHING)),
+    "a sparse tensor": (
+        calls(times, (X, 2), (X.to_sparse(), 2)),
+        Told("kind", "x", "another kind of tensor", NOTHING),
+    ),
     "a part of another class": (
         changed(lambda model: setattr(model, "act", nn.GELU())),
         Told("type", "self.act", "now is of type GELU", "Set self.act before the first call"),
@@ -284,7 +331,12 @@ CASES: dict[str, tuple[Program, Told]] = {
     ),
     "a setting looked up in its own way": (
         set_a_kind,
-        Told("value", "self.settings.kind", "was None and now is 'some'", "Set self.settings.kind before the first call"),
+        Told(
+            "value",
+            "self.settings.kind",
+            "was None and now is 'some'",
+            "Set self.settings.kind before the first call",
+        ),
     ),
     "a parameter's size": (
         changed(lambda model: setattr(model, "weight", nn.Parameter(torch.ones(5)))),
@@ -294,7 +346,9 @@ CASES: dict[str, tuple[Program, Told]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_guard_that_fails_is_told_with_name_line_values_and_remedy(tmp_path: Path, case: str) -> None:
+def test_a_guard_that_fails_is_told_with_name_line_values_and_remedy(
+    tmp_path: Path, case: str
+) -> None:
     program, told = CASES[case]
     reader = record(tmp_path / "s.fxs", program, backend="eager")
     found = causes(reader)[0]
@@ -340,15 +394,25 @@ def test_which_keys_are_new_is_not_told_where_the_old_ones_are_not_known() -> No
     guards = ["len(L['kwargs']) == 2", "check_tensor(L['kwargs']['a'], Tensor)"]
     found = keys_change("L['kwargs']", {"a": 1, "b": 2, "c": 3}, guards, described)
     assert (found.old, found.new) == ("", "")
-    assert keys_change("L['kwargs']", {"a": 1}, [*guards, "L['kwargs']['b'] is None"], described).old == "'b'"
+    assert (
+        keys_change("L['kwargs']", {"a": 1}, [*guards, "L['kwargs']['b'] is None"], described).old
+        == "'b'"
+    )
 
 
-def test_an_attribute_is_named_as_the_program_writes_it_where_torch_2_11_writes_how_it_was_looked_up() -> None:
+def test_an_attribute_is_named_as_the_program_writes_it_where_torch_2_11_writes_how_it_was_looked_up() -> (
+    None
+):
     from fx_explorer.analysis.recompiles.changes import change_of
 
     guard = "object.__getattribute__(self.config, 'problem_type') is None"
-    change = change_of(guard, "object.__getattribute__(L['self'].config, 'problem_type')", "", "'regression'")
-    assert (change.kind, change.words) == ("value", "self.config.problem_type was None and now is 'regression'")
+    change = change_of(
+        guard, "object.__getattribute__(L['self'].config, 'problem_type')", "", "'regression'"
+    )
+    assert (change.kind, change.words) == (
+        "value",
+        "self.config.problem_type was None and now is 'regression'",
+    )
 
 
 def test_an_honest_word_stands_where_nothing_is_known() -> None:
@@ -373,6 +437,8 @@ def test_the_keys_of_a_dict_are_read_without_code_of_the_program() -> None:
 
 
 def test_of_many_keys_the_first_are_named() -> None:
-    found = keys_change("L['d']", {f"k{i}": 1 for i in range(100)}, ["list(dict.keys(L['d']))[0] == 'b'"], described)
+    found = keys_change(
+        "L['d']", {f"k{i}": 1 for i in range(100)}, ["list(dict.keys(L['d']))[0] == 'b'"], described
+    )
     assert found.new.count("'k") == MOST_NAMED
     assert found.new.endswith("and 92 more")

@@ -185,7 +185,9 @@ def line_of(comment: str) -> int:
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Callable[[Compile], None]], SessionReader]]:
+def recorded(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[[Callable[[Compile], None]], SessionReader]]:
     """Each program is recorded once."""
     readers: dict[object, SessionReader] = {}
     folder = tmp_path_factory.mktemp("recompiles")
@@ -209,7 +211,11 @@ def test_a_recompile_names_what_the_program_changed(
 ) -> None:
     expected, (found,) = CHANGES[program], recompiles(recorded(program))
     change = found.change
-    assert (change.kind, change.name, change.index) == (expected.kind, expected.name, expected.index)
+    assert (change.kind, change.name, change.index) == (
+        expected.kind,
+        expected.name,
+        expected.index,
+    )
     assert (change.old, change.new) == (expected.old, expected.new)
     assert expected.old in found.in_words
     assert expected.new in found.in_words
@@ -220,13 +226,17 @@ def test_a_recompile_names_the_line_that_uses_it_and_the_call(
     recorded: Callable[..., SessionReader], program: Callable[..., None]
 ) -> None:
     expected, (found,) = CHANGES[program], recompiles(recorded(program))
-    assert (found.file, found.line) == ((__file__, line_of(f"uses: {expected.uses}")) if expected.uses else ("", 0))
+    assert (found.file, found.line) == (
+        (__file__, line_of(f"uses: {expected.uses}")) if expected.uses else ("", 0)
+    )
     assert found.called_from == (__file__, line_of(f"calls: {program.__name__}"))
     assert (found.of, found.compilation) == ("0/0", "0/1")
 
 
 @by_program
-def test_each_has_a_remedy_that_names_the_value(recorded: Callable[..., SessionReader], program: Callable[..., None]) -> None:
+def test_each_has_a_remedy_that_names_the_value(
+    recorded: Callable[..., SessionReader], program: Callable[..., None]
+) -> None:
     (found,) = recompiles(recorded(program))
     assert found.remedy
     if program in (batch_size, sequence_length):
@@ -254,7 +264,9 @@ def test_the_graphs_of_both_compilations_are_compared(
 
 
 @by_program
-def test_nothing_goes_wrong_while_it_is_looked_at(recorded: Callable[..., SessionReader], program: Callable[..., None]) -> None:
+def test_nothing_goes_wrong_while_it_is_looked_at(
+    recorded: Callable[..., SessionReader], program: Callable[..., None]
+) -> None:
     assert failures(recorded(program)) == []
 
 
@@ -265,18 +277,25 @@ def words(found: list[ExplainedRecompile]) -> list[str]:
     return [one.in_words for one in found]
 
 
-def test_a_recompile_is_compared_with_the_latest_compilation_and_those_before_are_counted(tmp_path: Path) -> None:
+def test_a_recompile_is_compared_with_the_latest_compilation_and_those_before_are_counted(
+    tmp_path: Path,
+) -> None:
     def program(compile_: Compile) -> None:
         compiled = compile_(shifted)
         for value in (True, False, "yes"):
             compiled(torch.ones(4), value)
 
     found = recompiles(record(tmp_path / "s.fxs", program, backend="eager"))
-    assert [(one.compilation, one.of, one.times) for one in found] == [("0/1", "0/0", 1), ("0/2", "0/1", 2)]
+    assert [(one.compilation, one.of, one.times) for one in found] == [
+        ("0/1", "0/0", 1),
+        ("0/2", "0/1", 2),
+    ]
     assert words(found) == ["up was True and now is False", "up was False and now is 'yes'"]
 
 
-def test_a_size_outside_the_range_of_a_dynamic_one_was_what_the_code_was_compiled_with(tmp_path: Path) -> None:
+def test_a_size_outside_the_range_of_a_dynamic_one_was_what_the_code_was_compiled_with(
+    tmp_path: Path,
+) -> None:
     def program(compile_: Compile) -> None:
         compiled = compile_(doubled)
         for size in (4, 6, 1):
@@ -315,10 +334,16 @@ def test_after_a_reset_the_numbers_are_given_again_and_told_apart(tmp_path: Path
 
 
 @pytest.mark.parametrize("fullgraph", [False, True])
-def test_reaching_the_recompile_limit_is_told_once_a_function(tmp_path: Path, fullgraph: bool) -> None:
+def test_reaching_the_recompile_limit_is_told_once_a_function(
+    tmp_path: Path, fullgraph: bool
+) -> None:
     def program(_: Compile) -> None:
         compiled = torch.compile(shifted, backend="eager", fullgraph=fullgraph)
-        refused = pytest.raises(torch._dynamo.exc.FailOnRecompileLimitHit) if fullgraph else contextlib.nullcontext()
+        refused = (
+            pytest.raises(torch._dynamo.exc.FailOnRecompileLimitHit)
+            if fullgraph
+            else contextlib.nullcontext()
+        )
         for value in "abc":
             compiled(torch.ones(4), value)
         for value in "def":
@@ -328,11 +353,20 @@ def test_reaching_the_recompile_limit_is_told_once_a_function(tmp_path: Path, fu
     with torch._dynamo.config.patch(recompile_limit=3):
         reader = record(tmp_path / "s.fxs", program)
     (found,) = limit_hits(reader)
-    assert (found.compilation, found.function, found.limit, found.compiled) == ("0/3", "shifted", 3, 3)
+    assert (found.compilation, found.function, found.limit, found.compiled) == (
+        "0/3",
+        "shifted",
+        3,
+        3,
+    )
     assert (found.file, found.line) == (__file__, inspect.getsourcelines(shifted)[1])
     assert found.change == "up was 'c' and now is 'd'"
     refused = reader.rows(Compilation, name="0/3")[0]
-    assert (refused.function, refused.file, refused.line) == (found.function, found.file, found.line)
+    assert (refused.function, refused.file, refused.line) == (
+        found.function,
+        found.file,
+        found.line,
+    )
     assert (found.option, found.is_error) == ("recompile_limit", fullgraph)
     assert ("raise an error" if fullgraph else "run uncompiled") in found.in_words
     assert {one.function for one in recompiles(reader)} == {"shifted"}
@@ -387,7 +421,9 @@ class Loud:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_value_is_described_in_short_without_running_code_of_the_program(value: object, text: str) -> None:
+def test_a_value_is_described_in_short_without_running_code_of_the_program(
+    value: object, text: str
+) -> None:
     assert described(value) == text
 
 
@@ -419,5 +455,8 @@ def test_what_a_guard_looks_at(guard: str, expressions: list[str]) -> None:
 
 
 def test_the_tensor_a_guard_looks_at() -> None:
-    assert tensor_source("tensor 'L['batch']['ids']' size mismatch at index 0. expected 4, actual 6") == "L['batch']['ids']"
+    assert (
+        tensor_source("tensor 'L['batch']['ids']' size mismatch at index 0. expected 4, actual 6")
+        == "L['batch']['ids']"
+    )
     assert tensor_source("L['k'] == 2") == ""

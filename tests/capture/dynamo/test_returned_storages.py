@@ -69,7 +69,9 @@ def test_values_that_cross_breaks_live_as_long_as_without_recording(tmp_path: Pa
     assert any(False in alive for alive in expected), "nothing was dropped, so nothing is shown"
 
 
-def test_results_are_looked_at_where_a_backward_begins_and_not_where_one_is_traced(tmp_path: Path) -> None:
+def test_results_are_looked_at_where_a_backward_begins_and_not_where_one_is_traced(
+    tmp_path: Path,
+) -> None:
     network = Watched()
 
     def program(compile_: Compile) -> None:
@@ -94,7 +96,9 @@ def references() -> PythonReferences:
     return PythonReferences()
 
 
-def test_references_of_python_are_counted_without_those_of_autograd(references: PythonReferences) -> None:
+def test_references_of_python_are_counted_without_those_of_autograd(
+    references: PythonReferences,
+) -> None:
     value = torch.ones(3, requires_grad=True) * 2
     reference = weakref.ref(value)
     assert references.count(reference) == 1
@@ -109,7 +113,9 @@ def test_references_of_python_are_counted_without_those_of_autograd(references: 
     assert reference() is None
 
 
-def test_all_tensors_of_a_storage_are_found_by_what_the_collector_knows(references: PythonReferences) -> None:
+def test_all_tensors_of_a_storage_are_found_by_what_the_collector_knows(
+    references: PythonReferences,
+) -> None:
     value = torch.zeros(4)
     views = [value[:2], value.detach()]
     (found,) = tensors_in([storage_of(value)]).values()

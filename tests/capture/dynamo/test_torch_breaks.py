@@ -42,14 +42,19 @@ def test_a_break_in_an_optimizer_is_torchs(tmp_path: Path) -> None:
     )
     assert not any("graph_break" in hint for hint in step.hints)
     zero = found[__file__, line_of("zero_grad()")]
-    assert zero.in_words == "it calls Optimizer.zero_grad of torch, which torch keeps out of compilation"
+    assert (
+        zero.in_words
+        == "it calls Optimizer.zero_grad of torch, which torch keeps out of compilation"
+    )
     assert any("torch itself asks for a cut" in fact.text for fact in overview(reader))
     assert failures(reader) == []
 
 
 def test_a_cut_of_the_users_own_stays_the_users(tmp_path: Path) -> None:
     reader = record(tmp_path / "s.fxs", program, backend="eager")
-    (own,) = (one for one in distinct_breaks(reader) if one.line == line_of("_dynamo.graph_break()"))
+    (own,) = (
+        one for one in distinct_breaks(reader) if one.line == line_of("_dynamo.graph_break()")
+    )
     assert own.elsewhere is None
     assert own.in_words == "a cut was asked for here (torch._dynamo.graph_break)"
     assert any("graph_break" in hint for hint in own.hints)

@@ -50,7 +50,11 @@ def autotuner_without_gpu(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Any:
     monkeypatch.setattr(triton_helpers, "set_driver_to_gpu", lambda: None)
     monkeypatch.setattr(CachingAutotuner, "_precompile_config", _precompile_config)
     monkeypatch.setattr(CachingAutotuner, "_make_launchers", _make_launchers)
-    monkeypatch.setattr(CachingAutotuner, "bench", lambda autotuner, launcher, *_, **__: MS[launcher.config.kwargs["XBLOCK"]])
+    monkeypatch.setattr(
+        CachingAutotuner,
+        "bench",
+        lambda autotuner, launcher, *_, **__: MS[launcher.config.kwargs["XBLOCK"]],
+    )
     file = folder / "kernel.py"
     file.write_text(SOURCE)
     spec = importlib.util.spec_from_file_location("kernel", file)
@@ -74,6 +78,12 @@ def _launcher(config: Any) -> Any:
         del args, stream
 
     block = config.kwargs["XBLOCK"]
-    facts = {"config": config, "n_regs": block // 32, "n_spills": 3, "shared": 64, "store_cubin": False}
+    facts = {
+        "config": config,
+        "n_regs": block // 32,
+        "n_spills": 3,
+        "shared": 64,
+        "store_cubin": False,
+    }
     launcher.__dict__.update(facts, cache_hash=CACHE_KEY.format(block=block))
     return launcher

@@ -48,14 +48,17 @@ def nodes_at(listing: Listing, line: int) -> set[str]:
 
 
 def test_each_operation_is_named_with_its_kind_buffer_and_origins(listings: list[Listing]) -> None:
-    (line,) = lines_with(listings[0], r"^op0: extern_kernels\.mm → buf0 f32\[64, 64\] stride \[64, 1\] cpu  # mm$")
+    (line,) = lines_with(
+        listings[0], r"^op0: extern_kernels\.mm → buf0 f32\[64, 64\] stride \[64, 1\] cpu  # mm$"
+    )
     assert nodes_at(listings[0], line) == {"mm"}
 
 
 def test_a_loop_shows_ranges_loads_operations_and_stores(listings: list[Listing]) -> None:
     text = listings[0][0]
     assert re.search(
-        r"for p0 < 2, reduce p1 < 64:\n +tmp0 = arg1_1\[p0\]\n +(\w+) = tmp0\n +tmp1 = buf\d\[64\*\1 \+ p1\]", text
+        r"for p0 < 2, reduce p1 < 64:\n +tmp0 = arg1_1\[p0\]\n +(\w+) = tmp0\n +tmp1 = buf\d\[64\*\1 \+ p1\]",
+        text,
     )
     assert "reduce sum(" in text
     assert "reduce max(" in text
@@ -76,6 +79,10 @@ def test_fusion_shows_as_members_of_one_kernel(listings: list[Listing]) -> None:
     assert members.startswith("    op")
 
 
-def test_an_operation_without_a_loop_shows_what_it_reads_and_writes(listings: list[Listing]) -> None:
+def test_an_operation_without_a_loop_shows_what_it_reads_and_writes(
+    listings: list[Listing],
+) -> None:
     text = listings[0][0]
-    assert re.search(r"concat kernel → buf\d f32\[66\].*\n    reads buf\d, buf\d\n    writes buf\d", text)
+    assert re.search(
+        r"concat kernel → buf\d f32\[66\].*\n    reads buf\d, buf\d\n    writes buf\d", text
+    )

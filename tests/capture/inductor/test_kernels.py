@@ -20,7 +20,9 @@ class Layers(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embedding = nn.Embedding(20, 16)
-        self.layers = nn.ModuleList(nn.Sequential(nn.Linear(16, 16), nn.LayerNorm(16), nn.GELU()) for _ in range(3))
+        self.layers = nn.ModuleList(
+            nn.Sequential(nn.Linear(16, 16), nn.LayerNorm(16), nn.GELU()) for _ in range(3)
+        )
         self.norm = nn.BatchNorm1d(32)
         self.register_buffer("seen", torch.zeros(()))
 
@@ -39,8 +41,13 @@ def trained() -> list[LoweredKernels]:
     return lower(lambda step: step(torch.arange(8)).backward(), Layers())
 
 
-def test_forward_and_backward_come_apart_though_lowered_in_one_go(trained: list[LoweredKernels]) -> None:
-    assert [(graph.is_backward, graph.is_inference) for graph in trained] == [(False, False), (True, False)]
+def test_forward_and_backward_come_apart_though_lowered_in_one_go(
+    trained: list[LoweredKernels],
+) -> None:
+    assert [(graph.is_backward, graph.is_inference) for graph in trained] == [
+        (False, False),
+        (True, False),
+    ]
     forward, backward = trained
     assert forward.module is not backward.module
     assert forward.output_code != backward.output_code
@@ -50,12 +57,16 @@ def test_forward_and_backward_come_apart_though_lowered_in_one_go(trained: list[
         assert not graph.problems
 
 
-def test_every_node_that_computes_has_a_kernel_in_both_directions(trained: list[LoweredKernels]) -> None:
+def test_every_node_that_computes_has_a_kernel_in_both_directions(
+    trained: list[LoweredKernels],
+) -> None:
     for graph in trained:
         missing = [
             node
             for node in graph.module.graph.nodes
-            if node.op == "call_function" and node.name not in linked_names(graph) and node.target is not operator.getitem
+            if node.op == "call_function"
+            and node.name not in linked_names(graph)
+            and node.target is not operator.getitem
         ]
         assert [node.name for node in missing if not node.target.is_view] == []
         assert all(graph.without_kernel[node.name] for node in missing)
@@ -77,11 +88,18 @@ def test_no_call_of_the_wrapper_is_missed(trained: list[LoweredKernels]) -> None
             if kernel.language == "cpp":
                 assert wrapper.count(f"{kernel.name}(") == len(kernel.calls)
         extern = sum(kernel.language == "extern" for kernel in graph.kernels)
-        assert extern == sum(wrapper.count(name) for name in ("extern_kernels.", "aten.randint.low_out(", "torch.ops.aten."))
+        assert extern == sum(
+            wrapper.count(name)
+            for name in ("extern_kernels.", "aten.randint.low_out(", "torch.ops.aten.")
+        )
 
 
 def test_equal_layers_share_a_kernel_and_differ_in_the_call(trained: list[LoweredKernels]) -> None:
-    shared = [kernel for kernel in trained[0].kernels if kernel.language == "cpp" and len(kernel.calls) > 1]
+    shared = [
+        kernel
+        for kernel in trained[0].kernels
+        if kernel.language == "cpp" and len(kernel.calls) > 1
+    ]
     assert shared
     for kernel in shared:
         nodes = [set(call.nodes) for call in kernel.calls]
@@ -90,9 +108,13 @@ def test_equal_layers_share_a_kernel_and_differ_in_the_call(trained: list[Lowere
         assert len({tuple(line for line, _ in call.line_nodes) for call in kernel.calls}) == 1
 
 
-def test_a_kernel_is_found_where_it_stands_in_the_output_code(trained: list[LoweredKernels]) -> None:
+def test_a_kernel_is_found_where_it_stands_in_the_output_code(
+    trained: list[LoweredKernels],
+) -> None:
     for graph in trained:
-        assert set(definitions(graph.output_code)) == {k.name for k in graph.kernels if k.language == "cpp"}
+        assert set(definitions(graph.output_code)) == {
+            k.name for k in graph.kernels if k.language == "cpp"
+        }
         for kernel in graph.kernels:
             if kernel.language == "cpp":
                 assert code_line(graph, kernel.first_line) == kernel.source.split("\n")[0]
@@ -107,16 +129,30 @@ def test_a_kernel_of_the_cpp_wrapper_has_its_own_name_and_is_found_where_it_stan
     assert code_line(graph, kernel.first_line) == kernel.source.split("\n")[0]
 
 
-def test_a_concatenation_is_computed_by_the_kernels_that_write_its_parts(trained: list[LoweredKernels]) -> None:
-    writers = [kernel.name for kernel in trained[0].kernels for call in kernel.calls if "cat" in call.nodes]
+def test_a_concatenation_is_computed_by_the_kernels_that_write_its_parts(
+    trained: list[LoweredKernels],
+) -> None:
+    writers = [
+        kernel.name for kernel in trained[0].kernels for call in kernel.calls if "cat" in call.nodes
+    ]
     assert writers
     assert all(name.startswith("cpp_") for name in writers)
 
 
 def test_library_calls_name_the_function_and_its_node() -> None:
-    (graph,) = lower(lambda f: f(torch.ones(4, 4), torch.ones(4)), lambda x, y: torch.linalg.qr(x)[0] + (x @ x) * y)
-    calls = {kernel.name: kernel.calls[0].nodes for kernel in graph.kernels if kernel.language == "extern"}
-    assert calls == {"torch.ops.aten.linalg_qr.default": ("linalg_qr",), "extern_kernels.mm": ("mm",)}
+    (graph,) = lower(
+        lambda f: f(torch.ones(4, 4), torch.ones(4)),
+        lambda x, y: torch.linalg.qr(x)[0] + (x @ x) * y,
+    )
+    calls = {
+        kernel.name: kernel.calls[0].nodes
+        for kernel in graph.kernels
+        if kernel.language == "extern"
+    }
+    assert calls == {
+        "torch.ops.aten.linalg_qr.default": ("linalg_qr",),
+        "extern_kernels.mm": ("mm",),
+    }
 
 
 def test_a_check_of_a_size_is_no_library_call() -> None:
@@ -161,7 +197,12 @@ def test_what_was_generated_before_a_failure_is_delivered() -> None:
 
     with patched(PythonWrapperCodegen, "generate", fail):
         graphs: list[LoweredKernels] = []
-        with fresh_compiler(), inspecting(), kernel_recording(graphs.append), pytest.raises(Exception, match="no more code"):
+        with (
+            fresh_compiler(),
+            inspecting(),
+            kernel_recording(graphs.append),
+            pytest.raises(Exception, match="no more code"),
+        ):
             torch.compile(lambda x: x.sin() @ x)(torch.ones(4, 4))
     (graph,) = graphs
     assert graph.error == "ZeroDivisionError: no more code"
@@ -182,7 +223,10 @@ def test_nothing_of_the_recording_stays_in_torch() -> None:
     ]
     before = [getattr(owner, name) for owner, name in places]
     with kernel_recording(lambda _: None) as recording:
-        assert all(getattr(owner, name) is not original for (owner, name), original in zip(places, before, strict=True))
+        assert all(
+            getattr(owner, name) is not original
+            for (owner, name), original in zip(places, before, strict=True)
+        )
         assert recording.unavailable == {}
     assert [getattr(owner, name) for owner, name in places] == before
 
@@ -192,4 +236,6 @@ def test_a_release_without_a_hook_says_what_is_missing(monkeypatch: pytest.Monke
 
     monkeypatch.delattr(Scheduler, "codegen_extern_call")
     with kernel_recording(lambda _: None) as recording:
-        assert recording.unavailable == {"library calls": "this torch release has no Scheduler.codegen_extern_call"}
+        assert recording.unavailable == {
+            "library calls": "this torch release has no Scheduler.codegen_extern_call"
+        }

@@ -20,7 +20,9 @@ from tests.capture.lowering import fresh_compiler
 
 
 def convolutions() -> Callable[[], object]:
-    network = nn.Sequential(nn.Conv2d(3, 8, 3, stride=2), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 3, padding=1))
+    network = nn.Sequential(
+        nn.Conv2d(3, 8, 3, stride=2), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 3, padding=1)
+    )
     compiled = torch.compile(network)
     x = torch.randn(2, 3, 16, 16)
     return lambda: compiled(x).sum().backward()
@@ -34,13 +36,17 @@ def attention() -> Callable[[], object]:
 
 def transposed_products() -> Callable[[], object]:
     a, b = torch.randn(4, 8, 5), torch.randn(6, 5)
-    product = torch.compile(lambda a, b: (torch.bmm(a.transpose(1, 2), a).cos(), torch.addmm(b[0], b, b.t() @ b)))
+    product = torch.compile(
+        lambda a, b: (torch.bmm(a.transpose(1, 2), a).cos(), torch.addmm(b[0], b, b.t() @ b))
+    )
     return lambda: product(a, b)
 
 
 def sizes_that_change() -> Callable[[], object]:
     a, b = torch.randn(7, 5), torch.randn(5, 6)
-    product = torch.compile(lambda a, b: (a @ b, torch.sort(a, dim=0, stable=True)[1]), dynamic=True)
+    product = torch.compile(
+        lambda a, b: (a @ b, torch.sort(a, dim=0, stable=True)[1]), dynamic=True
+    )
     return lambda: product(a, b)
 
 
@@ -48,13 +54,23 @@ def what_inductor_leaves_to_aten() -> Callable[[], object]:
     a, at = torch.randn(6, 6), torch.tensor([1, 3, 3])
 
     def rest(a: torch.Tensor, at: torch.Tensor) -> object:
-        return torch.linalg.cholesky(a @ a.t() + torch.eye(6)), torch.topk(a, 2)[0], torch.bincount(at, minlength=4)
+        return (
+            torch.linalg.cholesky(a @ a.t() + torch.eye(6)),
+            torch.topk(a, 2)[0],
+            torch.bincount(at, minlength=4),
+        )
 
     compiled = torch.compile(rest)
     return lambda: compiled(a, at)
 
 
-PROGRAMS = [convolutions, attention, transposed_products, sizes_that_change, what_inductor_leaves_to_aten]
+PROGRAMS = [
+    convolutions,
+    attention,
+    transposed_products,
+    sizes_that_change,
+    what_inductor_leaves_to_aten,
+]
 
 
 def lowered(program: Callable[[], Callable[[], object]], **options: Any) -> list[LoweredKernels]:
@@ -64,7 +80,9 @@ def lowered(program: Callable[[], Callable[[], object]], **options: Any) -> list
     return found
 
 
-def library_calls(found: list[LoweredKernels]) -> Iterator[tuple[LibraryCall | None, torch.fx.Node]]:
+def library_calls(
+    found: list[LoweredKernels],
+) -> Iterator[tuple[LibraryCall | None, torch.fx.Node]]:
     """Every library call with the node that it computes."""
     for graph in found:
         nodes = {node.name: node for node in graph.module.graph.nodes}
@@ -77,7 +95,9 @@ def library_calls(found: list[LoweredKernels]) -> Iterator[tuple[LibraryCall | N
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
-def test_every_call_can_be_made_alone_and_gives_what_the_graph_says(program: Callable[[], Callable[[], object]]) -> None:
+def test_every_call_can_be_made_alone_and_gives_what_the_graph_says(
+    program: Callable[[], Callable[[], object]],
+) -> None:
     calls = list(library_calls(lowered(program, notes_library_calls=True)))
     assert calls
     for call, node in calls:

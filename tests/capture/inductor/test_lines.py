@@ -39,7 +39,9 @@ def test_nearly_every_statement_of_a_cpp_kernel_has_its_node(trained: list[Lower
     statements = linked = 0
     for kernel in generated(trained):
         lines = {line for line, _ in kernel.calls[0].line_nodes}
-        numbers = [n for n, text in enumerate(kernel.source.split("\n"), 1) if STATEMENT.search(text)]
+        numbers = [
+            n for n, text in enumerate(kernel.source.split("\n"), 1) if STATEMENT.search(text)
+        ]
         statements += len(numbers)
         linked += sum(number in lines for number in numbers)
     assert statements > 100
@@ -61,7 +63,9 @@ def test_the_line_that_looks_like_a_node_is_linked_to_it(trained: list[LoweredKe
     for kernel in generated(trained):
         for call in kernel.calls:
             for name in OPERATIONS.keys() & set(call.nodes):
-                texts = [source_line(kernel, line) for line, node in call.line_nodes if node == name]
+                texts = [
+                    source_line(kernel, line) for line, node in call.line_nodes if node == name
+                ]
                 seen.add(name)
                 assert any(OPERATIONS[name] in text for text in texts), (kernel.name, name)
     assert seen >= {"erf", "exp", "amax"}
@@ -92,7 +96,11 @@ def test_a_part_of_a_line_remembers_its_nodes() -> None:
 
 def test_text_put_into_a_template_keeps_its_lines() -> None:
     texts = RenderedTexts()
-    part = texts.render(Buffer(["first", TaggedLine("tmp0 = a\ntmp1 = b", ["add"]), TaggedLine("", ["none"]), "last"]).real)
+    part = texts.render(
+        Buffer(
+            ["first", TaggedLine("tmp0 = a\ntmp1 = b", ["add"]), TaggedLine("", ["none"]), "last"]
+        ).real
+    )
     whole = "\n\nheader\n" + "\n".join("    " + line for line in part.splitlines()) + "\nfooter"
     assert texts.lines_of(part) == ((2, "add"), (3, "add"), (4, "none"))
     assert texts.lines_of(whole) == ((3, "add"), (4, "add"), (5, "none"))

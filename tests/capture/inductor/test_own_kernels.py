@@ -77,7 +77,13 @@ def jit(file: Path) -> Loaded:
     module: dict[str, Any] = {}
     exec(compile(file.read_text(), str(file), "exec"), module)
     written = {name: value for name, value in module.items() if inspect.isfunction(value)}
-    module.update({name: noted(value) for name, value in written.items() if name not in ("outer", "decorated")})
+    module.update(
+        {
+            name: noted(value)
+            for name, value in written.items()
+            if name not in ("outer", "decorated")
+        }
+    )
     return lambda name: noted(written["outer"]()) if name == "nested" else module[name]
 
 
@@ -94,7 +100,9 @@ def as_inductor_writes(*functions: Any) -> str:
     return head + "\n".join(f"@triton.jit\n{function.src.rstrip()}\n" for function in functions)
 
 
-@pytest.mark.parametrize("names", [("kernel", "helper"), ("nested", "helper"), ("of_twins", "twin_one", "twin_two")])
+@pytest.mark.parametrize(
+    "names", [("kernel", "helper"), ("nested", "helper"), ("of_twins", "twin_one", "twin_two")]
+)
 def test_every_line_is_that_of_the_file(jit: Loaded, names: tuple[str, ...]) -> None:
     source = as_inductor_writes(*map(jit, names))
     found = copied_lines(jit(names[0]), source)
@@ -104,17 +112,28 @@ def test_every_line_is_that_of_the_file(jit: Loaded, names: tuple[str, ...]) -> 
     for one in found.lines:
         for i in range(one.count):
             assert made[one.line - 1 + i].strip() == written[one.file_line - 1 + i].strip()
-    spans = {node.name: node for node in ast.walk(ast.parse(KERNELS)) if isinstance(node, ast.FunctionDef)}
+    spans = {
+        node.name: node
+        for node in ast.walk(ast.parse(KERNELS))
+        if isinstance(node, ast.FunctionDef)
+    }
     for name, one in zip(names, found.lines, strict=True):
-        assert (one.file_line, one.count) == (spans[name].lineno, (spans[name].end_lineno or 0) - spans[name].lineno + 1)
+        assert (one.file_line, one.count) == (
+            spans[name].lineno,
+            (spans[name].end_lineno or 0) - spans[name].lineno + 1,
+        )
 
 
 def test_a_kernel_that_was_given_another_name_is_known_by_its_text(jit: Loaded) -> None:
-    source = as_inductor_writes(jit("kernel"), jit("helper")).replace("def kernel(", "def kernel_3(")
+    source = as_inductor_writes(jit("kernel"), jit("helper")).replace(
+        "def kernel(", "def kernel_3("
+    )
     assert [one.file_line for one in copied_lines(jit("kernel"), source).lines] == [13, 9]
 
 
-def test_a_text_that_is_not_the_files_is_linked_to_nothing_and_that_is_said(jit: Loaded, file: Path) -> None:
+def test_a_text_that_is_not_the_files_is_linked_to_nothing_and_that_is_said(
+    jit: Loaded, file: Path
+) -> None:
     source = as_inductor_writes(jit("kernel"), jit("helper")).replace("first * y", "first * y + 1")
     found = copied_lines(jit("kernel"), source)
     assert [one.file_line for one in found.lines] == [9]
@@ -136,12 +155,18 @@ def test_what_stands_there_twice_is_linked_to_nothing(jit: Loaded, file: Path) -
     of_one, twin = jit("of_one"), jit("twin_two")
     found = copied_lines(of_one, as_inductor_writes(of_one, twin, twin))
     assert [one.count for one in found.lines] == [2]
-    assert found.problems[0].startswith(f"twin_two ({file}:{line}) is more than once in the generated kernel")
+    assert found.problems[0].startswith(
+        f"twin_two ({file}:{line}) is more than once in the generated kernel"
+    )
 
 
 @pytest.mark.parametrize("text", ['a = "\\n"', "b = '\\\\'", "'''text'''", "c = 1 \\\n    + 2"])
-def test_the_source_of_a_kernel_is_what_python_makes_of_the_text_in_the_output_code(text: str) -> None:
-    escaped = text.replace("\\", "\\\\").replace("'''", "\\'\\'\\'")  # as define_user_defined_triton_kernel does
+def test_the_source_of_a_kernel_is_what_python_makes_of_the_text_in_the_output_code(
+    text: str,
+) -> None:
+    escaped = text.replace("\\", "\\\\").replace(
+        "'''", "\\'\\'\\'"
+    )  # as define_user_defined_triton_kernel does
     code = f"import triton\n\nk_0 = async_compile.triton('k', '''\n{escaped}\n''', device_str='cuda')\n"
     (statement,) = (node for node in ast.parse(code).body if isinstance(node, ast.Assign))
     assert isinstance(statement.value, ast.Call)

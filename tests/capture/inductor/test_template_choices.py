@@ -16,7 +16,8 @@ from fx_explorer import model
 from fx_explorer.session import SessionReader
 
 pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("triton") is None or shutil.which("g++") is None, reason="triton or a C++ compiler is not there"
+    importlib.util.find_spec("triton") is None or shutil.which("g++") is None,
+    reason="triton or a C++ compiler is not there",
 )
 
 ROOT = Path(__file__).parents[3]
@@ -34,7 +35,9 @@ example_inputs = torch.randn({ROWS}, {INNER}, dtype=torch.bfloat16), torch.randn
 
 
 @pytest.fixture(scope="module")
-def reader(tmp_path_factory: pytest.TempPathFactory, warm_python_for_gpus: str) -> Iterator[SessionReader]:
+def reader(
+    tmp_path_factory: pytest.TempPathFactory, warm_python_for_gpus: str
+) -> Iterator[SessionReader]:
     folder = tmp_path_factory.mktemp("choices")
     (folder / "product.py").write_text(PROGRAM)
     options = ["--gpu", "h100", "--mode", "max-autotune-no-cudagraphs", "-o", str(folder / "s.fxs")]
@@ -51,11 +54,15 @@ def reader(tmp_path_factory: pytest.TempPathFactory, warm_python_for_gpus: str) 
 
 
 def _template(reader: SessionReader) -> model.Kernel:
-    (kernel,) = (kernel for kernel in reader.rows(model.Kernel) if kernel.name.startswith("triton_tem"))
+    (kernel,) = (
+        kernel for kernel in reader.rows(model.Kernel) if kernel.name.startswith("triton_tem")
+    )
     return kernel
 
 
-def test_a_template_has_many_configurations_and_the_first_is_the_kernel(reader: SessionReader) -> None:
+def test_a_template_has_many_configurations_and_the_first_is_the_kernel(
+    reader: SessionReader,
+) -> None:
     kernel = _template(reader)
     rows = reader.rows(model.KernelBuild, kernel=kernel.id)
     assert [row.position for row in rows] == list(range(len(rows)))

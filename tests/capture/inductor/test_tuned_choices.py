@@ -19,7 +19,14 @@ from fx_explorer.capture.inductor.autotuning.tuned_choices import noting_choices
 from fx_explorer.capture.inductor.launches.launch_notes import NotedBuild, NotedKernel, NotedLaunch
 from fx_explorer.capture.inductor.launches.launch_rows import add_launch_rows
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.model import SOURCE_LEVEL, Artifact, CaptureRequest, Compilation, Kernel, KernelBuild
+from fx_explorer.model import (
+    SOURCE_LEVEL,
+    Artifact,
+    CaptureRequest,
+    Compilation,
+    Kernel,
+    KernelBuild,
+)
 from fx_explorer.session import SessionReader, SessionWriter
 
 PROPERTIES = types.SimpleNamespace(name="NVIDIA H200", warp_size=32, major=9, minor=0)
@@ -90,7 +97,9 @@ def test_the_selector_is_not_made_before_there_is_something_to_choose_from(
     assert not made
 
 
-def test_every_candidate_is_kept_with_its_time_the_fastest_first(recording: Recording, tmp_path: Path) -> None:
+def test_every_candidate_is_kept_with_its_time_the_fastest_first(
+    recording: Recording, tmp_path: Path
+) -> None:
     lowering, node = timed(recording, tmp_path)
     found = choices_for(lowering, [node])
     assert [(one.name, one.timing_s, one.error) for one in found] == [
@@ -110,15 +119,40 @@ def tuned_kernel(recording: Recording) -> int:
     """A template that ran with an epilogue, and the three candidates that were timed for it."""
     writer = recording.writer
     owner = writer.add(Compilation(0, "0/0", 0, 0, "f", "f.py", 1))
-    artifact = writer.add(Artifact(0, owner, "kernel", "kernel", "forward", "k", "triton", writer.text("def fused(): ..."), 1))
+    artifact = writer.add(
+        Artifact(
+            0,
+            owner,
+            "kernel",
+            "kernel",
+            "forward",
+            "k",
+            "triton",
+            writer.text("def fused(): ..."),
+            1,
+        )
+    )
     kernel = writer.add(Kernel(0, owner, "forward", 0, "fused", "triton", artifact))
     for position, (number, block, warps) in enumerate([(2, 64, 4), (1, 128, 4), (1, 128, 8)]):
         options: dict[str, object] = {"BLOCK_M": block, "num_stages": 3, "num_warps": warps}
         text = writer.text(TEXT.format(number=number, block=block))
         name = f"triton_mm_{number}"
-        row = KernelBuild(0, kernel, position, options, "NVIDIA H200", "built", "template", text, name, timing_s=1e-5)
+        row = KernelBuild(
+            0,
+            kernel,
+            position,
+            options,
+            "NVIDIA H200",
+            "built",
+            "template",
+            text,
+            name,
+            timing_s=1e-5,
+        )
         writer.add(replace(row, levels={SOURCE_LEVEL: OWN_SOURCE + position}))
-    row = KernelBuild(0, kernel, 3, {"library": "mm"}, "NVIDIA H200", "built", "library", name="mm", timing_s=3e-5)
+    row = KernelBuild(
+        0, kernel, 3, {"library": "mm"}, "NVIDIA H200", "built", "library", name="mm", timing_s=3e-5
+    )
     writer.add(row)
     return kernel
 
@@ -129,10 +163,14 @@ def noted(tmp_path: Path, source: str, block: int, registers: int) -> NotedKerne
     autotuner = types.SimpleNamespace(inductor_meta=meta, triton_meta={"device": 0}, filename=None)
     options = (("num_warps", 4), ("num_stages", 3))
     build = NotedBuild(dict(options), "heuristic", registers, 0, 64, tmp_path)
-    return NotedKernel(autotuner, textwrap.dedent(source), "0/0", False, picked=options, builds={options: build})
+    return NotedKernel(
+        autotuner, textwrap.dedent(source), "0/0", False, picked=options, builds={options: build}
+    )
 
 
-def test_the_candidate_that_ran_and_those_that_lost_have_their_resources(recording: Recording, tmp_path: Path) -> None:
+def test_the_candidate_that_ran_and_those_that_lost_have_their_resources(
+    recording: Recording, tmp_path: Path
+) -> None:
     pytest.importorskip("triton", reason="its version is told")
     kernel = tuned_kernel(recording)
     winner = noted(tmp_path, "def fused(): ...", 64, registers=90)
@@ -144,14 +182,18 @@ def test_the_candidate_that_ran_and_those_that_lost_have_their_resources(recordi
     with SessionReader(recording.writer.path) as reader:
         rows = reader.rows(KernelBuild, kernel=kernel)
         launch_of = reader.query("SELECT build FROM kernel_launch")
-    assert [(row.position, row.origin, row.registers, row.is_picked, row.timing_s) for row in rows] == [
+    assert [
+        (row.position, row.origin, row.registers, row.is_picked, row.timing_s) for row in rows
+    ] == [
         (0, "template", 90, True, 1e-5),
         (1, "template", 120, False, 1e-5),
         (2, "template", -1, False, 1e-5),
         (3, "library", -1, False, 3e-5),
     ]
     assert launch_of == [(rows[0].id,)]
-    assert (rows[0].source, rows[1].name) == (0, "triton_mm_1"), "the winner's source is the kernel's"
+    assert (rows[0].source, rows[1].name) == (0, "triton_mm_1"), (
+        "the winner's source is the kernel's"
+    )
     assert [row.source_artifact for row in rows[:2]] == [0, OWN_SOURCE + 1]
     assert [row.lines_before for row in rows[:2]] == [1, 0], "a candidate's source is its module"
 
@@ -167,11 +209,30 @@ example_inputs = torch.randn(256, 128, dtype=torch.bfloat16), torch.randn(128, 5
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="nothing is timed without a GPU")
-def test_on_a_gpu_every_candidate_of_a_product_has_a_time_and_one_of_them_ran(tmp_path: Path) -> None:
+def test_on_a_gpu_every_candidate_of_a_product_has_a_time_and_one_of_them_ran(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "product.py").write_text(PROGRAM)
-    options = ["--device", "cuda", "--build", "--mode", "max-autotune-no-cudagraphs", "-o", str(tmp_path / "s.fxs")]
-    command = [sys.executable, "-m", "fx_explorer", "capture", str(tmp_path / "product.py"), *options]
-    subprocess.run(command, cwd=Path(__file__).parents[3], check=True, capture_output=True, timeout=300)
+    options = [
+        "--device",
+        "cuda",
+        "--build",
+        "--mode",
+        "max-autotune-no-cudagraphs",
+        "-o",
+        str(tmp_path / "s.fxs"),
+    ]
+    command = [
+        sys.executable,
+        "-m",
+        "fx_explorer",
+        "capture",
+        str(tmp_path / "product.py"),
+        *options,
+    ]
+    subprocess.run(
+        command, cwd=Path(__file__).parents[3], check=True, capture_output=True, timeout=300
+    )
     with SessionReader(tmp_path / "s.fxs") as reader:
         rows = reader.rows(KernelBuild)
     assert {row.origin for row in rows} == {"template", "library"}

@@ -16,7 +16,8 @@ from fx_explorer.model import Artifact, Kernel, KernelBuild, LineNode, Node
 from fx_explorer.session import SessionReader
 
 pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("triton") is None or shutil.which("g++") is None, reason="triton or a C++ compiler is not there"
+    importlib.util.find_spec("triton") is None or shutil.which("g++") is None,
+    reason="triton or a C++ compiler is not there",
 )
 
 ROOT = Path(__file__).parents[3]
@@ -68,7 +69,16 @@ LEFT_OUT = -1
 def _capture(folder: Path, taken: int, python: str) -> Path:
     script, session = folder / "product.py", folder / f"{taken}.fxs"
     script.write_text(PROGRAM.format(taken=max(taken, 0), is_left_out=taken == LEFT_OUT))
-    options = ["--python", python, "--gpu", "h100", "--mode", "max-autotune-no-cudagraphs", "-o", str(session)]
+    options = [
+        "--python",
+        python,
+        "--gpu",
+        "h100",
+        "--mode",
+        "max-autotune-no-cudagraphs",
+        "-o",
+        str(session),
+    ]
     subprocess.run(
         [sys.executable, "-m", "fx_explorer", "capture", str(script), *options],
         env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "PYTHONPATH": str(ROOT)},
@@ -93,11 +103,17 @@ def _links(reader: SessionReader, artifact: int) -> set[tuple[int, str]]:
 def _taken(reader: SessionReader, of: SessionReader) -> KernelBuild:
     """The configuration among ``reader``'s that is the kernel in the session ``of``."""
     (first, *_) = of.rows(KernelBuild, kernel=_template(of).id)
-    (row,) = (row for row in reader.rows(KernelBuild, kernel=_template(reader).id) if row.options == first.options)
+    (row,) = (
+        row
+        for row in reader.rows(KernelBuild, kernel=_template(reader).id)
+        if row.options == first.options
+    )
     return row
 
 
-def test_a_choice_is_shown_as_inductor_writes_it_when_it_is_the_one_that_is_taken(read: Read) -> None:
+def test_a_choice_is_shown_as_inductor_writes_it_when_it_is_the_one_that_is_taken(
+    read: Read,
+) -> None:
     plain, other = read(0), read(TAKEN)
     row = _taken(plain, other)
     kernel = _template(other)
@@ -108,7 +124,9 @@ def test_a_choice_is_shown_as_inductor_writes_it_when_it_is_the_one_that_is_take
     assert _links(plain, row.source_artifact) == _links(other, kernel.artifact)
 
 
-def test_every_choice_is_a_document_with_the_lines_that_compute_what_is_fused_into_it(read: Read) -> None:
+def test_every_choice_is_a_document_with_the_lines_that_compute_what_is_fused_into_it(
+    read: Read,
+) -> None:
     reader = read(0)
     first, *others = reader.rows(KernelBuild, kernel=_template(reader).id)
     templates = [row for row in others if row.origin == "template"]
@@ -116,7 +134,12 @@ def test_every_choice_is_a_document_with_the_lines_that_compute_what_is_fused_in
     assert len(templates) > 10
     for row in templates:
         artifact = reader.get(Artifact, row.source_artifact)
-        assert (artifact.kind, artifact.language, artifact.text, row.name) == ("candidate", "triton", row.source, "")
+        assert (artifact.kind, artifact.language, artifact.text, row.name) == (
+            "candidate",
+            "triton",
+            row.source,
+            "",
+        )
         linked = _links(reader, artifact.id)
         assert {node for line, node in linked if not line} == {"mm", "add", "relu", "mul"}
         text = reader.text(artifact.text).split("\n")
@@ -125,7 +148,11 @@ def test_every_choice_is_a_document_with_the_lines_that_compute_what_is_fused_in
 
 def test_the_library_is_among_the_choices_and_nothing_of_it_can_be_built(read: Read) -> None:
     reader = read(0)
-    libraries = [row for row in reader.rows(KernelBuild, kernel=_template(reader).id) if row.origin == "library"]
+    libraries = [
+        row
+        for row in reader.rows(KernelBuild, kernel=_template(reader).id)
+        if row.origin == "library"
+    ]
     assert [row.options for row in libraries] == [{"library": "mm"}]
     assert all(row.state == "built" and not row.levels and not row.is_picked for row in libraries)
 

@@ -28,8 +28,16 @@ REASONS: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
     "a detached input": (lambda x: (x, x.detach()), {}, COMPUTES_NOTHING),
     "views": (lambda x: x.t().view(8, 2)[1:], {}, ONLY_VIEWS),
     "memory without content": (lambda x: torch.empty(4), {}, ONLY_VIEWS),
-    "a backend without Inductor": (lambda x: x.sin(), {"backend": "aot_eager"}, "backend aot_eager does not use Inductor"),
-    "no compiler at all": (lambda x: x.sin(), {"backend": "eager"}, "backend eager does not use Inductor"),
+    "a backend without Inductor": (
+        lambda x: x.sin(),
+        {"backend": "aot_eager"},
+        "backend aot_eager does not use Inductor",
+    ),
+    "no compiler at all": (
+        lambda x: x.sin(),
+        {"backend": "eager"},
+        "backend eager does not use Inductor",
+    ),
 }
 
 
@@ -52,7 +60,9 @@ def test_a_backend_that_raises_is_told_as_the_reason(tmp_path: Path) -> None:
             torch.compile(torch.sin, backend=refused)(torch.ones(3))
 
     reader = record(tmp_path / "f.fxs", program)
-    assert {(c.missing_stages or {}).get("kernel") for c in reader.rows(Compilation)} == {"compilation failed before it"}
+    assert {(c.missing_stages or {}).get("kernel") for c in reader.rows(Compilation)} == {
+        "compilation failed before it"
+    }
 
 
 def overview_when_done(reader: Any) -> Any:

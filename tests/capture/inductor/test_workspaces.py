@@ -46,15 +46,24 @@ def starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("starts")
 def test_every_call_is_answered_whichever_of_them_end_the_process() -> None:
-    calls = [call(f"{words}(x, seed)") for words in ("one", "picky", "two", "dies", "loses", "picky_not", "three")]
+    calls = [
+        call(f"{words}(x, seed)")
+        for words in ("one", "picky", "two", "dies", "loses", "picky_not", "three")
+    ]
     found = asked(calls)
     assert list(found) == calls
-    problems = {one.text.partition("(")[0]: answer.problem for one, answer in found.items() if answer.problem}
+    problems = {
+        one.text.partition("(")[0]: answer.problem
+        for one, answer in found.items()
+        if answer.problem
+    }
     assert problems == {
         "dies": "the process that made it alone was ended by signal 6",
         "loses": "RuntimeError: CUDA error: device-side assert",
     }
-    assert all(answer.size_bytes == len(one.text) for one, answer in found.items() if not answer.problem)
+    assert all(
+        answer.size_bytes == len(one.text) for one, answer in found.items() if not answer.problem
+    )
 
 
 @pytest.mark.usefixtures("starts")
@@ -68,10 +77,14 @@ def test_it_ends_when_every_call_ends_the_process() -> None:
 @pytest.mark.usefixtures("starts")
 def test_more_answers_than_a_pipe_holds() -> None:
     calls = [call(f"one_{number}(x, seed)") for number in range(6000)]
-    assert [answer.size_bytes for answer in asked(calls).values()] == [len(one.text) for one in calls]
+    assert [answer.size_bytes for answer in asked(calls).values()] == [
+        len(one.text) for one in calls
+    ]
 
 
-def test_a_process_that_cannot_use_torch_is_a_problem_of_each_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_cannot_use_torch_is_a_problem_of_each_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program = tmp_path / "process.py"
     program.write_text("raise SystemExit(3)")
     monkeypatch.setattr(workspaces, "WORKER", program)
@@ -79,7 +92,9 @@ def test_a_process_that_cannot_use_torch_is_a_problem_of_each_call(tmp_path: Pat
     assert all("ended with 3" in answer.problem for answer in found.values())
 
 
-def test_the_process_makes_calls_and_tells_what_each_takes_beyond_its_results(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_process_makes_calls_and_tells_what_each_takes_beyond_its_results(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The process itself, with an allocator of our own in place of the GPU's."""
     allocated, most = [100, 140, 100, 140], [300, 300, 120, 120]
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: None)

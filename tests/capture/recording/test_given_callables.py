@@ -41,7 +41,8 @@ def test_it_has_the_name_and_the_line_of_the_user(tmp_path: Path) -> None:
     rows = reader.rows(Compilation)
     assert [row.function for row in rows[:3]] == ["net (Sequential)", "Linear", "partial(scaled)"]
     assert [(row.file, row.line) for row in rows[:3]] == [
-        (__file__, line_of(text)) for text in ("compile(net", "nn.Linear(4, 4), backend", "functools.partial")
+        (__file__, line_of(text))
+        for text in ("compile(net", "nn.Linear(4, 4), backend", "functools.partial")
     ]
     assert "lambda" in rows[3].function
     assert not any("wrap_inline" in entry.title for entry in outline(reader))
@@ -51,14 +52,20 @@ def test_it_has_the_name_and_the_line_of_the_user(tmp_path: Path) -> None:
 
 def test_what_shares_torchs_function_is_no_recompile_that_the_user_caused(tmp_path: Path) -> None:
     first, *_ = recompiles(record(tmp_path / "s.fxs", program))
-    assert first.in_words == "torch calls it from a function of its own, from which it called net (Sequential) before"
+    assert (
+        first.in_words
+        == "torch calls it from a function of its own, from which it called net (Sequential) before"
+    )
     assert first.remedy == SHARED
 
 
 def test_a_function_around_each_is_counted_by_itself() -> None:
     """As the remedy says; torch's counter."""
     counts = []
-    for parts in ((nn.ReLU(), nn.Tanh()), (lambda x: nn.functional.relu(x), lambda x: torch.tanh(x))):
+    for parts in (
+        (nn.ReLU(), nn.Tanh()),
+        (lambda x: nn.functional.relu(x), lambda x: torch.tanh(x)),
+    ):
         torch._dynamo.reset()
         with torch._dynamo.config.patch(recompile_limit=1):
             torch._dynamo.utils.counters.clear()

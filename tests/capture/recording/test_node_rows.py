@@ -23,7 +23,12 @@ def product() -> torch.fx.Node:
     graph = torch.fx.Graph()
     x, y = graph.placeholder("x"), graph.placeholder("y")
     made = graph.call_function(torch.ops.aten.mul.Tensor, (x, y))
-    made.meta |= {"val": torch.ones(2, 3), "stack_trace": "one", "custom": {"block": 1}, "seq_nr": 5}
+    made.meta |= {
+        "val": torch.ones(2, 3),
+        "stack_trace": "one",
+        "custom": {"block": 1},
+        "seq_nr": 5,
+    }
     return made
 
 
@@ -56,7 +61,13 @@ def of_the_backward(node: torch.fx.Node) -> None:
 
 
 CHANGES = (
-    *(with_other_arguments, with_a_renamed_input, with_another_value, with_another_stack, with_another_target),
+    *(
+        with_other_arguments,
+        with_a_renamed_input,
+        with_another_value,
+        with_another_stack,
+        with_another_target,
+    ),
     *(with_an_annotation_changed_in_place, of_the_backward),
 )
 
@@ -71,7 +82,9 @@ def test_a_copy_that_shares_its_meta_has_the_row_of_the_original(sources: Source
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
-def test_a_node_that_was_changed_has_another_row(sources: Sources, change: Callable[[torch.fx.Node], None]) -> None:
+def test_a_node_that_was_changed_has_another_row(
+    sources: Sources, change: Callable[[torch.fx.Node], None]
+) -> None:
     rows, made = NodeRows(sources), product()
     before = rows.of(made)
     change(made)

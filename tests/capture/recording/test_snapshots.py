@@ -53,8 +53,12 @@ def dynamo() -> tuple[GraphModule, list[Any]]:
 
 
 def described(module: GraphModule) -> list[Any]:
-    nested: list[Any] = [described(child) for child in module.children() if isinstance(child, GraphModule)]
-    return [(n.op, n.target, n.name, repr(n.args), repr(n.kwargs), n.type) for n in module.graph.nodes] + nested
+    nested: list[Any] = [
+        described(child) for child in module.children() if isinstance(child, GraphModule)
+    ]
+    return [
+        (n.op, n.target, n.name, repr(n.args), repr(n.kwargs), n.type) for n in module.graph.nodes
+    ] + nested
 
 
 def test_a_copy_has_the_same_nodes_meta_and_code(dynamo: tuple[GraphModule, list[Any]]) -> None:
@@ -72,12 +76,16 @@ def test_a_copy_has_the_same_nodes_meta_and_code(dynamo: tuple[GraphModule, list
     copied.graph.lint()
 
 
-def test_a_copy_computes_the_same_on_the_same_tensors(dynamo: tuple[GraphModule, list[Any]]) -> None:
+def test_a_copy_computes_the_same_on_the_same_tensors(
+    dynamo: tuple[GraphModule, list[Any]],
+) -> None:
     module, inputs = dynamo
     copied = snapshot(module)
     assert torch.equal(copied(*inputs)[0], module(*inputs)[0])
     tensors = dict(module.named_buffers(remove_duplicate=False))
-    assert all(tensor is tensors[name] for name, tensor in copied.named_buffers(remove_duplicate=False))
+    assert all(
+        tensor is tensors[name] for name, tensor in copied.named_buffers(remove_duplicate=False)
+    )
 
 
 def test_editing_the_copy_leaves_the_original_alone(dynamo: tuple[GraphModule, list[Any]]) -> None:

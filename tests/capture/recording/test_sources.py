@@ -15,7 +15,9 @@ from fx_explorer.model import Frame
 from fx_explorer.session import SessionWriter
 
 
-def test_what_is_installed_in_another_environment_is_not_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_installed_in_another_environment_is_not_the_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     installed = tmp_path / "shared" / "site-packages"  # as a .pth file adds it
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "project"), str(installed)])
     sources = Sources(mock.create_autospec(SessionWriter))
@@ -23,14 +25,20 @@ def test_what_is_installed_in_another_environment_is_not_the_users(tmp_path: Pat
     assert sources.is_users(str(tmp_path / "project" / "model.py"))
 
 
-def test_torch_is_not_the_users_wherever_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_is_not_the_users_wherever_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(torch, "__file__", str(tmp_path / "checkout" / "torch" / "__init__.py"))
     sources = Sources(mock.create_autospec(SessionWriter))
-    assert not sources.is_users(str(tmp_path / "checkout" / "torch" / "nn" / "modules" / "module.py"))
+    assert not sources.is_users(
+        str(tmp_path / "checkout" / "torch" / "nn" / "modules" / "module.py")
+    )
     assert sources.is_users(str(tmp_path / "checkout" / "model.py"))
 
 
-def test_a_package_whose_name_begins_like_another_is_none_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_whose_name_begins_like_another_is_none_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(torch, "__file__", str(tmp_path / "checkout" / "torch" / "__init__.py"))
     sources = Sources(mock.create_autospec(SessionWriter))
     assert sources.is_torch(str(tmp_path / "checkout" / "torch" / "nn" / "modules" / "module.py"))

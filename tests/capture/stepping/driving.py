@@ -16,7 +16,16 @@ from fx_explorer.capture.recorder import compile_arguments, recording
 from fx_explorer.capture.stepping.after_the_program import finish
 from fx_explorer.capture.stepping.gates import Gates, LeftAtGate
 from fx_explorer.capture.stepping.stepped_boundary import stepper_of
-from fx_explorer.model import GATES, Artifact, CaptureRequest, Command, Compilation, Gate, Notice, Pause
+from fx_explorer.model import (
+    GATES,
+    Artifact,
+    CaptureRequest,
+    Command,
+    Compilation,
+    Gate,
+    Notice,
+    Pause,
+)
 from fx_explorer.session import SessionReader, SessionWriter
 
 STEPS = [Command("step")] * 40
@@ -66,7 +75,9 @@ class Driven:
         return [notice.text for notice in self.notices if notice.kind == kind]
 
     def paused_at(self) -> list[tuple[Gate | None, str]]:
-        return [(n.gate, n.direction) for n in self.notices if n.kind == "gate" and n.state == "begin"]
+        return [
+            (n.gate, n.direction) for n in self.notices if n.kind == "gate" and n.state == "begin"
+        ]
 
 
 Given = Command | Callable[[], Command]
@@ -104,7 +115,9 @@ class Driver:
         return notice.kind == "refused" or self.is_finished or self._last in ("set", "mark", "pass")
 
 
-def compiled_call(net: nn.Module, arguments: tuple[torch.Tensor, ...], request: CaptureRequest) -> torch.Tensor:
+def compiled_call(
+    net: nn.Module, arguments: tuple[torch.Tensor, ...], request: CaptureRequest
+) -> torch.Tensor:
     output: torch.Tensor = torch.compile(net, **compile_arguments(request))(*arguments)
     return output
 
@@ -116,7 +129,9 @@ def drive(
     pause: Pause = "",
     model: Callable[[], nn.Module] = Net,
     inputs: Callable[[], tuple[torch.Tensor, ...]] = lambda: (torch.randn(4, 16),),
-    program: Callable[[nn.Module, tuple[torch.Tensor, ...], CaptureRequest], torch.Tensor] = compiled_call,
+    program: Callable[
+        [nn.Module, tuple[torch.Tensor, ...], CaptureRequest], torch.Tensor
+    ] = compiled_call,
     **options: object,
 ) -> Driven:
     torch._dynamo.reset()

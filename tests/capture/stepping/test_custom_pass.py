@@ -74,7 +74,9 @@ def refused(folder: Path, source: str, module: GraphModule) -> str:
 
 
 @pytest.mark.parametrize("gate", ["dynamo", "partition"])
-def test_a_pass_changes_a_copy_whose_new_node_has_a_value(gate: str, stages: Any, tmp_path: Path) -> None:
+def test_a_pass_changes_a_copy_whose_new_node_has_a_value(
+    gate: str, stages: Any, tmp_path: Path
+) -> None:
     module, inputs = stages[gate]
     before = graph_of(module)
     edited = apply_pass(written(tmp_path, RELU.format(relu=RELUS[gate])), module)
@@ -82,7 +84,10 @@ def test_a_pass_changes_a_copy_whose_new_node_has_a_value(gate: str, stages: Any
     tensors = [t for t in inputs if isinstance(t, torch.Tensor)]
     x, w = tensors if gate == "dynamo" else (torch.randn(4, 8), torch.randn(8, 8))
     real = iter((x, w))
-    arguments = [next(real) if isinstance(one, torch.Tensor) else 4 if i == 0 else 8 for i, one in enumerate(inputs)]
+    arguments = [
+        next(real) if isinstance(one, torch.Tensor) else 4 if i == 0 else 8
+        for i, one in enumerate(inputs)
+    ]
     assert torch.allclose(edited(*arguments)[0], torch.relu(x @ w) + 1)
     (new,) = [node for node in edited.graph.nodes if "relu" in str(node.target)]
     (old,) = [node for node in module.graph.nodes if "gelu" in str(node.target)]
@@ -96,7 +101,9 @@ def test_inductor_compiles_the_edited_graph(tmp_path: Path) -> None:
     path = written(tmp_path, RELU.format(relu=RELUS["dynamo"]))
 
     def make(original: Any) -> Any:
-        return lambda gm, inputs, *args, **kwargs: original(apply_pass(path, gm), inputs, *args, **kwargs)
+        return lambda gm, inputs, *args, **kwargs: original(
+            apply_pass(path, gm), inputs, *args, **kwargs
+        )
 
     x, w = torch.randn(4, 8), torch.randn(8, 8)
     with fresh_compiler(), patched(module, "compile_fx", make):
@@ -104,16 +111,18 @@ def test_inductor_compiles_the_edited_graph(tmp_path: Path) -> None:
 
 
 def test_a_graph_module_that_the_pass_returns_is_taken(stages: Any, tmp_path: Path) -> None:
-    source = "from torch.fx import GraphModule, Graph\nimport copy\ndef pass_(gm):\n    g = Graph()\n"
+    source = (
+        "from torch.fx import GraphModule, Graph\nimport copy\ndef pass_(gm):\n    g = Graph()\n"
+    )
     source += "    v = {}\n    out = g.graph_copy(gm.graph, v)\n    g.output(out)\n"
     source += "    [n.meta.clear() for n in g.nodes]\n    return GraphModule(gm, g)\n"
     module, _ = stages["dynamo"]
     edited = apply_pass(written(tmp_path, source), module)
     assert edited.compile_subgraph_reason is module.compile_subgraph_reason
     assert all("example_value" in node.meta for node in edited.graph.nodes if node.op != "output")
-    assert [getattr(n, "_dynamo_source", 0) for n in edited.graph.nodes if n.op == "placeholder"] == [
-        getattr(n, "_dynamo_source", 0) for n in module.graph.nodes if n.op == "placeholder"
-    ]
+    assert [
+        getattr(n, "_dynamo_source", 0) for n in edited.graph.nodes if n.op == "placeholder"
+    ] == [getattr(n, "_dynamo_source", 0) for n in module.graph.nodes if n.op == "placeholder"]
 
 
 def test_the_graph_of_a_pass_result_is_taken(stages: Any, tmp_path: Path) -> None:
@@ -130,7 +139,11 @@ def on_gelu(*statements: str) -> str:
 
 PROBLEMS = {
     "def pass_(gm):\n    return (\n": ["fold.py:2", "SyntaxError"],
-    "import nothing_of_that_name\n": ["fold.py:1", "ModuleNotFoundError", "when the file was loaded"],
+    "import nothing_of_that_name\n": [
+        "fold.py:1",
+        "ModuleNotFoundError",
+        "when the file was loaded",
+    ],
     "raise SystemExit('no')\n": ["fold.py:1", "SystemExit: no"],
     "def pass_(gm):\n    return 3\n": ["returned int", "return a GraphModule"],
     "def fold(gm): pass\n": ["no function pass_(gm)", "it has fold"],
@@ -138,15 +151,28 @@ PROBLEMS = {
     on_gelu("n.graph.output(())"): ["cannot be compiled"],
     on_gelu("n.next.next.args = ((n, n),)"): ["returned 1 values and now returns 2"],
     on_gelu("n.graph.erase_node(n.next.next)"): ["it has no output"],
-    on_gelu("with n.graph.inserting_before():", "    n.graph.placeholder('extra')"): ["its inputs must stay", "extra added"],
-    on_gelu("n.target, n.kwargs = torch.relu, {}"): ["node gelu", "torch.relu", "torch.ops.aten.relu.default"],
-    on_gelu("n.target, n.args = torch.ops.aten.mm.default, n.args * 2"): ["node gelu", "aten.mm.default", "cannot compute"],
+    on_gelu("with n.graph.inserting_before():", "    n.graph.placeholder('extra')"): [
+        "its inputs must stay",
+        "extra added",
+    ],
+    on_gelu("n.target, n.kwargs = torch.relu, {}"): [
+        "node gelu",
+        "torch.relu",
+        "torch.ops.aten.relu.default",
+    ],
+    on_gelu("n.target, n.args = torch.ops.aten.mm.default, n.args * 2"): [
+        "node gelu",
+        "aten.mm.default",
+        "cannot compute",
+    ],
     on_gelu("n.target = torch.ops.aten.sum.default"): ["output 0, add", "is now f32[]"],
 }
 
 
 @pytest.mark.parametrize("source", PROBLEMS)
-def test_a_pass_that_cannot_be_is_refused_with_its_reason(source: str, stages: Any, tmp_path: Path) -> None:
+def test_a_pass_that_cannot_be_is_refused_with_its_reason(
+    source: str, stages: Any, tmp_path: Path
+) -> None:
     said = refused(tmp_path, source, stages["partition"][0])
     assert all(part in said for part in PROBLEMS[source]), said
 

@@ -43,11 +43,19 @@ def gradients(result: Driven) -> list[torch.Tensor]:
     return [parameter.grad for parameter in result.model.parameters() if parameter.grad is not None]
 
 
-def test_each_gate_pauses_also_in_the_backward_and_nothing_changes(straight: Driven, tmp_path: Path) -> None:
+def test_each_gate_pauses_also_in_the_backward_and_nothing_changes(
+    straight: Driven, tmp_path: Path
+) -> None:
     stepped = driven(tmp_path, *STEPS[:13], pause="step")
     lowering = ["partition", "post_grad", "pre_fusion", "post_fusion", "output_code"]
     in_both = [(gate, direction) for direction in ("forward", "backward") for gate in lowering]
-    assert stepped.paused_at() == [("dynamo", ""), ("pre_grad", ""), ("joint", ""), *in_both, (None, "")]
+    assert stepped.paused_at() == [
+        ("dynamo", ""),
+        ("pre_grad", ""),
+        ("joint", ""),
+        *in_both,
+        (None, ""),
+    ]
     assert stepped.codes() == straight.codes()
     eager = driven(tmp_path, name="eager", backend="eager")
     torch.testing.assert_close(stepped.output, eager.output)
@@ -61,14 +69,26 @@ def test_a_variant_compiled_when_the_program_has_ended_has_its_backward(straight
 
 
 def test_aborted_in_the_backward_the_rest_stays_at_hand(straight: Driven, tmp_path: Path) -> None:
-    result = driven(tmp_path, *LAZY, Command("abort"), Command("again", gate="joint"), Command("go"), pause="step")
+    result = driven(
+        tmp_path,
+        *LAZY,
+        Command("abort"),
+        Command("again", gate="joint"),
+        Command("go"),
+        pause="step",
+    )
     assert gradients(result) == []
-    assert (result.variant("0/0").status, result.variant("0/0").error) == ("left", "the user aborted the backward")
+    assert (result.variant("0/0").status, result.variant("0/0").error) == (
+        "left",
+        "the user aborted the backward",
+    )
     assert result.codes("0/0~1") == straight.codes()
 
 
 @pytest.mark.parametrize("kind", ["skip", "again"])
-def test_a_backward_that_runs_cannot_be_left_for_another_variant(straight: Driven, tmp_path: Path, kind: str) -> None:
+def test_a_backward_that_runs_cannot_be_left_for_another_variant(
+    straight: Driven, tmp_path: Path, kind: str
+) -> None:
     result = driven(tmp_path, *LAZY, Command(kind, gate="partition"), Command("go"), pause="step")  # type: ignore[arg-type]
     assert "its forward has run" in result.said("refused")[0]
     assert result.codes() == straight.codes()
@@ -101,14 +121,24 @@ def test_what_is_built_computes_what_the_passes_made_of_it(tmp_path: Path) -> No
         swap(tmp_path, "partition", "backward", aten("sin"), aten("cos")),
         swap(tmp_path, "post_grad", "backward", aten("exp"), aten("sinh")),
     )
-    result = driven(tmp_path, Command("again", gate="dynamo", changes=Changes(passes=passes)), Command("go"), pause="step")
+    result = driven(
+        tmp_path,
+        Command("again", gate="dynamo", changes=Changes(passes=passes)),
+        Command("go"),
+        pause="step",
+    )
     assert result.error is None
     assert result.model is not None
     torch.manual_seed(0)
     model, x = Sum(), torch.randn(4, 16)
     h = model.up(x).detach()
     torch.testing.assert_close(result.output, torch.cos(h) + torch.sinh(h) + torch.asinh(h) - h)
-    slope = -torch.cos(h) + 2 / math.sqrt(math.pi) * torch.sinh(-h * h) + 1 / (1 + h * h) + torch.sign(h)
+    slope = (
+        -torch.cos(h)
+        + 2 / math.sqrt(math.pi) * torch.sinh(-h * h)
+        + 1 / (1 + h * h)
+        + torch.sign(h)
+    )
     torch.testing.assert_close(gradients(result), [slope.T @ x, slope.sum(0)])
 
 
@@ -128,7 +158,9 @@ def raised_by(call: Callable[[], object]) -> BaseException:
 
 
 @pytest.mark.parametrize("kind", ["set", "again"])
-def test_a_backend_that_fails_in_place_gives_the_program_torchs_error(tmp_path: Path, kind: str) -> None:
+def test_a_backend_that_fails_in_place_gives_the_program_torchs_error(
+    tmp_path: Path, kind: str
+) -> None:
     backend = "relu_compile_error_TESTING_ONLY"
     fails = Command(kind, gate="dynamo", changes=Changes({"compile.backend": backend}))  # type: ignore[arg-type]
     result = driven(

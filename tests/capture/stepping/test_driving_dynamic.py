@@ -34,7 +34,9 @@ def asked_for(tmp_path_factory: pytest.TempPathFactory) -> Driven:
 
 
 @pytest.mark.parametrize("steps", [0, 4])
-def test_other_dynamic_shapes_at_a_gate_have_dynamo_begin_anew(asked_for: Driven, tmp_path: Path, steps: int) -> None:
+def test_other_dynamic_shapes_at_a_gate_have_dynamo_begin_anew(
+    asked_for: Driven, tmp_path: Path, steps: int
+) -> None:
     driven = drive(tmp_path / "s.fxs", [*STEPS[:steps], ANEW], pause="step")
     assert driven.error is None
     assert driven.codes() == asked_for.codes() != {}
@@ -46,19 +48,36 @@ def test_other_dynamic_shapes_at_a_gate_have_dynamo_begin_anew(asked_for: Driven
 
 
 def test_torchs_settings_are_afterwards_as_they_were(tmp_path: Path) -> None:
-    before = torch._dynamo.config.assume_static_by_default, torch._dynamo.config.automatic_dynamic_shapes
+    before = (
+        torch._dynamo.config.assume_static_by_default,
+        torch._dynamo.config.automatic_dynamic_shapes,
+    )
     drive(tmp_path / "s.fxs", [ANEW], pause="step", dynamic=False)
-    assert before == (torch._dynamo.config.assume_static_by_default, torch._dynamo.config.automatic_dynamic_shapes)
+    assert before == (
+        torch._dynamo.config.assume_static_by_default,
+        torch._dynamo.config.automatic_dynamic_shapes,
+    )
 
 
 def test_variants_of_what_was_captured_before_keep_its_name(tmp_path: Path) -> None:
     again = Command("again", gate="dynamo")
-    driven = drive(tmp_path / "s.fxs", [again, ANEW, again, Command("go")], pause="step", model=lambda: nn.Linear(16, 3))
-    variants = {row.name: (row.variant_of, row.status) for row in driven.reader.rows(Compilation) if row.variant_of}
+    driven = drive(
+        tmp_path / "s.fxs",
+        [again, ANEW, again, Command("go")],
+        pause="step",
+        model=lambda: nn.Linear(16, 3),
+    )
+    variants = {
+        row.name: (row.variant_of, row.status)
+        for row in driven.reader.rows(Compilation)
+        if row.variant_of
+    }
     assert variants == {"0/0_0~1": ("0/0_0", "left"), "0/0~1": ("0/0", "ok")}
 
 
-def test_what_was_changed_holds_when_dynamo_begins_anew_by_itself(asked_for: Driven, tmp_path: Path) -> None:
+def test_what_was_changed_holds_when_dynamo_begins_anew_by_itself(
+    asked_for: Driven, tmp_path: Path
+) -> None:
     """For dynamic shapes it does so with this model: its floats turn out to be constants."""
     changed = Command("again", gate="dynamo", changes=Changes({"inductor.cpp.simdlen": 0}))
     driven = drive(tmp_path / "s.fxs", [changed, Command("go")], pause="step", dynamic=True)
@@ -78,7 +97,9 @@ def test_set_at_a_gate_they_hold_from_the_next_frame_on(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["again", "set"])
 @pytest.mark.parametrize("pause", ["", "dynamo"])
-def test_where_dynamo_is_through_they_are_refused(tmp_path: Path, kind: CommandKind, pause: Pause) -> None:
+def test_where_dynamo_is_through_they_are_refused(
+    tmp_path: Path, kind: CommandKind, pause: Pause
+) -> None:
     driven = drive(tmp_path / "s.fxs", [Command(kind, gate="dynamo", changes=DYNAMIC)], pause=pause)
     assert "capture again with --dynamic" in driven.said("refused")[0]
     assert [row.name for row in driven.reader.rows(Compilation)] == ["0/0"]
@@ -89,10 +110,14 @@ def test_where_dynamo_is_through_they_are_refused(tmp_path: Path, kind: CommandK
     "command",
     [
         Command("again", gate="joint", changes=DYNAMIC),
-        Command("again", gate="dynamo", changes=DYNAMIC.plus(Changes(marks=(Mark("up", module="up"),)))),
+        Command(
+            "again", gate="dynamo", changes=DYNAMIC.plus(Changes(marks=(Mark("up", module="up"),)))
+        ),
     ],
 )
-def test_what_does_not_go_with_a_new_graph_is_refused_at_the_gate(tmp_path: Path, command: Command) -> None:
+def test_what_does_not_go_with_a_new_graph_is_refused_at_the_gate(
+    tmp_path: Path, command: Command
+) -> None:
     driven = drive(tmp_path / "s.fxs", [*STEPS[:3], command, Command("go")], pause="step")
     assert "ynamo" in driven.said("refused")[0]
     assert driven.variant("0/0").status == "ok"
@@ -106,7 +131,9 @@ def marked_dynamic() -> tuple[torch.Tensor, ...]:
 
 @pytest.mark.parametrize("model", [Net, Broken])
 @pytest.mark.parametrize("how", [{"dynamic": True}, {"inputs": marked_dynamic}])
-def test_compiled_when_the_program_has_ended_dynamic_code_is_the_same(tmp_path: Path, model: Any, how: Any) -> None:
+def test_compiled_when_the_program_has_ended_dynamic_code_is_the_same(
+    tmp_path: Path, model: Any, how: Any
+) -> None:
     at_once = drive(tmp_path / "a.fxs", model=model, **how)
     later = drive(tmp_path / "b.fxs", pause="dynamo", model=model, **how)
     names = [row.name for row in at_once.reader.rows(Compilation)]

@@ -13,7 +13,16 @@ from torch import nn
 from fx_explorer.analysis.documents import Place, documents, lines_of
 from fx_explorer.analysis.links.linked import linked_places
 from fx_explorer.analysis.variants.lineage import documents_of_variant
-from fx_explorer.model import Changes, Command, Compilation, Direction, Gate, Graph, Intervention, PassFile
+from fx_explorer.model import (
+    Changes,
+    Command,
+    Compilation,
+    Direction,
+    Gate,
+    Graph,
+    Intervention,
+    PassFile,
+)
 from tests.capture.stepping.driving import INDUCTORS_GATES, STEPS, Driven, Given, drive
 
 SWAP = """import torch
@@ -53,11 +62,16 @@ def driven(folder: Path, *commands: Given, **how: object) -> Driven:
 
 
 def edits(driven: Driven, name: str) -> list[tuple[Gate | None, Direction]]:
-    return [(row.gate, row.direction) for row in driven.reader.rows(Intervention, compilation=driven.variant(name).id)]
+    return [
+        (row.gate, row.direction)
+        for row in driven.reader.rows(Intervention, compilation=driven.variant(name).id)
+    ]
 
 
 @pytest.mark.parametrize("gate", SWAPS)
-def test_a_pass_shows_in_the_code_and_stays_in_every_variant_from_there(gate: Gate, tmp_path: Path) -> None:
+def test_a_pass_shows_in_the_code_and_stays_in_every_variant_from_there(
+    gate: Gate, tmp_path: Path
+) -> None:
     """From before the gate it is applied again, from later on it is in what was kept: the code is the same."""
     first = Command("again", gate="dynamo", changes=Changes(passes=(swap(tmp_path, gate),)))
     more = [Command("again", gate=start, compilation="0/0~1") for start in INDUCTORS_GATES]
@@ -68,7 +82,11 @@ def test_a_pass_shows_in_the_code_and_stays_in_every_variant_from_there(gate: Ga
     assert new in result.codes("0/0~1")["forward"]
     assert old not in result.codes("0/0~1")["forward"]
     expected = edits(result, "0/0~1")
-    assert expected == ([(gate, "forward"), (gate, "backward")] if gate in ("partition", "post_grad") else [(gate, "")])
+    assert expected == (
+        [(gate, "forward"), (gate, "backward")]
+        if gate in ("partition", "post_grad")
+        else [(gate, "")]
+    )
     for position, start in enumerate(INDUCTORS_GATES, 2):
         assert result.codes(f"0/0~{position}") == result.codes("0/0~1"), start
         assert edits(result, f"0/0~{position}") == (
@@ -77,26 +95,40 @@ def test_a_pass_shows_in_the_code_and_stays_in_every_variant_from_there(gate: Ga
 
 
 def test_links_still_lead_from_the_kernel_to_the_source(tmp_path: Path) -> None:
-    result = driven(tmp_path, Command("again", gate="post_grad", changes=Changes(passes=(swap(tmp_path, "post_grad"),))))
+    result = driven(
+        tmp_path,
+        Command("again", gate="post_grad", changes=Changes(passes=(swap(tmp_path, "post_grad"),))),
+    )
     shown = documents_of_variant(result.reader, result.variant("0/0~1"))
     (kernel,) = [one for one in shown if one.stage == "kernel" and one.direction == "forward"]
-    (source,) = [one for one in documents(result.reader) if one.kind == "source" and one.title == Path(__file__).name]
+    (source,) = [
+        one
+        for one in documents(result.reader)
+        if one.kind == "source" and one.title == Path(__file__).name
+    ]
     line = next(i for i, text in enumerate(lines_of(result.reader, kernel)) if ".atan()" in text)
     (lit,) = linked_places(result.reader, Place(kernel, line), [source])[source]
     assert "torch.sin(self.up(x))" in lines_of(result.reader, source)[lit]
 
 
 def test_before_and_after_a_pass_are_kept(tmp_path: Path) -> None:
-    result = driven(tmp_path, Command("again", gate="joint", changes=Changes(passes=(swap(tmp_path, "joint"),))))
+    result = driven(
+        tmp_path, Command("again", gate="joint", changes=Changes(passes=(swap(tmp_path, "joint"),)))
+    )
     (edit,) = result.reader.rows(Intervention)
-    before, after = ([n.target for n in result.reader.nodes(result.reader.get(Graph, g))] for g in (edit.before, edit.after))
+    before, after = (
+        [n.target for n in result.reader.nodes(result.reader.get(Graph, g))]
+        for g in (edit.before, edit.after)
+    )
     assert [name.replace("aten.sin.", "aten.sinh.") for name in before] == after != before
     assert "torch.ops.aten.sinh" in result.reader.text(edit.text)
 
 
 def test_a_pass_applied_at_a_gate_belongs_to_the_variant(tmp_path: Path) -> None:
     here = Command("pass", changes=Changes(passes=(swap(tmp_path, "joint"),)))
-    result = driven(tmp_path, *STEPS[:2], here, Command("again", gate="pre_grad"), Command("go"), pause="step")
+    result = driven(
+        tmp_path, *STEPS[:2], here, Command("again", gate="pre_grad"), Command("go"), pause="step"
+    )
     assert edits(result, "0/0") == edits(result, "0/0~1") == [("joint", "")]
     assert ".sinh()" in result.codes("0/0~1")["forward"]
 
@@ -108,12 +140,16 @@ def test_a_file_that_is_given_again_takes_the_place_of_what_it_did(tmp_path: Pat
         Path(one.path).write_text(SWAP.format(old=ATEN.format("sin"), new=ATEN.format("atan")))
         return Command("again", gate="joint", compilation="0/0~1", changes=Changes(passes=(one,)))
 
-    result = driven(tmp_path, Command("again", gate="joint", changes=Changes(passes=(one,))), edited)
+    result = driven(
+        tmp_path, Command("again", gate="joint", changes=Changes(passes=(one,))), edited
+    )
     assert ".atan()" in result.codes("0/0~2")["forward"]
     assert edits(result, "0/0~2") == [("joint", "")]
 
 
-def test_a_pass_that_fails_while_dynamo_waits_pauses_there_and_the_variant_does_without_it(tmp_path: Path) -> None:
+def test_a_pass_that_fails_while_dynamo_waits_pauses_there_and_the_variant_does_without_it(
+    tmp_path: Path,
+) -> None:
     bad = tmp_path / "bad.py"
     bad.write_text("def pass_(gm):\n    gm.nothing\n")
     again = Command("again", gate="dynamo", changes=Changes(passes=(PassFile("joint", str(bad)),)))
@@ -125,13 +161,19 @@ def test_a_pass_that_fails_while_dynamo_waits_pauses_there_and_the_variant_does_
     assert ".sinh()" in result.codes("0/0~1")["forward"]
 
 
-def test_a_pass_that_fails_when_the_program_has_ended_fails_its_variant_alone(tmp_path: Path) -> None:
+def test_a_pass_that_fails_when_the_program_has_ended_fails_its_variant_alone(
+    tmp_path: Path,
+) -> None:
     bad = tmp_path / "bad.py"
     bad.write_text("def pass_(gm):\n    gm.nothing\n")
     again = Command("again", gate="dynamo", changes=Changes(passes=(PassFile("joint", str(bad)),)))
     result = driven(tmp_path, again, Command("again", gate="joint"))
     assert "bad.py:2: AttributeError" in result.said("refused")[0]
-    assert [result.variant(name).status for name in ("0/0", "0/0~1", "0/0~2")] == ["ok", "failed", "ok"]
+    assert [result.variant(name).status for name in ("0/0", "0/0~1", "0/0~2")] == [
+        "ok",
+        "failed",
+        "ok",
+    ]
 
 
 REFUSED: dict[str, tuple[Gate, Gate, str, str]] = {
@@ -144,12 +186,16 @@ REFUSED: dict[str, tuple[Gate, Gate, str, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_pass_that_cannot_be_applied_for_another_variant_is_refused_before_it_begins(tmp_path: Path, case: str) -> None:
+def test_a_pass_that_cannot_be_applied_for_another_variant_is_refused_before_it_begins(
+    tmp_path: Path, case: str
+) -> None:
     start, gate, source, complaint = REFUSED[case]
     file = tmp_path / "bad.py"
     if source:
         file.write_text(source)
-    result = driven(tmp_path, Command("again", gate=start, changes=Changes(passes=(PassFile(gate, str(file)),))))
+    result = driven(
+        tmp_path, Command("again", gate=start, changes=Changes(passes=(PassFile(gate, str(file)),)))
+    )
     assert complaint in result.said("refused")[0]
     assert result.reader.rows(Intervention) == []
     assert [row.status for row in result.reader.rows(Compilation)] == ["ok"]

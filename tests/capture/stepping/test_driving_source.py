@@ -66,7 +66,9 @@ def restore(file: Path) -> Callable[[], object]:
     return lambda: file.write_text(SOURCE)
 
 
-def test_another_variant_is_refused_when_a_file_that_was_read_has_changed_and_compiled_when_it_is_put_back(file: Path) -> None:
+def test_another_variant_is_refused_when_a_file_that_was_read_has_changed_and_compiled_when_it_is_put_back(
+    file: Path,
+) -> None:
     result = driven(file, after(edit(file), AGAIN), after(restore(file), AGAIN))
     (said,) = result.said("refused")
     assert said.startswith(f"{file} has changed, first in line 5; ")
@@ -77,7 +79,11 @@ def test_another_variant_is_refused_when_a_file_that_was_read_has_changed_and_co
 
 
 def test_a_deleted_file_is_told_and_everything_stays_at_hand(file: Path) -> None:
-    result = driven(file, after(file.unlink, AGAIN), Command("set", changes=Changes({"inductor.max_fusion_size": 3})))
+    result = driven(
+        file,
+        after(file.unlink, AGAIN),
+        Command("set", changes=Changes({"inductor.max_fusion_size": 3})),
+    )
     assert f"{file} is gone" in result.said("refused")[0]
     assert "max_fusion_size = 3" in result.said("done")[0]
 
@@ -90,14 +96,18 @@ def test_at_a_gate_the_compile_goes_on_with_what_was_captured(file: Path) -> Non
 
 
 def test_a_deferred_compile_waits_until_the_file_is_put_back(file: Path) -> None:
-    result = driven(file, after(edit(file), Command("go")), after(restore(file), Command("go")), pause="dynamo")
+    result = driven(
+        file, after(edit(file), Command("go")), after(restore(file), Command("go")), pause="dynamo"
+    )
     assert "has changed" in result.said("refused")[0]
     assert result.codes() != {}
 
 
 def test_lines_are_marked_in_the_source_that_was_captured(file: Path) -> None:
     mark = Command("mark", changes=Changes(marks=(Mark("up", module="up"),)))
-    lines = Command("mark", changes=Changes(marks=(Mark("act", file=str(file), first_line=13, last_line=13),)))
+    lines = Command(
+        "mark", changes=Changes(marks=(Mark("act", file=str(file), first_line=13, last_line=13),))
+    )
     result = driven(file, after(edit(file), lines), mark, Command("abort"), pause="step")
     assert "has changed" in result.said("refused")[0]
     assert 'region "up"' in result.said("done")[0]
@@ -105,6 +115,8 @@ def test_lines_are_marked_in_the_source_that_was_captured(file: Path) -> None:
 
 def test_a_file_that_was_only_touched_or_was_not_read_is_no_obstacle(file: Path) -> None:
     (file.parent / "other.py").write_text("1")
-    result = driven(file, after(restore(file), AGAIN), after((file.parent / "other.py").unlink, AGAIN))
+    result = driven(
+        file, after(restore(file), AGAIN), after((file.parent / "other.py").unlink, AGAIN)
+    )
     assert result.said("refused") == []
     assert result.reader.count(Compilation) == 3

@@ -46,7 +46,10 @@ def test_aborted_at_any_gate_the_same_variant_can_be_compiled_again(
     again = Command("again", gate=gate)
     result = driven(tmp_path, *STEPS[:steps], Command("abort"), again, Command("go"), pause="step")
     assert result.paused_at()[steps][0] == gate
-    assert (result.variant("0/0").status, result.variant("0/0").error) == ("left", "the user aborted here")
+    assert (result.variant("0/0").status, result.variant("0/0").error) == (
+        "left",
+        "the user aborted here",
+    )
     assert result.variant("0/0~1").status == "ok"
     graphs = {row.stage for row in result.reader.rows(Graph, compilation=result.variant("0/0").id)}
     assert graphs >= {"dynamo"}
@@ -54,7 +57,9 @@ def test_aborted_at_any_gate_the_same_variant_can_be_compiled_again(
 
 
 @pytest.mark.parametrize("kind", ["abort", "skip"])
-def test_a_variant_that_is_left_when_the_program_has_ended_leaves_the_rest_at_hand(tmp_path: Path, kind: Any) -> None:
+def test_a_variant_that_is_left_when_the_program_has_ended_leaves_the_rest_at_hand(
+    tmp_path: Path, kind: Any
+) -> None:
     again = Command("again", gate="dynamo")
     result = driven(
         tmp_path,
@@ -66,7 +71,11 @@ def test_a_variant_that_is_left_when_the_program_has_ended_leaves_the_rest_at_ha
         Command("go"),
         pause="step",
     )
-    assert [result.variant(name).status for name in ("0/0", "0/0~1", "0/0~2")] == ["left", "left", "ok"]
+    assert [result.variant(name).status for name in ("0/0", "0/0~1", "0/0~2")] == [
+        "left",
+        "left",
+        "ok",
+    ]
     assert result.paused_at()[-1] == (None, "")
 
 
@@ -92,21 +101,31 @@ WRONG: dict[str, Command] = {
     "There is no [9/9]": Command("again", gate="dynamo", compilation="9/9"),
     "there is no option": Command("again", gate="dynamo", changes=Changes({"inductor.no_such": 1})),
     "max_fusion_size": Command("set", changes=Changes({"inductor.max_fusion_size": "many"})),
-    "Here is the pre-grad passes": Command("pass", changes=Changes(passes=(PassFile("joint", "a.py"),))),
-    "cannot read the pass file": Command("pass", changes=Changes(passes=(PassFile("pre_grad", "/no/such.py"),))),
+    "Here is the pre-grad passes": Command(
+        "pass", changes=Changes(passes=(PassFile("joint", "a.py"),))
+    ),
+    "cannot read the pass file": Command(
+        "pass", changes=Changes(passes=(PassFile("pre_grad", "/no/such.py"),))
+    ),
 }
 
 
 @pytest.mark.parametrize("complaint", WRONG)
-def test_what_cannot_be_done_at_a_gate_is_refused_and_the_gate_stays(tmp_path: Path, complaint: str) -> None:
-    result = driven(tmp_path, Command("step"), WRONG[complaint], Command("step"), Command("go"), pause="step")
+def test_what_cannot_be_done_at_a_gate_is_refused_and_the_gate_stays(
+    tmp_path: Path, complaint: str
+) -> None:
+    result = driven(
+        tmp_path, Command("step"), WRONG[complaint], Command("step"), Command("go"), pause="step"
+    )
     assert complaint in result.said("refused")[0]
     assert [gate for gate, _ in result.paused_at()] == ["dynamo", "pre_grad", "joint", None]
     assert [row.status for row in result.reader.rows(Compilation)] == ["ok"]
 
 
 @pytest.mark.parametrize("kind", ["go", "step", "skip", "abort", "mark", "pass"])
-def test_what_makes_no_sense_when_the_program_has_ended_is_refused(tmp_path: Path, kind: Any) -> None:
+def test_what_makes_no_sense_when_the_program_has_ended_is_refused(
+    tmp_path: Path, kind: Any
+) -> None:
     result = driven(tmp_path, Command(kind), Command("again", gate="joint"))
     assert len(result.said("refused")) == 1
     assert result.variant("0/0~1").status == "ok"
@@ -114,7 +133,9 @@ def test_what_makes_no_sense_when_the_program_has_ended_is_refused(tmp_path: Pat
 
 def test_a_pass_needs_a_graph(tmp_path: Path) -> None:
     late = Command("pass", changes=Changes(passes=(PassFile("post_fusion", "a.py"),)))
-    result = driven(tmp_path, Command("run_to", gate="post_fusion"), late, Command("go"), pause="step")
+    result = driven(
+        tmp_path, Command("run_to", gate="post_fusion"), late, Command("go"), pause="step"
+    )
     assert "no FX graph" in result.said("refused")[0]
     assert result.variant("0/0").status == "ok"
 
@@ -163,7 +184,9 @@ def test_a_compiler_that_misbehaves_is_told_and_another_variant_works(
     elif when == "at a gate":
         result = driven(tmp_path, first, Command("go"), again, pause="step")
     elif when == "later":
-        result = driven(tmp_path, Command("set", changes=Changes(bad)), Command("go"), again, pause="dynamo")
+        result = driven(
+            tmp_path, Command("set", changes=Changes(bad)), Command("go"), again, pause="dynamo"
+        )
     else:
         result = driven(tmp_path, first, again)
     failed = [row for row in result.reader.rows(Compilation) if row.status == "failed"]
@@ -175,7 +198,9 @@ def test_a_compiler_that_misbehaves_is_told_and_another_variant_works(
     assert result.codes(last.name) == straight.codes()
 
 
-def test_another_variant_at_the_first_pause_is_in_use_and_the_other_graphs_follow(tmp_path: Path) -> None:
+def test_another_variant_at_the_first_pause_is_in_use_and_the_other_graphs_follow(
+    tmp_path: Path,
+) -> None:
     changes = Changes({"inductor.max_fusion_size": 1})
     again = Command("again", gate="dynamo", compilation="1/0", changes=changes)
     driven = drive(tmp_path / "s.fxs", [again], pause="dynamo", model=Broken)

@@ -53,14 +53,18 @@ def dynamo_graph(function: Callable[..., Any], *inputs: torch.Tensor) -> torch.f
 
 
 def marked(module: torch.fx.GraphModule) -> dict[str, object]:
-    return {node.name: node.meta["custom"] for node in module.graph.nodes if node.meta.get("custom")}
+    return {
+        node.name: node.meta["custom"] for node in module.graph.nodes if node.meta.get("custom")
+    }
 
 
 def calls(module: torch.fx.GraphModule) -> list[str]:
     return [node.name for node in module.graph.nodes if node.op.startswith("call")]
 
 
-def test_a_module_mark_takes_what_lies_below_it_and_no_namesake(graph: torch.fx.GraphModule) -> None:
+def test_a_module_mark_takes_what_lies_below_it_and_no_namesake(
+    graph: torch.fx.GraphModule,
+) -> None:
     names = apply_mark(graph, Mark("one", module="layers.1"))
     assert names == calls(graph)[2:4], "not those of layers.10"
     assert apply_mark(graph, Mark("linear", module="layers.1.fc")) == names[:1]
@@ -79,7 +83,10 @@ def test_a_mark_is_the_annotation_torch_would_have_put_there(graph: torch.fx.Gra
     configs: dict[str, object] = {"max_fusion_size": 2, "triton.cudagraphs": False}
     assert apply_mark(graph, Mark("r", nodes=(second, first), configs=configs)) == [first, second]
     region = {"inductor_region": "r", "inductor_configs": configs}
-    assert marked(graph) == {first: {"mine": 1, "compile_with_inductor": region}, second: {"compile_with_inductor": region}}
+    assert marked(graph) == {
+        first: {"mine": 1, "compile_with_inductor": region},
+        second: {"compile_with_inductor": region},
+    }
 
 
 @pytest.mark.parametrize(
@@ -92,10 +99,15 @@ def test_a_mark_is_the_annotation_torch_would_have_put_there(graph: torch.fx.Gra
         (Mark("r", module="layer"), "no node was traced in module 'layer'; there are layers.0"),
         (Mark("r", file=__file__, first_line=1, last_line=2), "no node comes from lines 1 to 2"),
         (Mark("r", file="other.py", first_line=1, last_line=2), "no node comes from other.py"),
-        (Mark("r", module="layers", configs={"max_fuson_size": 1}), "no torch._inductor.config entry max_fuson_size"),
+        (
+            Mark("r", module="layers", configs={"max_fuson_size": 1}),
+            "no torch._inductor.config entry max_fuson_size",
+        ),
     ],
 )
-def test_a_mark_that_cannot_be_says_why_and_changes_nothing(graph: torch.fx.GraphModule, mark: Mark, message: str) -> None:
+def test_a_mark_that_cannot_be_says_why_and_changes_nothing(
+    graph: torch.fx.GraphModule, mark: Mark, message: str
+) -> None:
     with pytest.raises(UsageError, match=message):
         apply_mark(graph, mark)
     assert marked(graph) == {}
@@ -106,7 +118,9 @@ def test_a_region_that_would_wait_for_itself_falls_into_pieces() -> None:
         return torch.sigmoid(x.sin().cos()).tan()
 
     module = dynamo_graph(function, torch.ones(3))
-    sine, cosine, sigmoid, tangent = [node for node in module.graph.nodes if node.op.startswith("call")]
+    sine, cosine, sigmoid, tangent = [
+        node for node in module.graph.nodes if node.op.startswith("call")
+    ]
     whole = cut(module, [sine, cosine])
     assert whole.pieces == ((sine.name, cosine.name),)
     assert cut_in_words("r", whole) == 'region "r" is one piece of 2 nodes'

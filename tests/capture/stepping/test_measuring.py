@@ -48,7 +48,9 @@ class Watched:
         self.results: list[object] = []
         monkeypatch.setattr(measuring, "_timed", self._timed)
 
-    def _timed(self, variant: Any, what: Any, run: Callable[[], object], device: str) -> Measurement:
+    def _timed(
+        self, variant: Any, what: Any, run: Callable[[], object], device: str
+    ) -> Measurement:
         self.results.append(run())
         return Measurement(0, variant.row.id, what, 1e-3, 1e-5, 1, device)
 
@@ -77,16 +79,28 @@ def plain(source: str) -> str:
 
 
 def sources_of(driven: Driven, variant: str) -> list[str]:
-    kernels = [kernel for kernel in kernels_of_variant(driven.reader, driven.variant(variant)) if kernel.language == "cpp"]
-    texts = {kernel.artifact: driven.reader.get(Artifact, kernel.artifact).text for kernel in kernels}
+    kernels = [
+        kernel
+        for kernel in kernels_of_variant(driven.reader, driven.variant(variant))
+        if kernel.language == "cpp"
+    ]
+    texts = {
+        kernel.artifact: driven.reader.get(Artifact, kernel.artifact).text for kernel in kernels
+    }
     return sorted(plain(driven.reader.text(text)) for text in texts.values())
 
 
 def counts(reader: SessionReader) -> dict[str, int]:
-    return {table: reader.count(row_type) for row_type, table in TABLES.items() if row_type is not Measurement}
+    return {
+        table: reader.count(row_type)
+        for row_type, table in TABLES.items()
+        if row_type is not Measurement
+    }
 
 
-def test_a_built_variant_computes_what_eager_computes_and_harms_nothing(tmp_path: Path, watched: Watched) -> None:
+def test_a_built_variant_computes_what_eager_computes_and_harms_nothing(
+    tmp_path: Path, watched: Watched
+) -> None:
     """The one test that builds. The program itself has run once, so the statistics of the norm were updated once."""
     driven = drive(tmp_path / "s.fxs", [measure(), EAGER, measure("0/0~1")], model=Normed)
     assert driven.said("refused") == []
@@ -103,7 +117,9 @@ def test_a_built_variant_computes_what_eager_computes_and_harms_nothing(tmp_path
     torch.testing.assert_close(*gradients)
 
 
-def test_what_is_built_is_the_code_of_the_variant_in_its_parts(tmp_path: Path, watched: Watched, built: list[str]) -> None:
+def test_what_is_built_is_the_code_of_the_variant_in_its_parts(
+    tmp_path: Path, watched: Watched, built: list[str]
+) -> None:
     """Also where a region, or a direction, was lowered with other settings than the rest."""
     regional = Changes(settings={"compile.backend": "regional_inductor"})
     variants = [
@@ -135,9 +151,13 @@ def test_what_is_built_is_the_code_of_the_variant_in_its_parts(tmp_path: Path, w
     assert len({tuple(sources) for sources in found.values()}) == len(names)
 
 
-def test_nothing_of_it_is_recorded_but_the_times(tmp_path: Path, watched: Watched, built: list[str]) -> None:
+def test_nothing_of_it_is_recorded_but_the_times(
+    tmp_path: Path, watched: Watched, built: list[str]
+) -> None:
     without = drive(tmp_path / "a.fxs", [EAGER, Command("again", gate="partition")])
-    measured = drive(tmp_path / "b.fxs", [measure(), EAGER, measure("0/0~1"), Command("again", gate="partition")])
+    measured = drive(
+        tmp_path / "b.fxs", [measure(), EAGER, measure("0/0~1"), Command("again", gate="partition")]
+    )
     assert counts(measured.reader) == counts(without.reader)
     assert measured.codes() == without.codes() == measured.codes("0/0~2")
     assert built
@@ -148,12 +168,16 @@ def test_nothing_of_it_is_recorded_but_the_times(tmp_path: Path, watched: Watche
 
 
 def test_inspecting_goes_on_after_it(tmp_path: Path, watched: Watched, built: list[str]) -> None:
-    driven = drive(tmp_path / "s.fxs", [measure(), lambda: built.clear() or Command("again", gate="dynamo")])
+    driven = drive(
+        tmp_path / "s.fxs", [measure(), lambda: built.clear() or Command("again", gate="dynamo")]
+    )
     assert driven.variant("0/0~1").status == "ok"
     assert built == []
 
 
-def test_a_median_is_found_without_timing_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built: list[str]) -> None:
+def test_a_median_is_found_without_timing_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built: list[str]
+) -> None:
     monkeypatch.setattr(measuring, "MEASURE_S", 0.0)
     driven = drive(tmp_path / "s.fxs", [EAGER, measure("0/0~1")])
     rows = driven.reader.rows(Measurement)
@@ -163,15 +187,26 @@ def test_a_median_is_found_without_timing_for_long(tmp_path: Path, monkeypatch: 
     assert "[0/0~1] forward " in driven.said("done")[-1]
 
 
-def test_the_comparison_and_the_report_say_what_was_measured(tmp_path: Path, watched: Watched, built: list[str]) -> None:
+def test_the_comparison_and_the_report_say_what_was_measured(
+    tmp_path: Path, watched: Watched, built: list[str]
+) -> None:
     driven = drive(tmp_path / "s.fxs", [EAGER, measure("0/0~1")])
     compared = figures(driven.reader, driven.variant("0/0"), driven.variant("0/0~1"))
-    shown = {figure.what: (figure.left, figure.right) for figure in compared if figure.what.startswith("running")}
+    shown = {
+        figure.what: (figure.left, figure.right)
+        for figure in compared
+        if figure.what.startswith("running")
+    }
     took = ("not measured", "1 ms ± 5 µs")
     assert shown == {"running took, forward": took, "running took, with backward": took}
     report: Any = json_report(driven.reader)
     assert report["compilations"][0]["measured"] == {}
-    assert report["variants"][0]["measured"]["forward"] == {"median_s": 1e-3, "iqr_s": 1e-5, "runs": 1, "device": "cpu"}
+    assert report["variants"][0]["measured"]["forward"] == {
+        "median_s": 1e-3,
+        "iqr_s": 1e-5,
+        "runs": 1,
+        "device": "cpu",
+    }
 
 
 def test_a_run_that_fails_is_refused_with_the_reason_and_the_worker_goes_on(
@@ -190,7 +225,11 @@ def test_a_run_that_fails_is_refused_with_the_reason_and_the_worker_goes_on(
 
 
 def test_a_variant_that_was_left_cannot_be_measured(tmp_path: Path) -> None:
-    driven = drive(tmp_path / "s.fxs", [*STEPS[:4], Command("again", gate="dynamo"), Command("go"), measure()], pause="step")
+    driven = drive(
+        tmp_path / "s.fxs",
+        [*STEPS[:4], Command("again", gate="dynamo"), Command("go"), measure()],
+        pause="step",
+    )
     assert "[0/0] was not compiled to its end" in driven.said("refused")[0]
 
 
@@ -208,15 +247,21 @@ def test_a_variant_is_not_measured_with_options_that_were_set_after_it(tmp_path:
     assert not driven.reader.rows(Measurement)
 
 
-def test_each_graph_of_a_broken_program_is_measured_by_its_name(tmp_path: Path, watched: Watched, built: list[str]) -> None:
-    driven = drive(tmp_path / "s.fxs", [measure("0/0"), measure("1/0"), measure("9/9")], model=Broken)
+def test_each_graph_of_a_broken_program_is_measured_by_its_name(
+    tmp_path: Path, watched: Watched, built: list[str]
+) -> None:
+    driven = drive(
+        tmp_path / "s.fxs", [measure("0/0"), measure("1/0"), measure("9/9")], model=Broken
+    )
     owners = {row.compilation for row in driven.reader.rows(Measurement)}
     assert owners == {driven.variant("0/0").id, driven.variant("1/0").id}
     assert "9/9" in driven.said("refused")[-1]
 
 
 @pytest.mark.parametrize("gate", ["dynamo", "post_grad"])
-def test_a_pass_of_the_variant_is_in_what_is_measured(tmp_path: Path, watched: Watched, built: list[str], gate: Gate) -> None:
+def test_a_pass_of_the_variant_is_in_what_is_measured(
+    tmp_path: Path, watched: Watched, built: list[str], gate: Gate
+) -> None:
     """With the backend eager where the pass is one of Dynamo's graph: nothing but that graph is run."""
     file = tmp_path / "cosine.py"
     file.write_text(
@@ -225,7 +270,9 @@ def test_a_pass_of_the_variant_is_in_what_is_measured(tmp_path: Path, watched: W
         "        if node.op == 'call_method' and node.target == 'sin':\n            node.target = 'cos'\n"
     )
     settings: dict[str, object] = {"compile.backend": "eager"} if gate == "dynamo" else {}
-    again = Command("again", gate=gate, changes=Changes(settings, passes=(PassFile(gate, str(file)),)))
+    again = Command(
+        "again", gate=gate, changes=Changes(settings, passes=(PassFile(gate, str(file)),))
+    )
     driven = drive(tmp_path / "s.fxs", [again, measure("0/0~1")], model=Normed)
     assert driven.said("refused") == []
     if gate == "dynamo":
@@ -237,7 +284,9 @@ def test_a_pass_of_the_variant_is_in_what_is_measured(tmp_path: Path, watched: W
         assert sorted(set(built)) != sorted(set(sources_of(driven, "0/0")))
 
 
-def test_a_busy_machine_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watched: Watched, built: list[str]) -> None:
+def test_a_busy_machine_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watched: Watched, built: list[str]
+) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     monkeypatch.setattr("os.getloadavg", lambda: (9.6, 0.0, 0.0))
     busy = drive(tmp_path / "a.fxs", [EAGER, measure("0/0~1")])

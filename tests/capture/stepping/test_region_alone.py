@@ -14,7 +14,16 @@ from fx_explorer.analysis.comparing.compare import figures
 from fx_explorer.analysis.regions.annotated_regions import lowerings
 from fx_explorer.analysis.variants.lineage import documents_of_variant, kernels_of_variant
 from fx_explorer.analysis.variants.other_variants import other_variants
-from fx_explorer.model import Artifact, Changes, Command, Compilation, Direction, Kernel, PassFile, RegionLowering
+from fx_explorer.model import (
+    Artifact,
+    Changes,
+    Command,
+    Compilation,
+    Direction,
+    Kernel,
+    PassFile,
+    RegionLowering,
+)
 from fx_explorer.report.json_report import json_report
 from tests.capture.stepping.driving import STEPS, Driven, drive
 
@@ -58,7 +67,9 @@ def codes(driven: Driven, variant: str) -> dict[tuple[str, str], str]:
     found: dict[tuple[str, str], str] = {}
     for kernel in kernels_of_variant(driven.reader, driven.variant(variant)):
         code = kernel_code(driven, kernel)
-        found[kernel.direction, kernel.subgraph] = found.get((kernel.direction, kernel.subgraph), "") + code
+        found[kernel.direction, kernel.subgraph] = (
+            found.get((kernel.direction, kernel.subgraph), "") + code
+        )
     return found
 
 
@@ -92,7 +103,13 @@ def driven(tmp_path_factory: pytest.TempPathFactory) -> Driven:
     """``up`` alone (0/0~1), everything (0/0~2), ``down`` alone in the backward (0/0~3), ``down`` alone from 0/0~1 (0/0~4)."""
     path = tmp_path_factory.mktemp("alone") / "s.fxs"
     further = Command("again", gate="partition", compilation="0/0~1", region="down")
-    return regional(path, alone("up"), Command("again", gate="partition", changes=SCALAR), alone("down", "backward"), further)
+    return regional(
+        path,
+        alone("up"),
+        Command("again", gate="partition", changes=SCALAR),
+        alone("down", "backward"),
+        further,
+    )
 
 
 def test_only_the_named_region_is_lowered_again(driven: Driven) -> None:
@@ -100,7 +117,9 @@ def test_only_the_named_region_is_lowered_again(driven: Driven) -> None:
     assert lowered(driven, "0/0~1", reused=True) == {("down", "forward"), ("down", "backward")}
 
 
-def test_torch_lowers_no_more_graphs_than_the_region_has(tmp_path: Path, lowerings_begun: list[object]) -> None:
+def test_torch_lowers_no_more_graphs_than_the_region_has(
+    tmp_path: Path, lowerings_begun: list[object]
+) -> None:
     first = regional(tmp_path / "a.fxs")
     at_first = len(lowerings_begun)
     again = regional(tmp_path / "b.fxs", alone("up"))
@@ -110,7 +129,9 @@ def test_torch_lowers_no_more_graphs_than_the_region_has(tmp_path: Path, lowerin
     assert again.variant("0/0~1").status == "ok"
 
 
-def test_its_code_is_that_of_a_whole_variant_with_the_same_settings_and_the_others_keep_theirs(driven: Driven) -> None:
+def test_its_code_is_that_of_a_whole_variant_with_the_same_settings_and_the_others_keep_theirs(
+    driven: Driven,
+) -> None:
     first, only, whole = (codes(driven, variant) for variant in ("0/0", "0/0~1", "0/0~2"))
     up, down = subgraphs(driven, "up"), subgraphs(driven, "down")
     assert {key: only[key] for key in up} == {key: whole[key] for key in up}
@@ -121,19 +142,36 @@ def test_its_code_is_that_of_a_whole_variant_with_the_same_settings_and_the_othe
 def test_one_direction_of_a_region_leaves_the_other_direction_whole(driven: Driven) -> None:
     assert lowered(driven, "0/0~3") == {("down", "backward")}
     assert lowered(driven, "0/0~3", reused=True) == {("up", "backward")}
-    forward = {kernel.id for kernel in driven.reader.rows(Kernel, compilation=driven.variant("0/0").id, direction="forward")}
-    assert forward <= {kernel.id for kernel in kernels_of_variant(driven.reader, driven.variant("0/0~3"))}
+    forward = {
+        kernel.id
+        for kernel in driven.reader.rows(
+            Kernel, compilation=driven.variant("0/0").id, direction="forward"
+        )
+    }
+    assert forward <= {
+        kernel.id for kernel in kernels_of_variant(driven.reader, driven.variant("0/0~3"))
+    }
 
 
 def test_a_variant_from_such_a_variant_takes_over_what_that_made(driven: Driven) -> None:
     settings_of_both = codes(driven, "0/0~4")
-    assert settings_of_both == codes(driven, "0/0~2"), "down is lowered with the settings of 0/0~1, up was"
+    assert settings_of_both == codes(driven, "0/0~2"), (
+        "down is lowered with the settings of 0/0~1, up was"
+    )
 
 
 def test_documents_of_reused_regions_belong_to_the_variant_too(driven: Driven) -> None:
-    first, only = (documents_of_variant(driven.reader, driven.variant(variant)) for variant in ("0/0", "0/0~1"))
-    assert sorted(document.title for document in only) == sorted(document.title for document in first)
-    shared = {document.title for document in set(first) & set(only) if document.stage in ("post_grad", "output_code")}
+    first, only = (
+        documents_of_variant(driven.reader, driven.variant(variant)) for variant in ("0/0", "0/0~1")
+    )
+    assert sorted(document.title for document in only) == sorted(
+        document.title for document in first
+    )
+    shared = {
+        document.title
+        for document in set(first) & set(only)
+        if document.stage in ("post_grad", "output_code")
+    }
     down = {subgraph for _, subgraph in subgraphs(driven, "down")}
     assert shared
     assert {title.rpartition(" · ")[2] for title in shared} <= down
@@ -142,21 +180,31 @@ def test_documents_of_reused_regions_belong_to_the_variant_too(driven: Driven) -
 def test_what_was_not_repeated_is_counted(driven: Driven) -> None:
     """Not the graph's own tracing, nor the regions given again."""
     only, whole = driven.variant("0/0~1"), driven.variant("0/0~2")
-    spared = [row for row in driven.reader.rows(RegionLowering, compilation=driven.variant("0/0").id) if row.name == "down"]
+    spared = [
+        row
+        for row in driven.reader.rows(RegionLowering, compilation=driven.variant("0/0").id)
+        if row.name == "down"
+    ]
     assert only.saved_s - whole.saved_s >= sum(row.duration_s for row in spared) > 0
     for variant in (only, driven.variant("0/0~3")):
         assert whole.saved_s < variant.saved_s < driven.variant("0/0").duration_s
 
 
 def test_reports_say_what_was_reused_and_with_which_kernels(driven: Driven) -> None:
-    by_variant = {(one.compilation, one.row.direction, one.row.subgraph): one for one in lowerings(driven.reader)}
+    by_variant = {
+        (one.compilation, one.row.direction, one.row.subgraph): one
+        for one in lowerings(driven.reader)
+    }
     for (variant, direction, subgraph), one in by_variant.items():
         if variant == "0/0~1" and one.row.is_reused:
             assert one.kernels == by_variant["0/0", direction, subgraph].kernels != ()
     report = json_report(driven.reader)
     (down,) = [region for region in report["regions"] if region["name"] == "down"]  # type: ignore[attr-defined]
     assert {one["reused"] for one in down["lowerings"] if one["compilation"] == "0/0~1"} == {True}
-    assert other_variants(driven.reader)[0].changes == ('only region "up"', "inductor.cpp.simdlen = 1")
+    assert other_variants(driven.reader)[0].changes == (
+        'only region "up"',
+        "inductor.cpp.simdlen = 1",
+    )
 
 
 def test_what_runs_eagerly_is_the_same_whichever_region_was_lowered_again(driven: Driven) -> None:
@@ -174,7 +222,11 @@ def test_a_region_alone_at_a_gate(tmp_path: Path) -> None:
     variant = at_gate.variant("0/0~1")
     assert (variant.status, variant.in_use) == ("ok", True)
     assert lowered(at_gate, "0/0~1", reused=True) == {("down", "forward")}
-    assert lowered(at_gate, "0/0~1") == {("up", "forward"), ("up", "backward"), ("down", "backward")}
+    assert lowered(at_gate, "0/0~1") == {
+        ("up", "forward"),
+        ("up", "backward"),
+        ("down", "backward"),
+    }
 
 
 def test_a_region_that_a_pass_changed_is_not_given_again(tmp_path: Path) -> None:
@@ -194,17 +246,26 @@ def test_a_region_that_a_pass_changed_is_not_given_again(tmp_path: Path) -> None
     [
         (alone("nope"), 'has no region "nope"; there are up, down'),
         (Command("again", gate="dynamo", region="up"), "from the partition"),
-        (alone("up", changes=Changes(settings={"compile.backend": "inductor"})), "leave the region out"),
+        (
+            alone("up", changes=Changes(settings={"compile.backend": "inductor"})),
+            "leave the region out",
+        ),
     ],
 )
-def test_a_region_that_is_not_there_is_refused_and_nothing_is_changed(tmp_path: Path, command: Command, complaint: str) -> None:
+def test_a_region_that_is_not_there_is_refused_and_nothing_is_changed(
+    tmp_path: Path, command: Command, complaint: str
+) -> None:
     asked = regional(tmp_path / "s.fxs", command, alone("up"))
     assert complaint in asked.said("refused")[0]
-    assert [variant.name for variant in asked.reader.rows(Compilation)] == ["0/0", "0/0~1"], "only the second one was taken"
+    assert [variant.name for variant in asked.reader.rows(Compilation)] == ["0/0", "0/0~1"], (
+        "only the second one was taken"
+    )
 
 
 def test_without_regional_inductor_the_answer_says_how_to_get_regions(tmp_path: Path) -> None:
-    asked = drive(tmp_path / "s.fxs", [*STEPS[:5], alone("up"), Command("go")], pause="step", model=Regions)
+    asked = drive(
+        tmp_path / "s.fxs", [*STEPS[:5], alone("up"), Command("go")], pause="step", model=Regions
+    )
     assert "regional_inductor has compiled no named region of [0/0]" in asked.said("refused")[0]
     assert asked.variant("0/0").status == "ok"
     assert asked.reader.count(Compilation) == 1

@@ -41,14 +41,18 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def by(backend: str) -> Callable[..., torch.Tensor]:
-    def program(net: nn.Module, arguments: tuple[torch.Tensor, ...], _: CaptureRequest) -> torch.Tensor:
+    def program(
+        net: nn.Module, arguments: tuple[torch.Tensor, ...], _: CaptureRequest
+    ) -> torch.Tensor:
         output: torch.Tensor = torch.compile(net, backend=backend)(*arguments)
         return output
 
     return program
 
 
-ANOTHER = Command("again", gate="dynamo", changes=Changes(settings={"compile.backend": "knows_relu"}))
+ANOTHER = Command(
+    "again", gate="dynamo", changes=Changes(settings={"compile.backend": "knows_relu"})
+)
 
 
 def driven_by(path: Path, backend: str, *commands: Command, pause: Any = "") -> Driven:
@@ -64,13 +68,20 @@ def driven_by(path: Path, backend: str, *commands: Command, pause: Any = "") -> 
 
 def supported(driven: Driven, variant: str) -> list[str]:
     (report,) = driven.reader.rows(SupportReport, compilation=driven.variant(variant).id)
-    rows = [row for row in driven.reader.rows(NodeSupport, report=report.id) if row.support == "supported"]
+    rows = [
+        row
+        for row in driven.reader.rows(NodeSupport, report=report.id)
+        if row.support == "supported"
+    ]
     return [node.target for node in driven.reader.by_ids(Node, [row.node for row in rows])]
 
 
 def test_a_variant_after_the_program_is_asked_and_is_told_not_to_be_in_use(tmp_path: Path) -> None:
     driven = driven_by(tmp_path, "eager", ANOTHER)
-    assert {name: driven.variant(name).backend for name in ("0/0", "0/0~1")} == {"0/0": "eager", "0/0~1": "knows_relu"}
+    assert {name: driven.variant(name).backend for name in ("0/0", "0/0~1")} == {
+        "0/0": "eager",
+        "0/0~1": "knows_relu",
+    }
     assert supported(driven, "0/0~1") == ["torch.relu"]
     assert [report.backend for report in reports_in_use(driven.reader)] == ["eager"]
     notice = TABLES["support"](driven.reader).notice
@@ -83,14 +94,18 @@ def test_a_variant_that_is_chosen_at_a_gate_is_in_use(tmp_path: Path) -> None:
     assert driven.variant("0/0~1").in_use
     assert driven.variant("0/0~1").backend == "knows_relu"
     assert supported(driven, "0/0~1") == ["torch.relu"]
-    assert [(one.backend, one.supported.count, one.whole.count) for one in summaries(driven.reader)] == [("knows_relu", 1, 3)]
+    assert [
+        (one.backend, one.supported.count, one.whole.count) for one in summaries(driven.reader)
+    ] == [("knows_relu", 1, 3)]
 
 
 def test_where_the_program_runs_with_inductor_the_variants_backend_is_shown(tmp_path: Path) -> None:
     driven = driven_by(tmp_path, "inductor", ANOTHER)
     assert reports_in_use(driven.reader) == []
     table = TABLES["support"](driven.reader)
-    assert table.notice.startswith("Not in use, [0/0~1]: knows_relu supports 1 of 3 operators in 1 graph")
+    assert table.notice.startswith(
+        "Not in use, [0/0~1]: knows_relu supports 1 of 3 operators in 1 graph"
+    )
     assert len(table.rows) > 3
 
 

@@ -18,7 +18,12 @@ STACK = [{"filename": 0, "line": 1, "name": "f"}]
 
 
 def tell(name: str, content: dict[str, object], payload: object = None) -> None:
-    trace_structured(name, lambda: content, payload_fn=lambda: payload, compile_id=CompileId(frame_id=0, frame_compile_id=0))
+    trace_structured(
+        name,
+        lambda: content,
+        payload_fn=lambda: payload,
+        compile_id=CompileId(frame_id=0, frame_compile_id=0),
+    )
 
 
 def event(phase: str, name: str, time_s: float) -> None:
@@ -44,18 +49,28 @@ def test_a_minute_at_a_gate_is_not_in_the_times(tmp_path: Path) -> None:
 
 
 def outermost(driven: Driven, variant: str) -> list[str]:
-    return [span.name for span in driven.reader.rows(Span, compilation=driven.variant(variant).id) if span.depth == 0]
+    return [
+        span.name
+        for span in driven.reader.rows(Span, compilation=driven.variant(variant).id)
+        if span.depth == 0
+    ]
 
 
 def test_another_variant_at_the_end_adds_nothing_to_the_time_of_the_first(tmp_path: Path) -> None:
     alone = drive(tmp_path / "alone.fxs")
-    driven = drive(tmp_path / "s.fxs", [Command("again", gate="dynamo"), Command("again", gate="joint")])
+    driven = drive(
+        tmp_path / "s.fxs", [Command("again", gate="dynamo"), Command("again", gate="joint")]
+    )
     assert outermost(driven, "0/0") == outermost(alone, "0/0")
     assert outermost(driven, "0/0~1") == outermost(driven, "0/0~2") == ["backend_compile"]
 
 
-def test_what_dynamo_took_is_not_lost_when_another_variant_is_compiled_within_its_frame(tmp_path: Path) -> None:
-    driven = drive(tmp_path / "s.fxs", [Command("again", gate="dynamo")], pause="dynamo", build=True)
+def test_what_dynamo_took_is_not_lost_when_another_variant_is_compiled_within_its_frame(
+    tmp_path: Path,
+) -> None:
+    driven = drive(
+        tmp_path / "s.fxs", [Command("again", gate="dynamo")], pause="dynamo", build=True
+    )
     assert driven.variant("0/0~1").in_use
     assert outermost(driven, "0/0") == ["dynamo"]
     assert stage_times(driven.reader).by_stage["dynamo"] > 0

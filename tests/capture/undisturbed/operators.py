@@ -38,7 +38,9 @@ def scan() -> Any:
 def mapped() -> Any:
     from torch._higher_order_ops.map import map as mapped_over
 
-    return torch.compile(lambda x, y: mapped_over(lambda one, y: one * 2 + y, x, y))(torch.ones(3, 2), torch.ones(2))
+    return torch.compile(lambda x, y: mapped_over(lambda one, y: one * 2 + y, x, y))(
+        torch.ones(3, 2), torch.ones(2)
+    )
 
 
 def region_compiled_once() -> Any:
@@ -76,7 +78,9 @@ def forward_mode() -> Any:
 def functional_call() -> Any:
     net = nn.Linear(3, 2)
     parameters = {name: p * 2 for name, p in net.named_parameters()}
-    return torch.compile(lambda p, x: torch.func.functional_call(net, p, (x,)))(parameters, torch.ones(1, 3))
+    return torch.compile(lambda p, x: torch.func.functional_call(net, p, (x,)))(
+        parameters, torch.ones(1, 3)
+    )
 
 
 def attention() -> Any:
@@ -159,6 +163,8 @@ def ahead_of_time_backends() -> Any:
 
 def modes_of_compile() -> Any:
     f = torch.compile(lambda x: (x @ x).relu(), mode="max-autotune-no-cudagraphs")
-    g = torch.compile(lambda x: (x @ x).relu(), options={"epilogue_fusion": False, "max_fusion_size": 2})
+    g = torch.compile(
+        lambda x: (x @ x).relu(), options={"epilogue_fusion": False, "max_fusion_size": 2}
+    )
     x = torch.randn(8, 8)
     return f(x), g(x)

@@ -48,7 +48,11 @@ def programs() -> dict[str, Callable[[], Any]]:
     for file in FILES:
         module = importlib.import_module(f"tests.capture.undisturbed.{file}")
         functions = inspect.getmembers(module, inspect.isfunction)
-        found |= {name: one for name, one in functions if one.__module__ == module.__name__ and not name.startswith("_")}
+        found |= {
+            name: one
+            for name, one in functions
+            if one.__module__ == module.__name__ and not name.startswith("_")
+        }
     return found
 
 
@@ -96,7 +100,11 @@ def _be_the_child(how: str, folder: Path, names: list[str]) -> NoReturn:
 
 
 def observed(
-    program: Callable[[], Any], way: Callable[[Path], contextlib.AbstractContextManager[Any]], path: Path, *, quick: bool
+    program: Callable[[], Any],
+    way: Callable[[Path], contextlib.AbstractContextManager[Any]],
+    path: Path,
+    *,
+    quick: bool,
 ) -> dict[str, object]:
     """What came of one program. Codes are taken where torch's own tests take them (torch/_inductor/utils.py, ``get_code``)."""
     torch._dynamo.reset()
@@ -119,7 +127,11 @@ def observed(
     finally:
         GraphLowering.save_output_code = before  # type: ignore[method-assign]
     return {
-        "counters": {group: _without_addresses(counts) for group, counts in sorted(counters.items()) if counts},
+        "counters": {
+            group: _without_addresses(counts)
+            for group, counts in sorted(counters.items())
+            if counts
+        },
         "compiles": sorted(torch._dynamo.convert_frame.FRAME_COMPILE_COUNTER.values()),
         "codes": sorted(map(without_comments, codes)),
         "outcome": [_digest(one) for one in tree_flatten(outcome)[0]],
@@ -179,7 +191,11 @@ def _nothing_built() -> Iterator[None]:
             is_inside[0] = False
         return stays.forward
 
-    builders = {name: vars(AsyncCompile)[name] for name in ("cpp", "cpp_pybinding") if name in vars(AsyncCompile)}
+    builders = {
+        name: vars(AsyncCompile)[name]
+        for name in ("cpp", "cpp_pybinding")
+        if name in vars(AsyncCompile)
+    }
     for name in builders:
         setattr(AsyncCompile, name, no_kernel)
     torch._inductor.compile_fx.compile_fx = eagerly
@@ -216,7 +232,10 @@ def _paused(path: Path) -> Iterator[None]:
 
     gates = Gates("dynamo", hear)
     request = CaptureRequest("program", str(path), pause="dynamo", stay=True)
-    with SessionWriter(path.with_suffix(".fxs")) as writer, recording(writer, request, hear, gates) as state:
+    with (
+        SessionWriter(path.with_suffix(".fxs")) as writer,
+        recording(writer, request, hear, gates) as state,
+    ):
         yield
         stepper = stepper_of(state)
         assert stepper is not None

@@ -10,7 +10,9 @@ import torch.nn.functional as F
 from torch import nn
 
 
-def _varied(function: Callable[..., torch.Tensor], *shapes: tuple[int, ...], module: nn.Module | None = None) -> Any:
+def _varied(
+    function: Callable[..., torch.Tensor], *shapes: tuple[int, ...], module: nn.Module | None = None
+) -> Any:
     """Call a compiled function with two first sizes, and with a third marked before; return all results and gradients."""
     found: list[torch.Tensor] = []
     for sizes, mark in (((4, 6), False), ((7, 9), True)):
@@ -23,7 +25,11 @@ def _varied(function: Callable[..., torch.Tensor], *shapes: tuple[int, ...], mod
                     torch._dynamo.mark_dynamic(one, 0)
             made = compiled(*given)
             made.float().sum().backward()
-            gradients = [one.grad for one in (*given, *(module.parameters() if module else ())) if one.grad is not None]
+            gradients = [
+                one.grad
+                for one in (*given, *(module.parameters() if module else ()))
+                if one.grad is not None
+            ]
             found += [made.detach(), *(gradient.clone() for gradient in gradients)]
     return found
 
@@ -36,7 +42,13 @@ def parts_of_a_batch() -> Any:
     def parts(x: torch.Tensor) -> torch.Tensor:
         head, tail = x[:2], x[2:]
         middle = x.narrow(0, 1, 2).relu()
-        return head.sum() + tail.sigmoid().mean() + middle.prod() + x[::2].tanh().sum() + x.select(0, 2).pow(2).sum()
+        return (
+            head.sum()
+            + tail.sigmoid().mean()
+            + middle.prod()
+            + x[::2].tanh().sum()
+            + x.select(0, 2).pow(2).sum()
+        )
 
     return _varied(parts, (3, 2))
 
@@ -44,7 +56,9 @@ def parts_of_a_batch() -> Any:
 def split_and_joined() -> Any:
     def joined(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         a, b = x.chunk(2, dim=1)
-        return torch.cat([a.exp(), y, b.sin()], 1) @ torch.stack([x[0], x[1], y[0]], 1).sum(1).repeat(2)[:12].reshape(12, 1)
+        return torch.cat([a.exp(), y, b.sin()], 1) @ torch.stack([x[0], x[1], y[0]], 1).sum(
+            1
+        ).repeat(2)[:12].reshape(12, 1)
 
     return _varied(joined, (4,), (4,))
 
@@ -53,7 +67,9 @@ def views_with_arithmetic() -> Any:
     def viewed(x: torch.Tensor) -> torch.Tensor:
         rows = x.size(0)
         flat = x.view(-1).reshape(rows * 2, -1).t().contiguous().view(3, 2, rows)
-        return flat.permute(2, 0, 1).flatten(1).unsqueeze(0).expand(2, rows, 6).transpose(0, 1)[0].sin().sum() * (rows + 1)
+        return flat.permute(2, 0, 1).flatten(1).unsqueeze(0).expand(2, rows, 6).transpose(0, 1)[
+            0
+        ].sin().sum() * (rows + 1)
 
     return _varied(viewed, (2, 3))
 
@@ -61,7 +77,12 @@ def views_with_arithmetic() -> Any:
 def strided_and_unfolded() -> Any:
     def strided(x: torch.Tensor) -> torch.Tensor:
         diagonal = x.unfold(1, 3, 2).cos()
-        return diagonal.sum() + x.as_strided((2, 3), (1, 2)).sin().sum() + x.flip(0)[0].exp().sum() + x.roll(1, 0)[0].sum()
+        return (
+            diagonal.sum()
+            + x.as_strided((2, 3), (1, 2)).sin().sum()
+            + x.flip(0)[0].exp().sum()
+            + x.roll(1, 0)[0].sum()
+        )
 
     return _varied(strided, (7,))
 
@@ -88,7 +109,12 @@ def picked_by_index() -> Any:
 
 def convolutions_of_a_batch() -> Any:
     net = nn.Sequential(
-        nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(16, 3)
+        nn.Conv2d(2, 4, 3, padding=1),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(16, 3),
     )
     return _varied(lambda x: net(x).log_softmax(-1), (2, 4, 4), module=net)
 
@@ -101,7 +127,9 @@ def attention_of_a_batch() -> Any:
 def attention_over_a_length() -> Any:
     def attended(x: torch.Tensor) -> torch.Tensor:
         heads = x.view(-1, 2, 4).transpose(0, 1).unsqueeze(0)
-        return F.scaled_dot_product_attention(heads, heads.sin(), heads.cos(), is_causal=True)[0, 0, 0]
+        return F.scaled_dot_product_attention(heads, heads.sin(), heads.cos(), is_causal=True)[
+            0, 0, 0
+        ]
 
     return _varied(attended, (8,))
 
@@ -142,7 +170,12 @@ def rows_that_leave() -> Any:
 def rows_in_small_types() -> Any:
     def small(x: torch.Tensor) -> torch.Tensor:
         half = x.to(torch.bfloat16)
-        return (half[0] * half[1]).float() + half.mean(0) + (x[0] > 0) + x.to(torch.int8)[1].clamp(0, 3)
+        return (
+            (half[0] * half[1]).float()
+            + half.mean(0)
+            + (x[0] > 0)
+            + x.to(torch.int8)[1].clamp(0, 3)
+        )
 
     return _varied(small, (4,))
 

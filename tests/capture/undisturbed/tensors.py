@@ -20,7 +20,11 @@ class Wrapper(torch.Tensor):
     @staticmethod
     def __new__(cls, inner: torch.Tensor) -> Any:
         return torch.Tensor._make_wrapper_subclass(
-            cls, inner.shape, dtype=inner.dtype, device=inner.device, requires_grad=inner.requires_grad
+            cls,
+            inner.shape,
+            dtype=inner.dtype,
+            device=inner.device,
+            requires_grad=inner.requires_grad,
         )
 
     def __init__(self, inner: torch.Tensor) -> None:
@@ -30,7 +34,9 @@ class Wrapper(torch.Tensor):
         return ["inner"], None
 
     @staticmethod
-    def __tensor_unflatten__(inner: dict[str, torch.Tensor], context: Any, size: Any, stride: Any) -> Any:
+    def __tensor_unflatten__(
+        inner: dict[str, torch.Tensor], context: Any, size: Any, stride: Any
+    ) -> Any:
         return Wrapper(inner["inner"])
 
     @classmethod
@@ -39,7 +45,9 @@ class Wrapper(torch.Tensor):
             return value.inner if isinstance(value, Wrapper) else value
 
         made = func(*tree_map(unwrap, args), **tree_map(unwrap, kwargs or {}))
-        return tree_map(lambda value: Wrapper(value) if isinstance(value, torch.Tensor) else value, made)
+        return tree_map(
+            lambda value: Wrapper(value) if isinstance(value, torch.Tensor) else value, made
+        )
 
 
 class Tall(Wrapper):
@@ -65,7 +73,10 @@ class Secretive(torch.Tensor):
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if getattr(func, "__name__", "") == "__get__" and func.__self__ not in (torch.Tensor.grad_fn, torch.Tensor.shape):
+        if getattr(func, "__name__", "") == "__get__" and func.__self__ not in (
+            torch.Tensor.grad_fn,
+            torch.Tensor.shape,
+        ):
             raise RuntimeError(f"{func} is private")
         return super().__torch_function__(func, types, args, kwargs or {})
 
@@ -129,7 +140,9 @@ def torch_function_that_refuses() -> Any:
 
 def torch_function_mode() -> Any:
     class Doubling(TorchFunctionMode):
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
             made = func(*args, **(kwargs or {}))
             return made * 2 if func is torch.sin else made
 
@@ -145,7 +158,9 @@ def dispatch_mode_around_compiled() -> Any:
     seen: list[str] = []
 
     class Watching(TorchDispatchMode):
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
             seen.append(str(func))
             return func(*args, **(kwargs or {}))
 
@@ -157,7 +172,9 @@ def dispatch_mode_around_compiled() -> Any:
 
 def dispatch_mode_inside() -> Any:
     class Quiet(TorchDispatchMode):
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
             return func(*args, **(kwargs or {}))
 
     @torch.compile

@@ -157,7 +157,14 @@ def seen(shared_folder: Path, capture_environment: dict[str, str]) -> dict[str, 
         if not folder.exists():
             begun = shared_folder / "undisturbed-begun"
             begun.mkdir(exist_ok=True)
-            command = [sys.executable, "-m", "tests.capture.undisturbed.run", "each", str(begun), "--quick"]
+            command = [
+                sys.executable,
+                "-m",
+                "tests.capture.undisturbed.run",
+                "each",
+                str(begun),
+                "--quick",
+            ]
             ended = subprocess.run(
                 command,
                 input=json.dumps(ASKED),
@@ -169,7 +176,9 @@ def seen(shared_folder: Path, capture_environment: dict[str, str]) -> dict[str, 
             )
             assert ended.returncode == 0, ended.stderr[-2000:]
             begun.rename(folder)
-    told = {how: map(json.loads, (folder / f"{how}.jsonl").read_text().splitlines()) for how in ASKED}
+    told = {
+        how: map(json.loads, (folder / f"{how}.jsonl").read_text().splitlines()) for how in ASKED
+    }
     return {how: {found["program"]: found for found in programs} for how, programs in told.items()}
 
 
@@ -184,12 +193,18 @@ def differences(bare: dict[str, Any], ours: dict[str, Any]) -> list[str]:
 def test_a_program_is_compiled_the_same_while_it_is_recorded(seen: dict[str, Observed]) -> None:
     bare, ours = seen["bare"], seen["inspect"]
     assert len(bare) == len(PROGRAMS) >= 60
-    assert {name: found for name in PROGRAMS if (found := differences(bare[name], ours[name]))} == {}
+    assert {
+        name: found for name in PROGRAMS if (found := differences(bare[name], ours[name]))
+    } == {}
 
 
-def test_a_program_whose_graphs_wait_for_the_user_is_compiled_the_same(seen: dict[str, Observed]) -> None:
+def test_a_program_whose_graphs_wait_for_the_user_is_compiled_the_same(
+    seen: dict[str, Observed],
+) -> None:
     bare, ours = seen["bare"], seen["paused"]
-    assert {name: found for name in WHEN_PAUSED if (found := differences(bare[name], ours[name]))} == {}
+    assert {
+        name: found for name in WHEN_PAUSED if (found := differences(bare[name], ours[name]))
+    } == {}
 
 
 def test_what_is_compared_would_show_a_difference(seen: dict[str, Observed]) -> None:

@@ -20,7 +20,9 @@ def optimizer() -> None:
 
 def channels_last() -> None:
     layer = nn.Conv2d(8, 16, 3).to(memory_format=torch.channels_last)
-    torch.compile(layer)(torch.randn(2, 8, 32, 32).to(memory_format=torch.channels_last)).sum().backward()
+    torch.compile(layer)(
+        torch.randn(2, 8, 32, 32).to(memory_format=torch.channels_last)
+    ).sum().backward()
 
 
 def fast_path() -> None:
@@ -29,14 +31,18 @@ def fast_path() -> None:
 
 
 def nested() -> None:
-    sentences = torch.nested.nested_tensor([torch.randn(3, 8), torch.randn(5, 8)], layout=torch.jagged)
+    sentences = torch.nested.nested_tensor(
+        [torch.randn(3, 8), torch.randn(5, 8)], layout=torch.jagged
+    )
     torch.compile(lambda x: x.sin() * 2)(sentences)
 
 
 def mask() -> None:
     heads = [torch.randn(2, 8, 64, 64, dtype=torch.float16, requires_grad=True) for _ in range(3)]
     seen = torch.ones(64, 64, dtype=torch.bool).tril()
-    torch.compile(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, seen))(*heads).sum().backward()
+    torch.compile(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, seen))(
+        *heads
+    ).sum().backward()
 
 
 def lstm() -> None:
@@ -54,7 +60,10 @@ def questions() -> None:
     torch.compile(asks, fullgraph=True)(torch.randn(8))
 
 
-PROGRAMS = {run.__name__: run for run in (optimizer, questions, channels_last, fast_path, nested, mask, lstm)}
+PROGRAMS = {
+    run.__name__: run
+    for run in (optimizer, questions, channels_last, fast_path, nested, mask, lstm)
+}
 
 if __name__ == "__main__":
     report.run_all({name: PROGRAMS[name] for name in sys.argv[1:]})

@@ -23,8 +23,12 @@ def function(name: str) -> triton.JITFunction:
 
 def ptx(wanted: dict) -> str:
     attributes = {(index,): [["tt.divisibility", 16]] for index in wanted["divisible"]}
-    source = ASTSource(function(wanted["name"]), wanted["signature"], wanted["constants"], attributes)
-    return triton.compile(source, target=GPUTarget("cuda", 90, 32), options=wanted["options"]).asm["ptx"]
+    source = ASTSource(
+        function(wanted["name"]), wanted["signature"], wanted["constants"], attributes
+    )
+    return triton.compile(source, target=GPUTarget("cuda", 90, 32), options=wanted["options"]).asm[
+        "ptx"
+    ]
 
 
 if __name__ == "__main__":

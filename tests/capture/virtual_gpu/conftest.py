@@ -24,7 +24,9 @@ ForGpu = Callable[..., Ended]
 EVERYTHING = bool(os.environ.get("FX_EXPLORER_ALL_GPUS"))
 """Every program for every GPU, which takes minutes."""
 
-needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="there is no triton here")
+needs_triton = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="there is no triton here"
+)
 
 
 @pytest.fixture(scope="session")
@@ -62,7 +64,9 @@ def for_gpu(own_cache: Path, shared_folder: Path, warm_python_for_gpus: str) -> 
 
 def told(ended: Ended, word: str) -> list[str]:
     """What report.py printed: names that ``compiled``, or what ``failed``."""
-    return [line.removeprefix(f"{word} ") for line in ended.printed() if line.startswith(f"{word} ")]
+    return [
+        line.removeprefix(f"{word} ") for line in ended.printed() if line.startswith(f"{word} ")
+    ]
 
 
 @pytest.fixture

@@ -8,15 +8,27 @@ from transformers import LlamaConfig, LlamaForCausalLM, ViTConfig, ViTForImageCl
 
 
 def llama() -> None:
-    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 1, "num_attention_heads": 4}
+    sizes = {
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 4,
+    }
     model = LlamaForCausalLM(LlamaConfig(**sizes, num_key_value_heads=2, vocab_size=256))
     ids = torch.randint(0, 256, (2, 32))
     torch.compile(model)(input_ids=ids, labels=ids, use_cache=False).loss.backward()
 
 
 def vit() -> None:
-    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 1, "num_attention_heads": 4}
-    model = ViTForImageClassification(ViTConfig(**sizes, image_size=32, patch_size=8, num_labels=10))
+    sizes = {
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 4,
+    }
+    model = ViTForImageClassification(
+        ViTConfig(**sizes, image_size=32, patch_size=8, num_labels=10)
+    )
     pictures, labels = torch.randn(2, 3, 32, 32), torch.randint(0, 10, (2,))
     torch.compile(model)(pixel_values=pictures, labels=labels).loss.backward()
 

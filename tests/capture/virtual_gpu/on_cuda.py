@@ -43,7 +43,9 @@ def flex_backward() -> None:
         return torch.where(query >= key, score, -float("inf"))
 
     heads = [torch.randn(1, 4, 512, 64, dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
-    torch.compile(lambda q, k, v: flex_attention(q, k, v, score_mod=causal))(*heads).sum().backward()
+    torch.compile(lambda q, k, v: flex_attention(q, k, v, score_mod=causal))(
+        *heads
+    ).sum().backward()
 
 
 def moved_to_cuda() -> None:
@@ -51,7 +53,10 @@ def moved_to_cuda() -> None:
     optimizer = torch.optim.AdamW(model.parameters())
     compiled = torch.compile(model)
     for _ in range(2):
-        loss = compiled(torch.randn(4, 32).to("cuda")).square().mean() + torch.tensor([1.0, 2.0], device="cuda").sum()
+        loss = (
+            compiled(torch.randn(4, 32).to("cuda")).square().mean()
+            + torch.tensor([1.0, 2.0], device="cuda").sum()
+        )
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()

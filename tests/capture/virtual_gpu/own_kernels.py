@@ -32,7 +32,16 @@ def vector_add() -> None:
 
 
 @triton.jit
-def softmax_kernel(out_ptr, in_ptr, in_row_stride, out_row_stride, rows, columns, BLOCK: tl.constexpr, STAGES: tl.constexpr):
+def softmax_kernel(
+    out_ptr,
+    in_ptr,
+    in_row_stride,
+    out_row_stride,
+    rows,
+    columns,
+    BLOCK: tl.constexpr,
+    STAGES: tl.constexpr,
+):
     first_row = tl.program_id(0)
     row_step = tl.num_programs(0)
     for row in tl.range(first_row, rows, row_step, num_stages=STAGES):
@@ -50,15 +59,21 @@ def softmax() -> None:
         rows, columns = x.shape
         out = torch.empty_like(x)
         block = triton.next_power_of_2(columns)
-        softmax_kernel[(64,)](out, x, x.stride(0), out.stride(0), rows, columns, BLOCK=block, STAGES=2)
+        softmax_kernel[(64,)](
+            out, x, x.stride(0), out.stride(0), rows, columns, BLOCK=block, STAGES=2
+        )
         return out
 
     torch.compile(run)(torch.randn(1823, 781))
 
 
 CONFIGS = [
-    triton.Config({"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "GROUP": 8}, num_stages=3, num_warps=4),
-    triton.Config({"BLOCK_M": 32, "BLOCK_N": 64, "BLOCK_K": 32, "GROUP": 8}, num_stages=4, num_warps=2),
+    triton.Config(
+        {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "GROUP": 8}, num_stages=3, num_warps=4
+    ),
+    triton.Config(
+        {"BLOCK_M": 32, "BLOCK_N": 64, "BLOCK_K": 32, "GROUP": 8}, num_stages=4, num_warps=2
+    ),
 ]
 
 
@@ -115,7 +130,9 @@ def matmul_kernel(
     out_rows = block_m * BLOCK_M + tl.arange(0, BLOCK_M)
     out_columns = block_n * BLOCK_N + tl.arange(0, BLOCK_N)
     c_place = c_ptr + stride_cm * out_rows[:, None] + stride_cn * out_columns[None, :]
-    tl.store(c_place, sums.to(tl.float16), mask=(out_rows[:, None] < M) & (out_columns[None, :] < N))
+    tl.store(
+        c_place, sums.to(tl.float16), mask=(out_rows[:, None] < M) & (out_columns[None, :] < N)
+    )
 
 
 @triton.jit
@@ -132,11 +149,24 @@ def matmul() -> None:
         matmul_kernel[grid](a, b, c, M, N, K, *strides, ACTIVATION="leaky_relu")
         return c
 
-    torch.compile(run)(torch.randn(512, 256, dtype=torch.float16), torch.randn(256, 512, dtype=torch.float16))
+    torch.compile(run)(
+        torch.randn(512, 256, dtype=torch.float16), torch.randn(256, 512, dtype=torch.float16)
+    )
 
 
 @triton.jit
-def layer_norm_kernel(x_ptr, out_ptr, weight_ptr, bias_ptr, mean_ptr, rstd_ptr, stride, width, eps, BLOCK: tl.constexpr):
+def layer_norm_kernel(
+    x_ptr,
+    out_ptr,
+    weight_ptr,
+    bias_ptr,
+    mean_ptr,
+    rstd_ptr,
+    stride,
+    width,
+    eps,
+    BLOCK: tl.constexpr,
+):
     row = tl.program_id(0)
     out_ptr += row * stride
     x_ptr += row * stride
@@ -173,7 +203,9 @@ def layer_norm() -> None:
         out = torch.empty_like(x)
         mean = torch.empty((rows,), dtype=torch.float32, device=x.device)
         rstd = torch.empty((rows,), dtype=torch.float32, device=x.device)
-        layer_norm_kernel[(rows,)](x, out, weight, bias, mean, rstd, x.stride(0), width, 1e-5, BLOCK=1024)
+        layer_norm_kernel[(rows,)](
+            x, out, weight, bias, mean, rstd, x.stride(0), width, 1e-5, BLOCK=1024
+        )
         return out * 2
 
     torch.compile(run)(torch.randn(128, 2048), torch.randn(2048), torch.randn(2048))
@@ -191,7 +223,9 @@ def imported() -> None:
 @triton.jit
 def scale_kernel(x_ptr, out_ptr, count, FACTOR: tl.constexpr, BLOCK: tl.constexpr):
     place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(out_ptr + place, tl.load(x_ptr + place, mask=place < count) * FACTOR, mask=place < count)
+    tl.store(
+        out_ptr + place, tl.load(x_ptr + place, mask=place < count) * FACTOR, mask=place < count
+    )
 
 
 def used_twice() -> None:
@@ -243,7 +277,9 @@ class Square(torch.autograd.Function):
     def backward(ctx, grad):
         (x,) = ctx.saved_tensors
         out = torch.empty_like(x)
-        square_backward_kernel[(triton.cdiv(x.numel(), 256),)](x, grad.contiguous(), out, x.numel(), BLOCK=256)
+        square_backward_kernel[(triton.cdiv(x.numel(), 256),)](
+            x, grad.contiguous(), out, x.numel(), BLOCK=256
+        )
         return out
 
 

@@ -55,11 +55,19 @@ def value_dependent(device: str) -> Program:
 def compile_and_run(name: str) -> None:
     torch.manual_seed(0)
     one = PROGRAMS[name]("cpu")
-    output = torch.compile(one.call, dynamic=one.dynamic, options=one.options or None)(*one.arguments)
-    outputs = [each for each in (output if isinstance(output, tuple) else (output,)) if getattr(each, "requires_grad", False)]
+    output = torch.compile(one.call, dynamic=one.dynamic, options=one.options or None)(
+        *one.arguments
+    )
+    outputs = [
+        each
+        for each in (output if isinstance(output, tuple) else (output,))
+        if getattr(each, "requires_grad", False)
+    ]
     if outputs:
         sum(each.float().sum() for each in outputs).backward()
 
 
 if __name__ == "__main__":
-    report.run_all({name: functools.partial(compile_and_run, name) for name in sys.argv[1:] or PROGRAMS})
+    report.run_all(
+        {name: functools.partial(compile_and_run, name) for name in sys.argv[1:] or PROGRAMS}
+    )

@@ -29,7 +29,9 @@ def asked(
     **given: object,
 ) -> AttentionArguments:
     def made(heads: int, length: int, size: int, requires_grad: bool = True) -> torch.Tensor:
-        return torch.empty(2, heads, length, size, dtype=dtype, device="meta", requires_grad=requires_grad)
+        return torch.empty(
+            2, heads, length, size, dtype=dtype, device="meta", requires_grad=requires_grad
+        )
 
     masks = {"": None, "fixed": made(1, 64, keys, False), "learned": made(8, 64, keys)}
     inputs = made(8, 64, head), made(kv_heads, keys, head), made(kv_heads, keys, value or head)
@@ -54,7 +56,9 @@ def asked(
         (asked(DOUBLE), "math"),
     ],
 )
-def test_attention_is_the_kernel_that_an_h200_takes(inputs: AttentionArguments, kernel: Backend) -> None:
+def test_attention_is_the_kernel_that_an_h200_takes(
+    inputs: AttentionArguments, kernel: Backend
+) -> None:
     assert chosen(inputs, find_gpu("h200")) == kernel
 
 
@@ -71,7 +75,9 @@ def test_attention_is_the_kernel_that_an_h200_takes(inputs: AttentionArguments, 
         ("mi300x", asked(), "flash"),
     ],
 )
-def test_attention_is_another_kernel_on_other_gpus(gpu: str, inputs: AttentionArguments, kernel: Backend) -> None:
+def test_attention_is_another_kernel_on_other_gpus(
+    gpu: str, inputs: AttentionArguments, kernel: Backend
+) -> None:
     assert chosen(inputs, find_gpu(gpu)) == kernel
 
 
@@ -87,7 +93,11 @@ def moved(for_gpu: ForGpu) -> Ended:
 
 
 def post_grad(reader: SessionReader) -> list[model.Node]:
-    return [node for graph in reader.rows(model.Graph, stage="post_grad") for node in reader.nodes(graph)]
+    return [
+        node
+        for graph in reader.rows(model.Graph, stage="post_grad")
+        for node in reader.nodes(graph)
+    ]
 
 
 @needs_triton
@@ -103,18 +113,32 @@ def test_a_compiled_optimizer_takes_all_parameters_at_once(moved: Ended, opened:
 
 @needs_triton
 def test_no_graph_breaks_at_a_function_of_ours(moved: Ended, opened: Opened) -> None:
-    assert [found.reason for found in opened(moved).rows(model.GraphBreak) if "virtual_gpu" in found.explanation] == []
+    assert [
+        found.reason
+        for found in opened(moved).rows(model.GraphBreak)
+        if "virtual_gpu" in found.explanation
+    ] == []
 
 
 @needs_triton
 def test_a_convolution_keeps_channels_last(moved: Ended, opened: Opened) -> None:
-    strides = [node.stride for node in post_grad(opened(moved)) if node.target == "aten.convolution.default"]
+    strides = [
+        node.stride
+        for node in post_grad(opened(moved))
+        if node.target == "aten.convolution.default"
+    ]
     assert strides == [("14400", "1", "480", "16")]
 
 
 @needs_triton
-def test_an_operator_that_nobody_described_has_an_output_on_the_gpu(moved: Ended, opened: Opened) -> None:
-    found = [node for node in post_grad(opened(moved)) if node.target == "aten._transformer_encoder_layer_fwd.default"]
+def test_an_operator_that_nobody_described_has_an_output_on_the_gpu(
+    moved: Ended, opened: Opened
+) -> None:
+    found = [
+        node
+        for node in post_grad(opened(moved))
+        if node.target == "aten._transformer_encoder_layer_fwd.default"
+    ]
     assert [(node.shape, node.device) for node in found] == [(("2", "16", "64"), "cuda:0")]
 
 
@@ -126,7 +150,9 @@ def test_a_mask_becomes_what_cudnn_takes(moved: Ended, opened: Opened) -> None:
 
 
 @needs_triton
-def test_an_lstm_on_cuda_gets_its_first_values_and_runs_between_graphs(for_gpu: ForGpu, opened: Opened) -> None:
+def test_an_lstm_on_cuda_gets_its_first_values_and_runs_between_graphs(
+    for_gpu: ForGpu, opened: Opened
+) -> None:
     ended = for_gpu(HERE / "as_on_a_gpu.py", "h200", as_script=True, arguments=("lstm",))
     assert told(ended, "compiled") == ["lstm"], told(ended, "failed")
     assert ended.meta["virtual_gpu"]["feeding"] == "fake"

@@ -73,10 +73,15 @@ def test_a_program_that_uses_all_of_it_comes_to_its_end(for_gpu: ForGpu, tmp_pat
 def test_a_second_gpu_is_not_there(for_gpu: ForGpu, tmp_path: Path) -> None:
     ended = for_gpu(script(tmp_path, MODEL + "\nnet.to('cuda:1')\n"), "h100", as_script=True)
     assert ended.outcome.kind == "raised"
-    assert "there is one virtual GPU, cuda:0, and no cuda:1: use cuda:0 for this run" in ended.outcome.message
+    assert (
+        "there is one virtual GPU, cuda:0, and no cuda:1: use cuda:0 for this run"
+        in ended.outcome.message
+    )
 
 
-def test_that_nothing_can_be_sent_between_gpus_is_said_with_what_to_do(for_gpu: ForGpu, tmp_path: Path) -> None:
+def test_that_nothing_can_be_sent_between_gpus_is_said_with_what_to_do(
+    for_gpu: ForGpu, tmp_path: Path
+) -> None:
     ended = for_gpu(script(tmp_path, NCCL), "h100", as_script=True)
     assert ended.outcome.kind == "raised"
     assert ended.outcome.message.startswith("NCCL sends data between GPUs, which are not there")

@@ -97,7 +97,9 @@ SPOILT = {
 
 
 @pytest.mark.parametrize("spoil", SPOILT)
-def test_a_library_that_others_could_have_written_is_not_loaded(cache: Path, spoil: Callable[[Path], None]) -> None:
+def test_a_library_that_others_could_have_written_is_not_loaded(
+    cache: Path, spoil: Callable[[Path], None]
+) -> None:
     spoil(cache)
     with pytest.raises(WorkerError) as raised:
         shim.load()
@@ -106,7 +108,9 @@ def test_a_library_that_others_could_have_written_is_not_loaded(cache: Path, spo
 
 
 @pytest.mark.parametrize("path", [LIBRARY, "."])
-def test_what_belongs_to_somebody_else_is_not_loaded(cache: Path, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_belongs_to_somebody_else_is_not_loaded(
+    cache: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole, owned = os.lstat, (cache / path).stat().st_ino
 
     def lstat(self: Path) -> os.stat_result:
@@ -120,8 +124,12 @@ def test_what_belongs_to_somebody_else_is_not_loaded(cache: Path, path: str, mon
         shim.load()
 
 
-@pytest.mark.parametrize("spoil", [writable_folder, writable_home, linked_folder, linked_home, writable_above])
-def test_the_compilers_are_given_no_cache_that_others_can_write_to(cache: Path, spoil: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize(
+    "spoil", [writable_folder, writable_home, linked_folder, linked_home, writable_above]
+)
+def test_the_compilers_are_given_no_cache_that_others_can_write_to(
+    cache: Path, spoil: Callable[[Path], None]
+) -> None:
     spoil(cache)
     environ: dict[str, str] = {}
     with pytest.raises(WorkerError, match="does not load code from"):
@@ -129,7 +137,9 @@ def test_the_compilers_are_given_no_cache_that_others_can_write_to(cache: Path, 
     assert "TRITON_CACHE_DIR" not in environ
 
 
-def test_what_is_made_is_ours_alone_whatever_the_umask_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_made_is_ours_alone_whatever_the_umask_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "new" / "cache"))
     monkeypatch.setattr(shim, "key", lambda torch, cxx: "key")
     monkeypatch.setattr(shim, "_compile", lambda cxx, torch, output: output.write_text("code"))
@@ -150,13 +160,17 @@ def test_a_cache_that_others_can_read_becomes_private(cache: Path) -> None:
 
 
 @pytest.mark.parametrize("relative", ["cache", "./cache", "../cache", "", "~/cache"])
-def test_a_relative_cache_home_is_ignored(relative: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_relative_cache_home_is_ignored(
+    relative: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", relative)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache_home() == tmp_path / ".cache" / "fx-explorer"
 
 
-def test_a_text_that_others_could_have_written_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_that_others_could_have_written_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(machine_code, "_key", lambda cubin: "key")
     monkeypatch.setattr(machine_code, "_run", lambda *_: "what nvdisasm says")

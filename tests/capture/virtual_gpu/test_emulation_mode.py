@@ -41,14 +41,24 @@ def file(tmp_path: Path) -> Callable[[str], Path]:
 
 
 @needs_triton
-def test_programs_that_say_cuda_or_have_kernels_of_their_own_are_compiled(for_gpu: ForGpu, opened: Opened) -> None:
+def test_programs_that_say_cuda_or_have_kernels_of_their_own_are_compiled(
+    for_gpu: ForGpu, opened: Opened
+) -> None:
     ended = for_gpu(HERE / "on_cuda.py", "h100", as_script=True)
     assert told(ended, "failed") == []
-    assert told(ended, "compiled") == ["own_kernel", "own_operator", "flex_backward", "moved_to_cuda", "made_on_cuda"]
+    assert told(ended, "compiled") == [
+        "own_kernel",
+        "own_operator",
+        "flex_backward",
+        "moved_to_cuda",
+        "made_on_cuda",
+    ]
     assert ended.meta["virtual_gpu"]["feeding"] == "fake"
     kernels = opened(ended).rows(model.Kernel)
     assert {kernel.language for kernel in kernels} == {"triton", "extern"}
-    assert {"add_kernel_0", "triton_tem_fused_flex_attention_backward_0"} & {kernel.name for kernel in kernels}
+    assert {"add_kernel_0", "triton_tem_fused_flex_attention_backward_0"} & {
+        kernel.name for kernel in kernels
+    }
 
 
 @needs_triton
@@ -65,8 +75,13 @@ def test_moving_a_tensor_to_cuda_makes_the_emulation_fake_and_a_branch_on_its_va
         "    print('large')\n"
     )
     ended = for_gpu(program, "a100", as_script=True)
-    assert ended.meta["virtual_gpu"]["reason"] == f"the program puts tensors on cuda by itself ({program}:2)"
-    assert any("no content: the program puts tensors on cuda" in notice.text for notice in ended.notices)
+    assert (
+        ended.meta["virtual_gpu"]["reason"]
+        == f"the program puts tensors on cuda by itself ({program}:2)"
+    )
+    assert any(
+        "no content: the program puts tensors on cuda" in notice.text for notice in ended.notices
+    )
     assert ended.printed() == ["the weight has a gradient on cuda:0"]
     assert ended.outcome.kind == "raised"
     asked = f"the value of a tensor on the virtual GPU was asked for at {program}:6 `if loss.item() > 3:`"
@@ -111,7 +126,9 @@ def test_a_training_script_with_streams_events_pinned_data_and_a_scaler_comes_to
 
 
 @needs_triton
-def test_a_model_that_does_not_fit_is_compiled_without_weights(for_gpu: ForGpu, file: Callable[[str], Path]) -> None:
+def test_a_model_that_does_not_fit_is_compiled_without_weights(
+    for_gpu: ForGpu, file: Callable[[str], Path]
+) -> None:
     program = file(
         "import torch\n"
         "def fx_explorer_target():\n"
@@ -127,12 +144,32 @@ def test_a_model_that_does_not_fit_is_compiled_without_weights(for_gpu: ForGpu, 
 @pytest.mark.parametrize(
     ("text", "train", "reason"),
     [
-        ("import triton\n@triton.jit\ndef kernel(x): pass\n", None, "Triton kernels of its own (program.py:3)"),
-        ("from triton import jit\n@jit\ndef kernel(x): pass\n", None, "Triton kernels of its own (program.py:3)"),
-        ("def f(q): return flex_attention(q, q, q)\n", None, "flex attention has no backward on the CPU (program.py:1)"),
+        (
+            "import triton\n@triton.jit\ndef kernel(x): pass\n",
+            None,
+            "Triton kernels of its own (program.py:3)",
+        ),
+        (
+            "from triton import jit\n@jit\ndef kernel(x): pass\n",
+            None,
+            "Triton kernels of its own (program.py:3)",
+        ),
+        (
+            "def f(q): return flex_attention(q, q, q)\n",
+            None,
+            "flex attention has no backward on the CPU (program.py:1)",
+        ),
         ("def f(q): return flex_attention(q, q, q)\n", False, ""),
-        ("import torch\nf = torch.compile(flex_attention)\n", None, "flex attention has no backward on the CPU (program.py:2)"),
-        ("m = make(attn_implementation='flex_attention')\n", None, "flex attention has no backward on the CPU (program.py:1)"),
+        (
+            "import torch\nf = torch.compile(flex_attention)\n",
+            None,
+            "flex attention has no backward on the CPU (program.py:2)",
+        ),
+        (
+            "m = make(attn_implementation='flex_attention')\n",
+            None,
+            "flex attention has no backward on the CPU (program.py:1)",
+        ),
         ("from torch.nn.attention import flex_attention\n", None, ""),
         ("import torch\n@torch.jit.script\ndef f(x): return x\n", None, ""),
         ("def f(:\n", None, ""),
@@ -155,8 +192,12 @@ def test_what_needs_the_gpu_from_the_beginning_is_read_from_the_file(
         ("device = 'cuda' if torch.cuda.is_available() else 'cpu'\n", 0),
     ],
 )
-def test_a_program_that_stops_without_a_gpu_is_known_by_its_text(file: Callable[[str], Path], text: str, line: int) -> None:
-    assert insists_on_gpu(file(text)) == (f"the program stops without a GPU (program.py:{line})" if line else "")
+def test_a_program_that_stops_without_a_gpu_is_known_by_its_text(
+    file: Callable[[str], Path], text: str, line: int
+) -> None:
+    assert insists_on_gpu(file(text)) == (
+        f"the program stops without a GPU (program.py:{line})" if line else ""
+    )
 
 
 VARYING = """import torch
@@ -173,7 +214,9 @@ def test_a_batch_that_varies_is_not_limited_by_the_convolutions_of_the_cpu(
 ) -> None:
     ended = for_gpu(file(VARYING.replace("DEVICE", device)), "h100", as_script=True)
     assert ended.meta["virtual_gpu"]["feeding"] == feeding
-    batches = [symbol for symbol in opened(ended).rows(model.Symbol) if symbol.source.endswith("size()[0]")]
+    batches = [
+        symbol for symbol in opened(ended).rows(model.Symbol) if symbol.source.endswith("size()[0]")
+    ]
     assert batches[-1].final_range.startswith("[2, ")
     assert not batches[-1].final_range.endswith(" 15]"), "oneDNN and NNPACK are for 16 and more"
 
@@ -195,15 +238,22 @@ example_inputs = (torch.randn(3, device=device),)
 
 
 @needs_triton
-def test_what_the_program_asks_about_the_device_is_told(for_gpu: ForGpu, file: Callable[[str], Path], opened: Opened) -> None:
+def test_what_the_program_asks_about_the_device_is_told(
+    for_gpu: ForGpu, file: Callable[[str], Path], opened: Opened
+) -> None:
     program = file(ASKING)
     ended = for_gpu(program, "h100")
-    asked = [(one["what"], one["file"], one["line"]) for one in ended.meta["virtual_gpu"]["questions"]]
+    asked = [
+        (one["what"], one["file"], one["line"]) for one in ended.meta["virtual_gpu"]["questions"]
+    ]
     assert asked == [("torch.cuda.is_available()", str(program), 2), (".is_cuda", str(program), 5)]
     facts = overview(opened(ended))
     told = "program.py:2 asks torch.cuda.is_available(): on the GPU it may take another branch than the one that was captured."
     assert told in [fact.text for fact in facts]
-    assert (facts[-1].text, facts[-1].place) == (f"Look first at: {told}", place_of_path(opened(ended), str(program), 2))
+    assert (facts[-1].text, facts[-1].place) == (
+        f"Look first at: {told}",
+        place_of_path(opened(ended), str(program), 2),
+    )
     assert "c w captures again" in facts[-1].detail
     assert json_report(opened(ended))["environment"]["virtual_gpu"]["advice"] == "--no-weights"
 
@@ -245,7 +295,9 @@ def test_a_constant_that_is_copied_to_the_gpu_is_told_with_its_line(
 ) -> None:
     session = opened(for_gpu(file(MAKING_CONSTANTS), "h100"))
     assert any("to_copy" in kernel.name for kernel in session.rows(model.Kernel))
-    (told,) = [fact for fact in overview(session) if "Python numbers" in fact.text and fact.topic != "next"]
+    (told,) = [
+        fact for fact in overview(session) if "Python numbers" in fact.text and fact.topic != "next"
+    ]
     assert told.text.startswith("program.py:4 makes a tensor of Python numbers")
     assert "_to_copy where the GPU's say lift_fresh" in told.detail
 
@@ -254,11 +306,17 @@ def test_a_constant_that_is_copied_to_the_gpu_is_told_with_its_line(
 def test_the_report_tells_gpu_emulation_mode_and_questions(
     for_gpu: ForGpu, file: Callable[[str], Path], opened: Opened
 ) -> None:
-    ended = for_gpu(file("import torch\nmodel, example_inputs = torch.nn.ReLU(), (torch.ones(3),)\n"), "h200")
+    ended = for_gpu(
+        file("import torch\nmodel, example_inputs = torch.nn.ReLU(), (torch.ones(3),)\n"), "h200"
+    )
     report = json_report(opened(ended))
     jsonschema.validate(report, json.loads((ROOT / "docs" / "report-schema.json").read_text()))
     environment = report["environment"]
-    assert (environment["gpu"], environment["device"], environment["gpu_present"]) == ("NVIDIA H200 SXM 141 GB", "cuda", None)
+    assert (environment["gpu"], environment["device"], environment["gpu_present"]) == (
+        "NVIDIA H200 SXM 141 GB",
+        "cuda",
+        None,
+    )
     assert environment["virtual_gpu"] == {"feeding": "transplant", "reason": "", "questions": []}
     assert [kernel["language"] for kernel in report["compilations"][0]["kernels"]] == ["triton"]
 
@@ -279,5 +337,7 @@ def test_the_report_tells_gpu_emulation_mode_and_questions(
         ("print(x.is_cuda)", []),
     ],
 )
-def test_only_conditions_on_the_kind_of_device_are_questions(file: Callable[[str], Path], text: str, asked: list[str]) -> None:
+def test_only_conditions_on_the_kind_of_device_are_questions(
+    file: Callable[[str], Path], text: str, asked: list[str]
+) -> None:
     assert [question.what for question in conditions(str(file(text)))] == asked

@@ -14,7 +14,9 @@ from fx_explorer.capture.virtual_gpu.kernels.cannot_build import CannotBuild
 @pytest.fixture
 def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "nvdisasm"
-    path.write_text(f'#!/bin/sh\necho called >> {tmp_path}/calls\nfor file; do :; done\necho "SASS of $(cat "$file")"\n')
+    path.write_text(
+        f'#!/bin/sh\necho called >> {tmp_path}/calls\nfor file; do :; done\necho "SASS of $(cat "$file")"\n'
+    )
     path.chmod(0o755)
     monkeypatch.setattr(machine_code, "_tool", lambda name: str(path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

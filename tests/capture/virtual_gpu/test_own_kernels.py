@@ -16,7 +16,14 @@ import pytest
 from torch._inductor import config as inductor_config
 
 from fx_explorer import model
-from fx_explorer.analysis.documents import Document, Place, document_of, documents, lines_of, rows_of
+from fx_explorer.analysis.documents import (
+    Document,
+    Place,
+    document_of,
+    documents,
+    lines_of,
+    rows_of,
+)
 from fx_explorer.analysis.kernels.candidates import level_document, text_of_level
 from fx_explorer.analysis.links.chain import linked_with_levels
 from fx_explorer.analysis.links.explain import explain
@@ -57,7 +64,9 @@ def session(for_gpu: ForGpu) -> Iterator[SessionReader]:
 
 
 def own(reader: SessionReader) -> list[model.Kernel]:
-    return [kernel for kernel in reader.rows(model.Kernel) if kernel.name.rpartition("_")[0] in KERNELS]
+    return [
+        kernel for kernel in reader.rows(model.Kernel) if kernel.name.rpartition("_")[0] in KERNELS
+    ]
 
 
 def copied(reader: SessionReader, kernel: model.Kernel) -> list[model.LineSource]:
@@ -94,11 +103,15 @@ def test_every_line_of_a_kernel_and_of_its_helpers_is_linked(session: SessionRea
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.FunctionDef):
                 numbers = range(node.lineno, (node.end_lineno or 0) + 1)
-                spans[node.name] = {(str(file), number) for number in numbers if lines[number - 1].strip()}
+                spans[node.name] = {
+                    (str(file), number) for number in numbers if lines[number - 1].strip()
+                }
     for kernel in own(session):
         expected = set().union(*(spans[name] for name in KERNELS[kernel.name.rpartition("_")[0]]))
         rows = copied(session, kernel)
-        assert {(session.get(model.SourceFile, row.file).path, row.source_line) for row in rows} == expected, kernel.name
+        assert {
+            (session.get(model.SourceFile, row.file).path, row.source_line) for row in rows
+        } == expected, kernel.name
 
 
 def test_a_call_is_linked_to_its_kernel_and_to_no_other(session: SessionReader) -> None:
@@ -106,7 +119,11 @@ def test_a_call_is_linked_to_its_kernel_and_to_no_other(session: SessionReader) 
     file = FILES[0].read_text().split("\n")
     factors = set()
     for kernel in session.rows(model.Kernel):
-        called = {row.node for row in session.nodes_of_line(kernel.artifact, 0)} if kernel.artifact else set()
+        called = (
+            {row.node for row in session.nodes_of_line(kernel.artifact, 0)}
+            if kernel.artifact
+            else set()
+        )
         nodes = session.by_ids(model.Node, called)
         calls = [node for node in nodes if "triton_kernel_wrapper" in node.target]
         if kernel not in own(session):
@@ -126,30 +143,42 @@ def test_a_call_keeps_its_number_from_dynamo_to_inductor(session: SessionReader)
         (row,) = session.nodes_of_line(kernel.artifact, 0)
         (made_from,) = session.parents([row.node])
         assert made_from.how == "kernel_call"
-        (node,), (parent,) = session.by_ids(model.Node, [row.node]), session.by_ids(model.Node, [made_from.parent])
+        (node,), (parent,) = (
+            session.by_ids(model.Node, [row.node]),
+            session.by_ids(model.Node, [made_from.parent]),
+        )
         assert parent.target.endswith("triton_kernel_wrapper_functional")
         assert parent.line == node.line
 
 
-def test_a_call_reaches_the_call_that_dynamo_traced_also_out_of_an_autograd_function(session: SessionReader) -> None:
+def test_a_call_reaches_the_call_that_dynamo_traced_also_out_of_an_autograd_function(
+    session: SessionReader,
+) -> None:
     for kernel in own(session):
         (row,) = session.nodes_of_line(kernel.artifact, 0)
         (node,) = session.by_ids(model.Node, [row.node])
-        family = session.by_ids(model.Node, nodes_of_stage(session, ancestors(session, [node.id]), "dynamo"))
+        family = session.by_ids(
+            model.Node, nodes_of_stage(session, ancestors(session, [node.id]), "dynamo")
+        )
         assert [one.line for one in family] == [node.line], kernel.name
         assert re.search("triton_kernel_wrapper|own_add", family[0].target)
 
 
 @pytest.mark.parametrize(
     ("setting", "is_copied"),
-    [("inductor.cpp_wrapper", True), ("inductor.epilogue_fusion_user_defined_triton_kernel", False)],
+    [
+        ("inductor.cpp_wrapper", True),
+        ("inductor.epilogue_fusion_user_defined_triton_kernel", False),
+    ],
 )
 def test_a_kernel_in_a_text_of_cpp_is_linked_and_one_that_torch_changed_is_not(
     for_gpu: ForGpu, setting: str, is_copied: bool
 ) -> None:
     if not hasattr(inductor_config, setting.removeprefix("inductor.")):
         pytest.skip("this torch cannot do that")
-    ended = for_gpu(FILES[0], "h100", as_script=True, arguments=("vector_add",), settings={setting: True})
+    ended = for_gpu(
+        FILES[0], "h100", as_script=True, arguments=("vector_add",), settings={setting: True}
+    )
     if any("CudaKernelParamCache" in line for line in told(ended, "failed")):
         pytest.skip("the C++ wrapper of torch 2.11 is written when the kernels are built")
     with SessionReader(ended.session) as reader:
@@ -168,13 +197,21 @@ def test_a_kernel_in_a_text_of_cpp_is_linked_and_one_that_torch_changed_is_not(
 
 def test_a_line_of_the_kernel_is_lit_in_every_text_and_only_it(session: SessionReader) -> None:
     place = place_of(session, "sums += tl.load(x_ptr + column")
-    lit = {document: lines for document, lines in linked_places(session, place, documents(session)).items() if lines}
+    lit = {
+        document: lines
+        for document, lines in linked_places(session, place, documents(session)).items()
+        if lines
+    }
     assert lit[place.document] == {place.line}
     (kernel,) = (document for document in lit if document.stage == "kernel")
     (output_code,) = (document for document in lit if document.stage == "output_code")
     text = lines_of(session, place.document)[place.line]
     assert [lines_of(session, kernel)[line] for line in lit[kernel]] == [text]
-    assert [line for line in (lines_of(session, output_code)[at] for at in sorted(lit[output_code])) if line == text]
+    assert [
+        line
+        for line in (lines_of(session, output_code)[at] for at in sorted(lit[output_code]))
+        if line == text
+    ]
     for graph in (document for document in lit if document.kind == "graph"):
         rows = rows_of(session, graph)
         assert all("triton_kernel_wrapper" in rows[row].target for row in lit[graph]), graph.title
@@ -184,22 +221,36 @@ def test_a_line_of_the_kernel_is_lit_in_every_text_and_only_it(session: SessionR
         assert back[place.document] == {place.line}
 
 
-def test_a_node_leads_to_the_kernel_in_the_file_it_was_imported_from(session: SessionReader) -> None:
+def test_a_node_leads_to_the_kernel_in_the_file_it_was_imported_from(
+    session: SessionReader,
+) -> None:
     kernel = next(kernel for kernel in own(session) if kernel.name == "hard_swish_kernel_0")
     (row,) = session.nodes_of_line(kernel.artifact, 0)
     (node,) = session.by_ids(model.Node, [row.node])
-    calling, elsewhere = file_named(session, "own_kernels.py"), file_named(session, "kernels_elsewhere.py")
-    lit = linked_places(session, Place(document_of(session, "graph", node.graph), node.position), [calling, elsewhere])
+    calling, elsewhere = (
+        file_named(session, "own_kernels.py"),
+        file_named(session, "kernels_elsewhere.py"),
+    )
+    lit = linked_places(
+        session,
+        Place(document_of(session, "graph", node.graph), node.position),
+        [calling, elsewhere],
+    )
     assert [lines_of(session, elsewhere)[line] for line in lit[elsewhere]] == [
         "def hard_swish_kernel(x_ptr, out_ptr, count, BLOCK: tl.constexpr):"
     ]
-    assert ["hard_swish_kernel[" in lines_of(session, calling)[line] for line in lit[calling]] == [True]
+    assert ["hard_swish_kernel[" in lines_of(session, calling)[line] for line in lit[calling]] == [
+        True
+    ]
 
 
 def test_a_link_says_how_it_is_known(session: SessionReader) -> None:
     place = place_of(session, "return x * clamped(", "kernels_elsewhere.py")
     found = explain(session, place)
-    assert [(one.relation, one.how) for one in found] == [("kernel", "copied"), ("became", "origins")]
+    assert [(one.relation, one.how) for one in found] == [
+        ("kernel", "copied"),
+        ("became", "origins"),
+    ]
     back = explain(session, found[0].place)
     assert (back[0].relation, back[0].place, back[0].text) == ("source", place, found[0].text)
 
@@ -207,14 +258,20 @@ def test_a_link_says_how_it_is_known(session: SessionReader) -> None:
 def test_kernels_in_files_that_the_program_imports_are_found_before_it_runs(tmp_path: Path) -> None:
     package = tmp_path / "layers"
     package.mkdir()
-    (tmp_path / "model.py").write_text("import torch\nfrom layers import swish\nfrom layers.norm import Norm\n")
+    (tmp_path / "model.py").write_text(
+        "import torch\nfrom layers import swish\nfrom layers.norm import Norm\n"
+    )
     (package / "__init__.py").write_text("")
-    (package / "norm.py").write_text("from . import kernels\nfrom .. import model\nimport os.path\n")
+    (package / "norm.py").write_text(
+        "from . import kernels\nfrom .. import model\nimport os.path\n"
+    )
     (package / "swish.py").write_text("def swish(x): return x\n")
     assert needs_fake(tmp_path / "model.py", train=None) == ""
     (package / "kernels.py").write_text("import triton\n\n@triton.jit\ndef kernel(x): pass\n")
     found = needs_fake(tmp_path / "model.py", train=None)
-    assert found == "the program has Triton kernels of its own (kernels.py:4), which run on a GPU only"
+    assert (
+        found == "the program has Triton kernels of its own (kernels.py:4), which run on a GPU only"
+    )
 
 
 def test_a_report_says_where_a_kernel_is_written(session: SessionReader) -> None:
@@ -239,14 +296,22 @@ def built(session: SessionReader) -> dict[str, model.KernelBuild]:
     async def build() -> dict[str, model.KernelBuild]:
         async with BuilderPool(find_gpu("h100"), builders=1) as builds:
             first = {kernel.name.rpartition("_")[0]: kernel for kernel in reversed(own(session))}
-            return {name: await builds.build(session.path, kernel.id) for name, kernel in first.items()}
+            return {
+                name: await builds.build(session.path, kernel.id) for name, kernel in first.items()
+            }
 
     return asyncio.run(build())
 
 
-def compiled_directly(reader: SessionReader, builds: dict[str, model.KernelBuild]) -> dict[str, str]:
+def compiled_directly(
+    reader: SessionReader, builds: dict[str, model.KernelBuild]
+) -> dict[str, str]:
     wanted = [
-        {"kernel": name, "name": name, **_meta(code_of(reader, reader.get(model.Kernel, row.kernel)), row)}
+        {
+            "kernel": name,
+            "name": name,
+            **_meta(code_of(reader, reader.get(model.Kernel, row.kernel)), row),
+        }
         for name, row in builds.items()
     ]
     done = subprocess.run(
@@ -254,7 +319,11 @@ def compiled_directly(reader: SessionReader, builds: dict[str, model.KernelBuild
         input=json.dumps(wanted),
         capture_output=True,
         text=True,
-        env={**os.environ, "TRITON_CACHE_DIR": str(reader.path.parent / "triton"), "PYTHONPATH": str(HERE)},
+        env={
+            **os.environ,
+            "TRITON_CACHE_DIR": str(reader.path.parent / "triton"),
+            "PYTHONPATH": str(HERE),
+        },
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -271,7 +340,9 @@ def _meta(code: list[str], row: model.KernelBuild) -> dict[str, object]:
     return {
         "signature": signature,
         "constants": {**constants, **blocks},
-        "divisible": [int(index) for index in re.findall(r"\((\d+),\): \[\['tt.divisibility', 16\]\]", text)],
+        "divisible": [
+            int(index) for index in re.findall(r"\((\d+),\): \[\['tt.divisibility', 16\]\]", text)
+        ],
         "options": sizes,
     }
 
@@ -284,7 +355,9 @@ _OPERATION = re.compile(r"^\t(?:@!?%p\d+ )?([a-z][\w.:]*)", re.MULTILINE)
 def operations(ptx: str) -> Iterator[tuple[int, str, tuple[str, int]]]:
     """(line of the text from 1, instruction, file and line that Triton's ``.loc`` in front of it names)."""
     lines = ptx.split("\n")
-    files = {found[1]: Path(found[3] or found[2]).name for line in lines if (found := _FILE.match(line))}
+    files = {
+        found[1]: Path(found[3] or found[2]).name for line in lines if (found := _FILE.match(line))
+    }
     place = ("", 0)
     for number, line in enumerate(lines, 1):
         if found := _LOC.match(line):
@@ -300,11 +373,18 @@ def test_instructions_lead_to_the_lines_that_triton_names_when_it_compiles_the_u
     written = {file.name: file.read_text().split("\n") for file in FILES}
     for name, row in built.items():
         assert row.state == "built", row.error
-        ours, theirs = list(operations(text_of_level(session, row, "ptx"))), list(operations(direct[name]))
-        assert [operation for _, operation, _ in ours] == [operation for _, operation, _ in theirs], name
+        ours, theirs = (
+            list(operations(text_of_level(session, row, "ptx"))),
+            list(operations(direct[name])),
+        )
+        assert [operation for _, operation, _ in ours] == [
+            operation for _, operation, _ in theirs
+        ], name
         ptx = level_document(session, row, "ptx")
         assert ptx is not None
-        files = {document.title: document for document in documents(session) if document.kind == "source"}
+        files = {
+            document.title: document for document in documents(session) if document.kind == "source"
+        }
         checked = 0
         for (number, _, _), (_, _, (file, line)) in zip(ours, theirs, strict=True):
             if file not in written or not line or written[file][line - 1 : line] in ([], [""]):
@@ -329,13 +409,18 @@ def test_a_line_of_the_users_file_and_its_instructions_are_linked_both_ways(
     operation, name, text = wanted[level]
     document = level_document(session, built[name], level)
     assert document is not None
-    place = place_of(session, text, "kernels_elsewhere.py" if name == "hard_swish_kernel" else "own_kernels.py")
+    place = place_of(
+        session, text, "kernels_elsewhere.py" if name == "hard_swish_kernel" else "own_kernels.py"
+    )
     lit = linked_with_levels(session, place, [document])[document]
     code = lines_of(session, document)
     there = [line for line in lit if re.search(operation, code[line])]
     assert there, [code[line] for line in lit]
     for line in there:
-        assert place.line in linked_with_levels(session, Place(document, line), [place.document])[place.document]
+        assert (
+            place.line
+            in linked_with_levels(session, Place(document, line), [place.document])[place.document]
+        )
 
 
 # what Triton refuses
@@ -381,7 +466,10 @@ for kernel in (in_helper, in_kernel):
 
 @pytest.mark.parametrize(
     ("name", "lines", "message"),
-    [("in_helper", ["15", "9"], "has no attribute 'nothing'"), ("in_kernel", ["21"], "arange's range must be a power of 2")],
+    [
+        ("in_helper", ["15", "9"], "has no attribute 'nothing'"),
+        ("in_kernel", ["21"], "arange's range must be a power of 2"),
+    ],
 )
 def test_a_compilers_message_names_the_line_of_the_users_file(
     for_gpu: ForGpu, refused: Callable[[], Path], name: str, lines: list[str], message: str
@@ -390,7 +478,9 @@ def test_a_compilers_message_names_the_line_of_the_users_file(
 
     async def build() -> model.KernelBuild:
         with SessionReader(ended.session) as reader:
-            (kernel,) = (kernel for kernel in reader.rows(model.Kernel) if kernel.name == f"{name}_0")
+            (kernel,) = (
+                kernel for kernel in reader.rows(model.Kernel) if kernel.name == f"{name}_0"
+            )
         async with BuilderPool(find_gpu("h100"), builders=1) as builds:
             return await builds.build(ended.session, kernel.id)
 

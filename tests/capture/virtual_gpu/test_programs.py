@@ -31,7 +31,11 @@ def names() -> list[str]:
     """Of the functions under ``@program``."""
     files = (ast.parse(file.read_text()) for file in (RECORDED, SCRIPT))
     functions = [node for file in files for node in file.body if isinstance(node, ast.FunctionDef)]
-    return [one.name for one in functions if "program" in [ast.unparse(decorator) for decorator in one.decorator_list]]
+    return [
+        one.name
+        for one in functions
+        if "program" in [ast.unparse(decorator) for decorator in one.decorator_list]
+    ]
 
 
 @pytest.fixture
@@ -54,14 +58,21 @@ def test_every_program_is_compiled(zoo: Callable[[str], Ended], gpu: str) -> Non
 
 
 @pytest.mark.parametrize("gpu", FUSED)
-def test_kernels_are_triton_in_both_directions(zoo: Callable[[str], Ended], opened: Opened, gpu: str) -> None:
+def test_kernels_are_triton_in_both_directions(
+    zoo: Callable[[str], Ended], opened: Opened, gpu: str
+) -> None:
     kernels = opened(zoo(gpu)).rows(model.Kernel)
     assert {kernel.language for kernel in kernels} == {"triton", "extern"}
-    assert {kernel.direction for kernel in kernels if kernel.language == "triton"} >= {"forward", "backward"}
+    assert {kernel.direction for kernel in kernels if kernel.language == "triton"} >= {
+        "forward",
+        "backward",
+    }
 
 
 @pytest.mark.parametrize("gpu", FUSED)
-def test_attention_is_fused_and_not_decomposed(zoo: Callable[[str], Ended], opened: Opened, gpu: str) -> None:
+def test_attention_is_fused_and_not_decomposed(
+    zoo: Callable[[str], Ended], opened: Opened, gpu: str
+) -> None:
     called = {kernel.name for kernel in opened(zoo(gpu)).rows(model.Kernel, language="extern")}
     fused = f"torch.ops.aten._scaled_dot_product_{FUSED[gpu]}_attention"
     assert {f"{fused}.default", f"{fused}_backward.default"} <= called
@@ -71,15 +82,26 @@ def test_attention_is_fused_and_not_decomposed(zoo: Callable[[str], Ended], open
 def test_the_code_is_for_that_gpu(zoo: Callable[[str], Ended], opened: Opened, gpu: str) -> None:
     """Inductor writes the device into each kernel: ``DeviceProperties(type='cuda', …, cc=90, …)``."""
     reader = opened(zoo(gpu))
-    sources = [reader.text(artifact.text) for artifact in reader.rows(model.Artifact, kind="kernel", language="triton")]
-    wanted = {"h100": ("type='cuda'", "cc=90,"), "a100": ("type='cuda'", "cc=80,"), "mi300x": ("type='hip'", "cc='gfx942'")}
+    sources = [
+        reader.text(artifact.text)
+        for artifact in reader.rows(model.Artifact, kind="kernel", language="triton")
+    ]
+    wanted = {
+        "h100": ("type='cuda'", "cc=90,"),
+        "a100": ("type='cuda'", "cc=80,"),
+        "mi300x": ("type='hip'", "cc='gfx942'"),
+    }
     assert sources
     assert all(word in source for source in sources for word in wanted[gpu])
 
 
-def test_a_matmul_is_a_triton_template_when_it_is_tuned_and_its_candidates_are_listed(zoo: Callable[[str], Ended]) -> None:
+def test_a_matmul_is_a_triton_template_when_it_is_tuned_and_its_candidates_are_listed(
+    zoo: Callable[[str], Ended],
+) -> None:
     choices = zoo("h100").meta["virtual_gpu_choices"]
-    assert [choice["shown"] for choice in choices] == [choice["candidates"][0]["name"] for choice in choices]
+    assert [choice["shown"] for choice in choices] == [
+        choice["candidates"][0]["name"] for choice in choices
+    ]
     assert all(len(choice["candidates"]) > 10 for choice in choices)
     assert "BLOCK_M" in choices[0]["candidates"][0]["description"]
 
@@ -91,9 +113,15 @@ def test_the_session_names_the_gpu_and_how_the_program_was_fed(zoo: Callable[[st
     assert meta["virtual_gpu"]["feeding"] == "transplant"
 
 
-def test_values_are_real_while_the_program_runs_on_the_cpu(zoo: Callable[[str], Ended], opened: Opened) -> None:
+def test_values_are_real_while_the_program_runs_on_the_cpu(
+    zoo: Callable[[str], Ended], opened: Opened
+) -> None:
     """The program of the branch that needs a value goes on behind it: that is a compilation of its own."""
-    resumed = [row for row in opened(zoo("h100")).rows(model.Compilation) if "torch_dynamo_resume_in_run" in row.function]
+    resumed = [
+        row
+        for row in opened(zoo("h100")).rows(model.Compilation)
+        if "torch_dynamo_resume_in_run" in row.function
+    ]
     assert resumed
 
 
@@ -109,15 +137,21 @@ def test_statements_of_triton_kernels_are_linked_to_nodes(for_gpu: ForGpu, opene
         assert found.to_source >= 0.9 * found.nodes
 
 
-@pytest.mark.parametrize("options", [{"mode": "reduce-overhead"}, {"backend": "regional_inductor"}], ids=str)
-def test_other_ways_of_compiling_make_triton_kernels_too(for_gpu: ForGpu, opened: Opened, options: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "options", [{"mode": "reduce-overhead"}, {"backend": "regional_inductor"}], ids=str
+)
+def test_other_ways_of_compiling_make_triton_kernels_too(
+    for_gpu: ForGpu, opened: Opened, options: dict[str, str]
+) -> None:
     ended = for_gpu(SAMPLES / "regions.py", "h100", **options)
     assert ended.outcome.kind == "finished", ended.outcome
     generated = {kernel.language for kernel in opened(ended).rows(model.Kernel)} - {"extern"}
     assert generated == {"triton"}
 
 
-def test_nothing_of_it_is_in_the_caches_of_a_real_gpu(own_cache: Path, for_gpu: ForGpu, tmp_path: Path) -> None:
+def test_nothing_of_it_is_in_the_caches_of_a_real_gpu(
+    own_cache: Path, for_gpu: ForGpu, tmp_path: Path
+) -> None:
     """A program that says where the compilers would put things."""
     (tmp_path / "where.py").write_text(
         "import os, torch\nfrom torch._inductor.runtime.cache_dir_utils import cache_dir\n"

@@ -56,7 +56,9 @@ def fake_compiler(tmp_path: Path) -> Compiler:
 # the C++ part
 
 
-def test_it_is_built_once_for_a_torch_and_a_compiler(cache: Path, fake_compiler: Compiler, tmp_path: Path) -> None:
+def test_it_is_built_once_for_a_torch_and_a_compiler(
+    cache: Path, fake_compiler: Compiler, tmp_path: Path
+) -> None:
     compiler = fake_compiler(f'echo built >> {tmp_path}/log; echo library > "$out"')
     first, second = shim.built(TORCH, compiler), shim.built(TORCH, compiler)
     assert first == second
@@ -64,18 +66,24 @@ def test_it_is_built_once_for_a_torch_and_a_compiler(cache: Path, fake_compiler:
     assert (tmp_path / "log").read_text() == "built\n"
 
 
-@pytest.mark.skipif(not (shutil.which("readelf") and shutil.which("g++")), reason="needs g++ and readelf")
+@pytest.mark.skipif(
+    not (shutil.which("readelf") and shutil.which("g++")), reason="needs g++ and readelf"
+)
 def test_torchs_own_cpp_library_is_the_only_one(cache: Path) -> None:
     """A second one, linked in statically by some compilers, ends torch with "free(): invalid pointer"."""
     library = shim.built(TORCH, shim.compiler())
-    dynamic = subprocess.run(["readelf", "-d", str(library)], capture_output=True, text=True, check=True).stdout
+    dynamic = subprocess.run(
+        ["readelf", "-d", str(library)], capture_output=True, text=True, check=True
+    ).stdout
     needed = [line for line in dynamic.splitlines() if "(NEEDED)" in line]
     assert any("libtorch_cpu" in line for line in needed)
     assert not any("stdc++" in line for line in needed)
     assert library.stat().st_size < SMALL
 
 
-def test_another_torch_gets_another_one(cache: Path, fake_compiler: Compiler, tmp_path: Path) -> None:
+def test_another_torch_gets_another_one(
+    cache: Path, fake_compiler: Compiler, tmp_path: Path
+) -> None:
     other = tmp_path / "torch"
     other.mkdir()
     (other / "version.py").write_text("__version__ = '9.9'")
@@ -90,12 +98,18 @@ def test_another_compiler_gets_another_one(cache: Path, fake_compiler: Compiler)
     assert shim.key(TORCH, compiler) != before
 
 
-def test_two_that_build_at_once_both_get_a_whole_library(cache: Path, fake_compiler: Compiler, tmp_path: Path) -> None:
+def test_two_that_build_at_once_both_get_a_whole_library(
+    cache: Path, fake_compiler: Compiler, tmp_path: Path
+) -> None:
     """Each waits inside the compiler for a line."""
     os.mkfifo(tmp_path / "gate")
-    compiler = fake_compiler(f'echo in >> {tmp_path}/log; read line < {tmp_path}/gate; echo library > "$out"')
+    compiler = fake_compiler(
+        f'echo in >> {tmp_path}/log; read line < {tmp_path}/gate; echo library > "$out"'
+    )
     found: list[Path] = []
-    builders = [threading.Thread(target=lambda: found.append(shim.built(TORCH, compiler))) for _ in range(2)]
+    builders = [
+        threading.Thread(target=lambda: found.append(shim.built(TORCH, compiler))) for _ in range(2)
+    ]
     for builder in builders:
         builder.start()
     gate = open(tmp_path / "gate", "w")  # noqa: SIM115 - waits until one of them reads
@@ -111,7 +125,9 @@ def test_two_that_build_at_once_both_get_a_whole_library(cache: Path, fake_compi
 
 def test_without_a_compiler_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(WorkerError, match=r"there is no C\+\+ compiler here .*Install g\+\+ or set CXX"):
+    with pytest.raises(
+        WorkerError, match=r"there is no C\+\+ compiler here .*Install g\+\+ or set CXX"
+    ):
         shim.compiler({})
 
 
@@ -121,7 +137,9 @@ def test_a_cxx_that_is_not_there_is_named() -> None:
 
 
 def test_what_a_compiler_that_fails_says_is_shown(cache: Path, fake_compiler: Compiler) -> None:
-    compiler = fake_compiler("echo 'shim.cpp:3:10: fatal error: unrecognized option -std=c++20' >&2; exit 1")
+    compiler = fake_compiler(
+        "echo 'shim.cpp:3:10: fatal error: unrecognized option -std=c++20' >&2; exit 1"
+    )
     with pytest.raises(WorkerError) as caught:
         shim.built(TORCH, compiler)
     assert f"{compiler[0]} cannot build the C++ part of the virtual GPU" in str(caught.value)
@@ -143,7 +161,9 @@ def test_a_compiler_that_only_warns_has_built_it(cache: Path, fake_compiler: Com
 def test_a_compiler_that_says_nothing_is_told_so(cache: Path) -> None:
     false = shutil.which("false")
     assert false
-    with pytest.raises(WorkerError, match=r"false cannot build .*\(exit status 1\).*It said nothing\.$"):
+    with pytest.raises(
+        WorkerError, match=r"false cannot build .*\(exit status 1\).*It said nothing\.$"
+    ):
         shim.built(TORCH, (false,))
 
 
@@ -152,16 +172,23 @@ def test_a_compiler_that_hangs_is_given_up(
 ) -> None:
     os.mkfifo(tmp_path / "nobody writes")
     monkeypatch.setattr(shim, "BUILD_TIMEOUT_S", 0.2)
-    with pytest.raises(WorkerError, match=r"took more than 0\.2 s .* Set CXX to another compiler\."):
+    with pytest.raises(
+        WorkerError, match=r"took more than 0\.2 s .* Set CXX to another compiler\."
+    ):
         shim.built(TORCH, fake_compiler(f"exec cat '{tmp_path}/nobody writes'"))
     assert list(cache.iterdir()) == []
 
 
-def test_a_file_that_is_no_program_is_not_taken_for_a_full_disk(cache: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_no_program_is_not_taken_for_a_full_disk(
+    cache: Path, tmp_path: Path
+) -> None:
     text = tmp_path / "notes"
     text.write_text("not a program")
     text.chmod(0o755)
-    with pytest.raises(WorkerError, match=r"notes cannot be started: Exec format error\. Set CXX to a C\+\+ compiler"):
+    with pytest.raises(
+        WorkerError,
+        match=r"notes cannot be started: Exec format error\. Set CXX to a C\+\+ compiler",
+    ):
         shim.built(TORCH, (str(text),))
 
 
@@ -192,7 +219,10 @@ def in_a_process(code: str, **environ: str) -> subprocess.Popen[str]:
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 def test_two_processes_that_start_with_an_empty_cache_both_load_it(cache: Path) -> None:
-    both = [in_a_process("shim.load(); import torch; shim.use_guard(); print('loaded')") for _ in range(2)]
+    both = [
+        in_a_process("shim.load(); import torch; shim.use_guard(); print('loaded')")
+        for _ in range(2)
+    ]
     assert [one.communicate(timeout=300) for one in both] == [("loaded\n", "")] * 2
     assert len(list(cache.iterdir())) == 1
 
@@ -206,7 +236,9 @@ def test_half_a_file_is_built_again(cache: Path) -> None:
     assert library.read_bytes() == whole
 
 
-def test_what_a_compiler_builds_for_another_machine_is_not_kept(cache: Path, fake_compiler: Compiler) -> None:
+def test_what_a_compiler_builds_for_another_machine_is_not_kept(
+    cache: Path, fake_compiler: Compiler
+) -> None:
     compiler = fake_compiler('echo library > "$out"')
     said = in_a_process("shim.load()", CXX=compiler[0]).communicate(timeout=300)[1]
     assert f"{compiler[0]} built a C++ part of the virtual GPU that cannot be loaded" in said
@@ -214,15 +246,21 @@ def test_what_a_compiler_builds_for_another_machine_is_not_kept(cache: Path, fak
 
 
 def test_a_full_disk_is_told_as_the_compiler_tells_it(cache: Path, fake_compiler: Compiler) -> None:
-    compiler = fake_compiler("echo '/usr/bin/ld: final link failed: No space left on device' >&2; exit 1")
+    compiler = fake_compiler(
+        "echo '/usr/bin/ld: final link failed: No space left on device' >&2; exit 1"
+    )
     with pytest.raises(WorkerError, match="No space left on device"):
         shim.built(TORCH, compiler)
 
 
-def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_cannot_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    with pytest.raises(WorkerError, match=r"file/fx-explorer.*cannot be written.*set XDG_CACHE_HOME"):
+    with pytest.raises(
+        WorkerError, match=r"file/fx-explorer.*cannot be written.*set XDG_CACHE_HOME"
+    ):
         keep_apart(find_gpu("h100"), {})
 
 
@@ -245,25 +283,49 @@ NO_SPACE = (errno.ENOSPC, "No space left on device")
 @pytest.mark.parametrize("package", ["torch/_inductor/codecache.py", "triton/runtime/cache.py"])
 def test_a_disk_that_a_compiler_fills_is_told_with_what_to_do(cache: Path, package: str) -> None:
     told = not_written(raised(f"/lib/site-packages/{package}", OSError(*NO_SPACE)))
-    assert told.startswith(f"the virtual GPU keeps files in {cache.parent}, which cannot be written: No space left on device.")
+    assert told.startswith(
+        f"the virtual GPU keeps files in {cache.parent}, which cannot be written: No space left on device."
+    )
     assert "set XDG_CACHE_HOME" in told
 
 
 def test_a_file_of_the_programs_own_is_left_to_the_program(cache: Path) -> None:
     assert not_written(raised("/home/me/model.py", OSError(*NO_SPACE))) == ""
-    assert not_written(raised("/lib/torch/serialization.py", PermissionError(errno.EACCES, "no", "/home/me/model.pt"))) == ""
-    assert not_written(raised("/lib/triton/cache.py", FileNotFoundError(errno.ENOENT, "No such file", "ptxas"))) == ""
+    assert (
+        not_written(
+            raised(
+                "/lib/torch/serialization.py",
+                PermissionError(errno.EACCES, "no", "/home/me/model.pt"),
+            )
+        )
+        == ""
+    )
+    assert (
+        not_written(
+            raised("/lib/triton/cache.py", FileNotFoundError(errno.ENOENT, "No such file", "ptxas"))
+        )
+        == ""
+    )
 
 
 def test_a_directory_of_ours_that_is_read_only_is_told(cache: Path) -> None:
     path = str(cache / "h100" / "triton" / "x.ttir")
-    assert "Read-only file" in not_written(raised("/lib/triton/cache.py", OSError(errno.EROFS, "Read-only file system", path)))
+    assert "Read-only file" in not_written(
+        raised("/lib/triton/cache.py", OSError(errno.EROFS, "Read-only file system", path))
+    )
 
 
 def test_a_real_gpu_is_hidden_and_its_caches_are_not_used(cache: Path) -> None:
-    environ = {"CUDA_VISIBLE_DEVICES": "0,1", "TRITON_CACHE_DIR": "/real/triton", "TORCHINDUCTOR_CACHE_DIR": "/real/inductor"}
+    environ = {
+        "CUDA_VISIBLE_DEVICES": "0,1",
+        "TRITON_CACHE_DIR": "/real/triton",
+        "TORCHINDUCTOR_CACHE_DIR": "/real/inductor",
+    }
     keep_apart(find_gpu("mi300x"), environ)
-    assert [environ[name] for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")] == [""] * 3
+    assert [
+        environ[name]
+        for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+    ] == [""] * 3
     assert environ["TRITON_CACHE_DIR"] == str(cache / "mi300x" / "triton")
     assert environ["TORCHINDUCTOR_CACHE_DIR"] == str(cache / "mi300x" / "inductor")
 
@@ -303,7 +365,10 @@ def test_a_triton_of_another_version_that_lacks_something_is_named(
     (tmp_path / "program.py").write_text("import torch\nprint('not reached')\n")
     ended = for_gpu(tmp_path / "program.py", "a100", as_script=True, python=sys.executable)
     assert ended.outcome.kind == "not_started"
-    assert f"cannot be set up with torch {metadata.version('torch')} and triton" in ended.outcome.message
+    assert (
+        f"cannot be set up with torch {metadata.version('torch')} and triton"
+        in ended.outcome.message
+    )
     assert "Triton's driver failed" in ended.outcome.message
     assert ended.printed() == []
 
@@ -331,7 +396,9 @@ def test_a_triton_that_does_not_go_with_torch_is_told(
 def test_the_triton_of_the_constraints_goes_with_their_torch() -> None:
     """When the tests run with the torch that is pinned, so does what we say goes with it."""
     lines = (Path(__file__).parents[3] / "constraints.txt").read_text().splitlines()
-    pinned = {line.split("==")[0]: line.split("==")[1].split(";")[0] for line in lines if "==" in line}
+    pinned = {
+        line.split("==")[0]: line.split("==")[1].split(";")[0] for line in lines if "==" in line
+    }
     if torch.__version__.split("+")[0] == pinned["torch"]:
         assert pinned["triton"].startswith(fitting_triton())
 
@@ -342,9 +409,15 @@ def test_the_triton_of_the_constraints_goes_with_their_torch() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--gpu", "h100", "--build"], "--build cannot be combined with --gpu: nothing can be run on a virtual GPU"),
+        (
+            ["--gpu", "h100", "--build"],
+            "--build cannot be combined with --gpu: nothing can be run on a virtual GPU",
+        ),
         (["--gpu", "h100", "--use-caches"], "--use-caches cannot be combined with --gpu"),
-        (["--gpu", "h100", "--backend", "aot_eager"], "--gpu needs the backend inductor or regional_inductor"),
+        (
+            ["--gpu", "h100", "--backend", "aot_eager"],
+            "--gpu needs the backend inductor or regional_inductor",
+        ),
         (["--no-weights"], "--no-weights needs --gpu"),
         (["--gpu", "h1000"], "there is no GPU called 'h1000'; there are a100"),
     ],

@@ -91,8 +91,18 @@ WRITTEN = {
     "swap": (swap, {"x": "*i64", "y": "*i64", **_XYN}, {"B": 256}, (80, 90, 120)),
     "wide": (wide, {"x": "*i64", "y": "*i64", "n": "i64"}, {"B": 512}, (90, 120)),
     "loop": (loop, {"x": "*fp32", "y": "*fp32", **_XYN}, {"B": 512}, (80, 90)),
-    "tf32": (matmul, {"a": "*fp32", "b": "*fp32", "c": "*fp32"}, {"M": 32, "N": 32, "K": 16}, (80,)),
-    "fp8": (matmul, {"a": "*fp8e4nv", "b": "*fp8e4nv", "c": "*fp32"}, {"M": 64, "N": 64, "K": 64}, (90,)),
+    "tf32": (
+        matmul,
+        {"a": "*fp32", "b": "*fp32", "c": "*fp32"},
+        {"M": 32, "N": 32, "K": 16},
+        (80,),
+    ),
+    "fp8": (
+        matmul,
+        {"a": "*fp8e4nv", "b": "*fp8e4nv", "c": "*fp32"},
+        {"M": 64, "N": 64, "K": 64},
+        (90,),
+    ),
 }
 """Name → function, its signature, its constants, and the GPUs that it is compiled for."""
 
@@ -106,9 +116,13 @@ def main(work: Path) -> None:
         for capability in capabilities:
             types = {**signature, **dict.fromkeys(constants, "constexpr")}
             source = ASTSource(fn=function, signature=types, constexprs=constants)
-            built = triton.compile(source, target=GPUTarget("cuda", capability, 32), options={"num_warps": 4})
+            built = triton.compile(
+                source, target=GPUTarget("cuda", capability, 32), options={"num_warps": 4}
+            )
             suffix = "a" if capability >= 90 else ""
-            found[f"{name}_sm_{capability}{suffix}"] = encoded(work, built.asm["ptx"], f"sm_{capability}{suffix}")
+            found[f"{name}_sm_{capability}{suffix}"] = encoded(
+                work, built.asm["ptx"], f"sm_{capability}{suffix}"
+            )
     (HERE / "encoded.json.gz").write_bytes(gzip.compress(json.dumps(found).encode(), mtime=0))
 
 
@@ -118,14 +132,18 @@ def encoded(work: Path, ptx: str, architecture: str) -> dict[str, object]:
     source.write_text(re.sub(r"^\.target .*$", f".target {architecture}", ptx, flags=re.MULTILINE))
     run("ptxas-blackwell", "-lineinfo", f"--gpu-name={architecture}", str(source), "-o", str(cubin))
     rows = re.findall(
-        r"^\s+/\*([0-9a-f]{4,})\*/.*// \|([^|]*)\|", run("nvdisasm", "-c", "-lrm", "count", str(cubin)), re.MULTILINE
+        r"^\s+/\*([0-9a-f]{4,})\*/.*// \|([^|]*)\|",
+        run("nvdisasm", "-c", "-lrm", "count", str(cubin)),
+        re.MULTILINE,
     )
     live = {address: int(count.strip() or 0) for address, count in rows}
     return {"sass": run("nvdisasm", "-gi", "-ndf", "-c", "-hex", str(cubin)), "live": live}
 
 
 def run(tool: str, *arguments: str) -> str:
-    return subprocess.run([TOOLS / tool, *arguments], capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        [TOOLS / tool, *arguments], capture_output=True, text=True, check=True
+    ).stdout
 
 
 if __name__ == "__main__":

@@ -43,8 +43,15 @@ class Model(torch.nn.Module):  # type: ignore[misc]
         return x
 
 
-def backend(graph: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> torch.fx.GraphModule:
-    config = {"model": "sample", "mode": "VLLM_COMPILE", "backend": "inductor", "splitting_ops": "['sample::attention']"}
+def backend(
+    graph: torch.fx.GraphModule, example_inputs: list[torch.Tensor]
+) -> torch.fx.GraphModule:
+    config = {
+        "model": "sample",
+        "mode": "VLLM_COMPILE",
+        "backend": "inductor",
+        "splitting_ops": "['sample::attention']",
+    }
     _artifact("vllm_compilation_config", config)
     part, parts = 0, dict[torch.fx.Node, int]()
     for node in graph.graph.nodes:
@@ -58,24 +65,42 @@ def backend(graph: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> 
     _dump("vllm_piecewise_split_graph", split.print_readable(print_output=False))
     modules = dict(split.named_children())
     pieces = [name for i, name in enumerate(modules) if i % 2 == 0]
-    for node in [node for node in split.graph.nodes if node.op == "call_module" and node.target in pieces]:
-        inputs = [one.meta["example_value"] for one in modules[node.target].graph.find_nodes(op="placeholder")]
+    for node in [
+        node for node in split.graph.nodes if node.op == "call_module" and node.target in pieces
+    ]:
+        inputs = [
+            one.meta["example_value"]
+            for one in modules[node.target].graph.find_nodes(op="placeholder")
+        ]
         for first, last in ((1, 8192), (4, 4)):
             start = {
                 "piecewise_index": pieces.index(node.target),
                 "submod_name": node.target,
                 "total_piecewise_compiles": len(pieces),
             }
-            sizes = {"compile_range_start": first, "compile_range_end": last, "is_single_size": first == last}
-            _artifact("vllm_piecewise_compile_start", {**start, **sizes, "is_cudagraph_capture_size": False})
+            sizes = {
+                "compile_range_start": first,
+                "compile_range_end": last,
+                "is_single_size": first == last,
+            }
+            _artifact(
+                "vllm_piecewise_compile_start",
+                {**start, **sizes, "is_cudagraph_capture_size": False},
+            )
             if first == 1:
-                _dump(f"vllm_{node.target}", modules[node.target].print_readable(print_output=False))
+                _dump(
+                    f"vllm_{node.target}", modules[node.target].print_readable(print_output=False)
+                )
             standalone_compile(modules[node.target], inputs, dynamic_shapes="from_example_inputs")
     return split
 
 
 def _artifact(name: str, content: Mapping[str, object]) -> None:
-    trace_structured("artifact", lambda: {"name": name, "encoding": "json"}, payload_fn=lambda: json.dumps(content))
+    trace_structured(
+        "artifact",
+        lambda: {"name": name, "encoding": "json"},
+        payload_fn=lambda: json.dumps(content),
+    )
 
 
 def _dump(name: str, text: str) -> None:

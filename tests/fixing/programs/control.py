@@ -104,7 +104,7 @@ def looping_when_compiled(x):
 
 def three_breaks(x):
     x = x * x.sum().item()
-    if x.sum() > 0:  # noqa: SIM108 - the form is the case
+    if x.sum() > 0:
         y = x * 2
     else:
         y = x - 1

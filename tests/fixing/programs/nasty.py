@@ -36,7 +36,7 @@ def float_for_the_state(x):
 
 
 def alias_or_copy(x):
-    if x.sum() > 0:  # noqa: SIM108 - the form is the case
+    if x.sum() > 0:
         y = x
     else:
         y = x * 2
@@ -68,7 +68,7 @@ def computed_with_floats(n):
 
 
 def threshold(x):
-    if x.sum() > 12345.5:  # noqa: SIM108 - the form is the case
+    if x.sum() > 12345.5:
         y = x * 2
     else:
         y = x + 1
@@ -76,7 +76,7 @@ def threshold(x):
 
 
 def never(x):
-    if x.sum() == 12345.5:  # noqa: SIM108 - the form is the case
+    if x.sum() == 12345.5:
         y = x * 2
     else:
         y = x + 1

@@ -70,7 +70,7 @@ def as_float(x):
 
 
 def branch(x):
-    if x.sum() > 0:  # noqa: SIM108 - the form is the case
+    if x.sum() > 0:
         y = x * 2
     else:
         y = x - 1

@@ -24,7 +24,15 @@ def written(folder: Path, content: str | bytes) -> Path:
 
 
 def kernel(name: str = "k", start: float = 1.0, **more: object) -> dict[str, object]:
-    return {"ph": "X", "cat": "kernel", "name": name, "ts": start, "dur": 2.0, "args": {"correlation": 7, "device": 0}, **more}
+    return {
+        "ph": "X",
+        "cat": "kernel",
+        "name": name,
+        "ts": start,
+        "dur": 2.0,
+        "args": {"correlation": 7, "device": 0},
+        **more,
+    }
 
 
 @pytest.mark.parametrize("name", ["broken.json.gz", "broken.bare.json.gz", "gpt2.json.gz"])
@@ -94,7 +102,14 @@ def test_a_trace_that_was_cut_off_keeps_what_comes_before(tmp_path: Path, is_pac
 
 
 def test_garbage_between_events_costs_nothing_but_itself(tmp_path: Path) -> None:
-    between = ["12", '"a text"', "{broken", "[[[[", '{"ph": "X", "cat": "kernel", "name": 3, "ts": 1, "dur": 1}', "nul"]
+    between = [
+        "12",
+        '"a text"',
+        "{broken",
+        "[[[[",
+        '{"ph": "X", "cat": "kernel", "name": 3, "ts": 1, "dur": 1}',
+        "nul",
+    ]
     text = ",\n".join(part for junk in between for part in (json.dumps(kernel()), junk))
     trace = read_trace(written(tmp_path, f'{{"traceEvents": [{text},\n{json.dumps(kernel())}]}}'))
     assert len(trace.gpu) == len(between) + 1
@@ -102,16 +117,29 @@ def test_garbage_between_events_costs_nothing_but_itself(tmp_path: Path) -> None
 
 
 def test_times_and_numbers_that_cannot_be_are_skipped(tmp_path: Path) -> None:
-    odd = [kernel(ts="1"), kernel(dur=-1.0), kernel(dur=float("nan")), kernel(ts=1e300), kernel(dur=True), kernel(name=None)]
+    odd = [
+        kernel(ts="1"),
+        kernel(dur=-1.0),
+        kernel(dur=float("nan")),
+        kernel(ts=1e300),
+        kernel(dur=True),
+        kernel(name=None),
+    ]
     odd_numbers = kernel(args={"correlation": 1 << 80, "device": "x", "stream": -3})
-    trace = read_trace(written(tmp_path, json.dumps({"traceEvents": [*odd, odd_numbers, kernel(args=[1])]})))
+    trace = read_trace(
+        written(tmp_path, json.dumps({"traceEvents": [*odd, odd_numbers, kernel(args=[1])]}))
+    )
     assert (len(trace.gpu), trace.skipped) == (2, len(odd))
     assert list(trace.gpu.correlation) == [-1, -1]
 
 
 def test_a_deep_event_is_skipped(tmp_path: Path) -> None:
     deep = '{"ph": "X", "args": ' + "[" * 100_000 + "]" * 100_000 + "}"
-    trace = read_trace(written(tmp_path, f'{{"traceEvents": [{json.dumps(kernel())}, {deep}, {json.dumps(kernel())}]}}'))
+    trace = read_trace(
+        written(
+            tmp_path, f'{{"traceEvents": [{json.dumps(kernel())}, {deep}, {json.dumps(kernel())}]}}'
+        )
+    )
     assert len(trace.gpu) == 2
     assert trace.skipped == 1
 
@@ -129,7 +157,13 @@ def test_no_mutation_of_a_trace_raises_anything_but_a_message(tmp_path: Path) ->
 
 
 def test_pieces_of_any_length_give_the_same_events() -> None:
-    text = json.dumps({"deviceProperties": [{"name": "GPU"}], "traceEvents": [kernel(f"k{at}") for at in range(50)]}, indent=1)
+    text = json.dumps(
+        {
+            "deviceProperties": [{"name": "GPU"}],
+            "traceEvents": [kernel(f"k{at}") for at in range(50)],
+        },
+        indent=1,
+    )
     for length in (1, 7, 64):
         stream = EventStream(text[at : at + length] for at in range(0, len(text), length))
         assert [one["name"] for one in stream.events()] == [f"k{at}" for at in range(50)]
@@ -142,7 +176,10 @@ def test_a_long_trace_is_never_in_memory_as_a_whole() -> None:
 
     def pieces() -> Iterator[str]:
         yield '{"traceEvents": ['
-        one = json.dumps(kernel("a kernel with a name", args={"correlation": 7, "more": "x" * 400})) + ",\n"
+        one = (
+            json.dumps(kernel("a kernel with a name", args={"correlation": 7, "more": "x" * 400}))
+            + ",\n"
+        )
         for _ in range(many // 1000):
             yield one * 1000
 

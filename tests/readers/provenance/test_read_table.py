@@ -51,7 +51,9 @@ def test_a_table_of_a_package_says_everything_of_each_call() -> None:
         assert list(kernel.computes) == told[handle]["post_grad_nodes"] != []
         assert list(kernel.made_of) == told[handle]["pre_grad_nodes"] != []
     text = in_words(table, {"cpp_fused_relu_0:2": 77})
-    entry = text.partition("cpp_fused_relu_0, call 2, in line 77 of the wrapper\n")[2].partition("\n\n")[0]
+    entry = text.partition("cpp_fused_relu_0, call 2, in line 77 of the wrapper\n")[2].partition(
+        "\n\n"
+    )[0]
     assert re.sub(r" +", " ", entry).splitlines() == [
         " computes relu, b_bias",
         " made of relu",
@@ -62,9 +64,17 @@ def test_a_table_of_a_package_says_everything_of_each_call() -> None:
 def test_a_table_of_node_mappings_says_what_no_kernel_computes(directory: Path) -> None:
     told = json.loads(mappings_of(directory).read_text())
     table = read_provenance(mappings_of(directory).read_text())
-    assert {kernel.handle: list(kernel.computes) for kernel in table.kernels} == told["cppCodeToPost"]
-    assert set(table.without_kernel) == told["postToPre"].keys() - told["postToCppCode"].keys() == {"permute", "permute_1"}
-    (fused,) = [kernel for kernel in table.kernels if kernel.name == "triton_poi_fused_addmm_gelu_0"]
+    assert {kernel.handle: list(kernel.computes) for kernel in table.kernels} == told[
+        "cppCodeToPost"
+    ]
+    assert (
+        set(table.without_kernel)
+        == told["postToPre"].keys() - told["postToCppCode"].keys()
+        == {"permute", "permute_1"}
+    )
+    (fused,) = [
+        kernel for kernel in table.kernels if kernel.name == "triton_poi_fused_addmm_gelu_0"
+    ]
     assert set(fused.made_of) == {"gelu", "linear"}
 
 
@@ -73,23 +83,39 @@ def test_each_opens_alone(which: str, directory: Path, capsys: pytest.CaptureFix
     file = INFORMATION if which == "information" else mappings_of(directory)
     assert kind_of_file(file).kind == "provenance"
     assert cli.main(["explore", str(file)]) == 0
-    assert "It says of 4 calls of kernels and libraries what each computes" in capsys.readouterr().out
+    assert (
+        "It says of 4 calls of kernels and libraries what each computes" in capsys.readouterr().out
+    )
 
 
-def test_a_debug_directory_of_aotinductor_has_its_kernels_linked_to_the_graph(directory: Path, tmp_path: Path) -> None:
+def test_a_debug_directory_of_aotinductor_has_its_kernels_linked_to_the_graph(
+    directory: Path, tmp_path: Path
+) -> None:
     assert is_debug_directory(directory)
     read_directory(directory, tmp_path / "s.fxs")
     with SessionReader(tmp_path / "s.fxs") as reader:
         assert damage(reader) == []
         told = json.loads(mappings_of(directory).read_text())["cppCodeToPost"]
         for kernel in reader.rows(model.Kernel):
-            wanted = {name for handle, names in told.items() if handle.startswith(f"{kernel.name}:") for name in names}
+            wanted = {
+                name
+                for handle, names in told.items()
+                if handle.startswith(f"{kernel.name}:")
+                for name in names
+            }
             line = next(iter(reader.rows(model.KernelCall, kernel=kernel.id))).line
-            nodes = [link.node for link in reader.rows(model.LineNode, artifact=kernel.output_code, line=line)]
+            nodes = [
+                link.node
+                for link in reader.rows(model.LineNode, artifact=kernel.output_code, line=line)
+            ]
             assert {node.name for node in reader.by_ids(model.Node, nodes)} == wanted != set()
-            assert kernel.language == "extern" or "@triton.jit" in reader.text(reader.get(model.Artifact, kernel.artifact).text)
+            assert kernel.language == "extern" or "@triton.jit" in reader.text(
+                reader.get(model.Artifact, kernel.artifact).text
+            )
         assert reader.count(model.Kernel) == len(told)
-        (table,) = [row for row in reader.rows(model.Artifact) if row.title == "What each kernel computes"]
+        (table,) = [
+            row for row in reader.rows(model.Artifact) if row.title == "What each kernel computes"
+        ]
         assert "triton_poi_fused_addmm_gelu_0, call 2" in reader.text(table.text)
 
 
@@ -110,22 +136,43 @@ void AOTInductorModel::run_impl(
     return path
 
 
-def test_a_package_has_its_kernels_split_out_and_the_table_names_their_calls(tmp_path: Path) -> None:
+def test_a_package_has_its_kernels_split_out_and_the_table_names_their_calls(
+    tmp_path: Path,
+) -> None:
     session = tmp_path / "s.fxs"
-    assert cli.main(["capture", str(package_of(tmp_path, INFORMATION.read_text())), "-o", str(session)]) == 0
+    assert (
+        cli.main(
+            ["capture", str(package_of(tmp_path, INFORMATION.read_text())), "-o", str(session)]
+        )
+        == 0
+    )
     with SessionReader(session) as reader:
         (kernel,) = reader.rows(model.Kernel)
         assert (kernel.name, kernel.language) == ("cpp_fused_relu_0", "cpp")
-        assert reader.text(reader.get(model.Artifact, kernel.artifact).text).startswith('extern "C"')
+        assert reader.text(reader.get(model.Artifact, kernel.artifact).text).startswith(
+            'extern "C"'
+        )
         assert [call.line for call in reader.rows(model.KernelCall)] == [3]
-        (table,) = [row for row in reader.rows(model.Artifact) if row.title == "What each kernel computes"]
+        (table,) = [
+            row for row in reader.rows(model.Artifact) if row.title == "What each kernel computes"
+        ]
         assert "cpp_fused_relu_0, call 2, in line 3 of the wrapper" in reader.text(table.text)
         assert "What each kernel computes" in " ".join(fact.detail for fact in overview(reader))
 
 
 def test_a_package_with_a_damaged_table_opens_without_it(tmp_path: Path) -> None:
     session = tmp_path / "s.fxs"
-    assert cli.main(["capture", str(package_of(tmp_path, INFORMATION.read_text()[:-40])), "-o", str(session)]) == 0
+    assert (
+        cli.main(
+            [
+                "capture",
+                str(package_of(tmp_path, INFORMATION.read_text()[:-40])),
+                "-o",
+                str(session),
+            ]
+        )
+        == 0
+    )
     with SessionReader(session) as reader:
         titles = [row.title for row in reader.rows(model.Artifact)]
         assert "What each kernel computes" not in titles

@@ -35,7 +35,11 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SessionReader]:
 
 
 def lines_of(artifact: str) -> list[str]:
-    return [line.partition(f"[__{artifact}] ")[2] for line in TEXT.split("\n") if f"[__{artifact}] " in line]
+    return [
+        line.partition(f"[__{artifact}] ")[2]
+        for line in TEXT.split("\n")
+        if f"[__{artifact}] " in line
+    ]
 
 
 def test_nothing_of_it_is_skipped(reader: SessionReader) -> None:
@@ -58,9 +62,15 @@ def test_a_recompile_has_the_guard_that_failed(reader: SessionReader) -> None:
 
 
 def test_guards_are_the_leaves_of_the_trees(reader: SessionReader) -> None:
-    leaves = [line for line in lines_of("guards") if re.match(r"(?:\| )*\+- (?!\w*Manager)[A-Z_]+: ", line)]
+    leaves = [
+        line
+        for line in lines_of("guards")
+        if re.match(r"(?:\| )*\+- (?!\w*Manager)[A-Z_]+: ", line)
+    ]
     of_several_lines = sum("DIMENSION_DYNAMIC_MARKING_GUARD" in line for line in leaves)
-    assert reader.count(model.GuardCheck) == len(leaves) - of_several_lines + of_several_lines // 5 > 0
+    assert (
+        reader.count(model.GuardCheck) == len(leaves) - of_several_lines + of_several_lines // 5 > 0
+    )
 
 
 def test_graphs_are_those_printed_with_the_users_lines(reader: SessionReader) -> None:
@@ -68,18 +78,30 @@ def test_graphs_are_those_printed_with_the_users_lines(reader: SessionReader) ->
     graphs = reader.rows(model.Graph, stage="dynamo")
     assert len(graphs) == printed == 3
     assert len(reader.rows(model.Graph, stage="forward", direction="inference")) == 3
-    calls = [node for graph in graphs for node in reader.nodes(graph) if node.op.startswith("call_")]
+    calls = [
+        node for graph in graphs for node in reader.nodes(graph) if node.op.startswith("call_")
+    ]
     assert {node.line for node in calls} == {5, 7}
 
 
 def test_kernels_are_split_out_of_the_output_code(reader: SessionReader) -> None:
-    wanted = [found[1] for found in (re.match(r"(\w+) = async_compile\.", line) for line in lines_of("output_code")) if found]
+    wanted = [
+        found[1]
+        for found in (
+            re.match(r"(\w+) = async_compile\.", line) for line in lines_of("output_code")
+        )
+        if found
+    ]
     assert sorted(row.name for row in reader.rows(model.Kernel)) == sorted(wanted)
     assert len(wanted) == 3
 
 
 def test_compilations_have_the_names_of_their_functions(reader: SessionReader) -> None:
-    rows = {row.name: (row.function, row.status) for row in reader.rows(model.Compilation) if "/" in row.name}
+    rows = {
+        row.name: (row.function, row.status)
+        for row in reader.rows(model.Compilation)
+        if "/" in row.name
+    }
     assert rows == {
         "0/0": ("scaled", "broke"),
         "1/0": ("torch_dynamo_resume_in_scaled_at_6", "ok"),
@@ -88,7 +110,11 @@ def test_compilations_have_the_names_of_their_functions(reader: SessionReader) -
 
 
 def test_what_the_program_printed_is_kept(reader: SessionReader) -> None:
-    (row,) = [row for row in reader.rows(model.Artifact) if row.title == "Lines that torch's logging did not write"]
+    (row,) = [
+        row
+        for row in reader.rows(model.Artifact)
+        if row.title == "Lines that torch's logging did not write"
+    ]
     assert reader.text(row.text).split("\n").count("between") == 2
 
 
@@ -114,7 +140,11 @@ def of_a_rank(text: str) -> str:
     return re.sub(r"^(?=[VIW]\d{4} )", "[rank0]:", text, flags=re.M)
 
 
-@pytest.mark.parametrize("change", [coloured, pasted, quoted, of_a_rank], ids=["coloured", "pasted", "quoted", "of_a_rank"])
+@pytest.mark.parametrize(
+    "change",
+    [coloured, pasted, quoted, of_a_rank],
+    ids=["coloured", "pasted", "quoted", "of_a_rank"],
+)
 def test_it_is_known_however_it_came_into_the_file(
     tmp_path: Path, change: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -146,12 +176,19 @@ W1125 15:24:06.445000 21853 torch/_inductor/cudagraph_utils.py:380] [1/0] [__cud
 """  # noqa: E501 (as get_mutation_stack_trace and log_cudagraph_skip_and_bump_counter of torch 2.13 write it)
 
 
-def test_graphs_that_are_no_cuda_graphs_are_told_with_torchs_reason_and_line(tmp_path: Path) -> None:
+def test_graphs_that_are_no_cuda_graphs_are_told_with_torchs_reason_and_line(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "stderr.txt").write_text(SKIPS)
     read_text(tmp_path / "stderr.txt", tmp_path / "s.fxs")
     with SessionReader(tmp_path / "s.fxs") as reader:
-        facts = [fact for fact in overview(reader) if "CUDA graph" in fact.text and fact.topic == "call"]
+        facts = [
+            fact for fact in overview(reader) if "CUDA graph" in fact.text and fact.topic == "call"
+        ]
     assert [(fact.text, fact.detail) for fact in facts] == [
-        ("[0/0] does not run as a CUDA graph: mutated inputs (1 instances) at train.py:12.", "self.count.add_(1)"),
+        (
+            "[0/0] does not run as a CUDA graph: mutated inputs (1 instances) at train.py:12.",
+            "self.count.add_(1)",
+        ),
         ("[1/0] does not run as a CUDA graph: cpu device (arg0_1).", ""),
     ]

@@ -30,7 +30,20 @@ from fx_explorer.session.writer import finish_session
 LOGS = Path(__file__).parents[2] / "data" / "torch_trace"
 
 JUNK = (
-    *(b"\x1b[31m", b"<script>", b"\0", b"\xff\xfe", b"{" * 2000, b"[[[[", b"null", b"-1", b"1e999", b'"', b"\n", b"\t"),
+    *(
+        b"\x1b[31m",
+        b"<script>",
+        b"\0",
+        b"\xff\xfe",
+        b"{" * 2000,
+        b"[[[[",
+        b"null",
+        b"-1",
+        b"1e999",
+        b'"',
+        b"\n",
+        b"\t",
+    ),
     *(
         b"]",
         b"NaN",
@@ -47,7 +60,24 @@ JUNK = (
 )
 
 VALUES: tuple[Any, ...] = (
-    *(None, -1, 0, "x", "", [], {}, 1e308, float("nan"), True, [[1]], {"a": 1}, 10**30, "\x1b[2J", ["x", 0], "9" * 4000),
+    *(
+        None,
+        -1,
+        0,
+        "x",
+        "",
+        [],
+        {},
+        1e308,
+        float("nan"),
+        True,
+        [[1]],
+        {"a": 1},
+        10**30,
+        "\x1b[2J",
+        ["x", 0],
+        "9" * 4000,
+    ),
     *("0/0", "\ud800", 2**63, -0.5, [None], {"0": []}),
 )
 
@@ -123,7 +153,12 @@ def of_end(found: list[bytes], chance: random.Random) -> bytes:
     return data[: chance.randrange(len(data))]
 
 
-MUTATIONS: tuple[Callable[[list[bytes], random.Random], bytes], ...] = (of_bytes, of_values, of_lines, of_end)
+MUTATIONS: tuple[Callable[[list[bytes], random.Random], bytes], ...] = (
+    of_bytes,
+    of_values,
+    of_lines,
+    of_end,
+)
 
 
 def mutated(seed: int) -> bytes:
@@ -165,7 +200,9 @@ class Folder:
 
 def problems(seeds: range) -> list[tuple[int, str]]:
     """Return the seeds whose logs are read otherwise than they may be."""
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as path:
+    with tempfile.TemporaryDirectory(
+        dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    ) as path:
         folder = Folder(Path(path))
         return [(seed, problem) for seed in seeds if (problem := folder.problem(seed))]
 
@@ -179,7 +216,9 @@ def main() -> int:
     chunk, found = 1_000, 0
     starts = range(arguments.seed, arguments.seed + arguments.rounds, chunk)
     with ProcessPoolExecutor(arguments.jobs) as pool:
-        for number, some in enumerate(pool.map(problems, (range(start, start + chunk) for start in starts)), 1):
+        for number, some in enumerate(
+            pool.map(problems, (range(start, start + chunk) for start in starts)), 1
+        ):
             found += len(some)
             for seed, problem in some:
                 print(f"seed {seed}: {problem}")

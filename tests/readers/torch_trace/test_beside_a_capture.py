@@ -67,7 +67,13 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SessionRead
     folder = tmp_path_factory.mktemp("both")
     (folder / "program.py").write_text(PROGRAM)
     environment = {**os.environ, "TORCH_TRACE": str(folder / "trace"), "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "program.py", "live.fxs"], cwd=folder, env=environment, check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "program.py", "live.fxs"],
+        cwd=folder,
+        env=environment,
+        check=True,
+        capture_output=True,
+    )
     (log,) = (folder / "trace").iterdir()
     read_log(log, folder / "log.fxs")
     with SessionReader(folder / "live.fxs") as live, SessionReader(folder / "log.fxs") as of_log:
@@ -75,11 +81,15 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SessionRead
 
 
 def test_the_compilations_and_how_they_ended(both: tuple[SessionReader, SessionReader]) -> None:
-    live, log = ({(row.name, row.status, row.line) for row in one.rows(model.Compilation)} for one in both)
+    live, log = (
+        {(row.name, row.status, row.line) for row in one.rows(model.Compilation)} for one in both
+    )
     assert log == live != set()
 
 
-def test_every_kind_of_record_that_this_torch_writes_is_known(both: tuple[SessionReader, SessionReader]) -> None:
+def test_every_kind_of_record_that_this_torch_writes_is_known(
+    both: tuple[SessionReader, SessionReader],
+) -> None:
     _, log = both
     assert damage(log) == []
     assert log.meta("log")["unknown"] == {}
@@ -95,24 +105,43 @@ def test_their_figures_are_the_same(both: tuple[SessionReader, SessionReader]) -
 
 
 def test_the_breaks_and_recompiles(both: tuple[SessionReader, SessionReader]) -> None:
-    live, log = (sorted((row.cause, row.explanation, row.code) for row in one.rows(model.GraphBreak)) for one in both)
+    live, log = (
+        sorted((row.cause, row.explanation, row.code) for row in one.rows(model.GraphBreak))
+        for one in both
+    )
     assert log == live != []
     live_chains, log_chains = (
-        sorted([(frame.file, frame.line, frame.function) for frame in one.chain] for one in distinct_breaks(reader))
+        sorted(
+            [(frame.file, frame.line, frame.function) for frame in one.chain]
+            for one in distinct_breaks(reader)
+        )
         for reader in both
     )
     assert log_chains == live_chains
     assert any(chain[-1][0].endswith("torch/nn/modules/module.py") for chain in log_chains)
-    live_again, log_again = (sorted((row.of, row.guard, row.line) for row in one.rows(model.Recompile)) for one in both)
+    live_again, log_again = (
+        sorted((row.of, row.guard, row.line) for row in one.rows(model.Recompile)) for one in both
+    )
     assert log_again == live_again != []
 
 
 @pytest.mark.parametrize("stage", ["dynamo", "joint", "forward", "backward", "post_grad"])
-def test_the_nodes_of_every_graph(both: tuple[SessionReader, SessionReader], stage: model.Stage) -> None:
+def test_the_nodes_of_every_graph(
+    both: tuple[SessionReader, SessionReader], stage: model.Stage
+) -> None:
     def nodes(reader: SessionReader) -> Counter[tuple[object, ...]]:
         names = {row.id: row.name for row in reader.rows(model.Compilation)}
         return Counter(
-            (names[graph.compilation], graph.direction, node.name, node.op, node.target, node.shape, node.dtype, line_of(node))
+            (
+                names[graph.compilation],
+                graph.direction,
+                node.name,
+                node.op,
+                node.target,
+                node.shape,
+                node.dtype,
+                line_of(node),
+            )
             for graph in reader.rows(model.Graph, stage=stage, parent=0, name="")
             for node in reader.nodes(graph)
         )
@@ -131,7 +160,10 @@ def test_the_users_names_of_inputs(both: tuple[SessionReader, SessionReader]) ->
             for graph in reader.rows(model.Graph, stage=stage, parent=0, name=""):
                 inputs = [node for node in reader.nodes(graph) if node.op == "placeholder"]
                 named = InputNames(reader).of(inputs)
-                found.update((compilations[graph.compilation], stage, node.name, named[node.id].name) for node in inputs)
+                found.update(
+                    (compilations[graph.compilation], stage, node.name, named[node.id].name)
+                    for node in inputs
+                )
         return found
 
     live, log = map(names, both)
@@ -145,12 +177,19 @@ def line_of(node: model.Node) -> int:
 
 
 def test_the_checks(both: tuple[SessionReader, SessionReader]) -> None:
-    live, log = (Counter((row.kind, row.source) for row in one.rows(model.GuardCheck)) for one in both)
+    live, log = (
+        Counter((row.kind, row.source) for row in one.rows(model.GuardCheck)) for one in both
+    )
     assert log == live != Counter()
 
 
 def test_the_kernels(both: tuple[SessionReader, SessionReader]) -> None:
     live, log = (
-        Counter((row.name, row.language, row.direction) for row in one.rows(model.Kernel) if not row.runs) for one in both
+        Counter(
+            (row.name, row.language, row.direction)
+            for row in one.rows(model.Kernel)
+            if not row.runs
+        )
+        for one in both
     )
     assert log == live != Counter()

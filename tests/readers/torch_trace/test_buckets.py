@@ -51,7 +51,11 @@ def test_every_stage_has_as_many_graphs_as_there_are_buckets(session: SessionRea
     assert sum("optimize_ddp_split_child" in fields for fields, _ in records()) == len(BUCKETS)
     graphs = [graph for graph in session.rows(model.Graph) if graph.stage != "dynamo"]
     expected = [(stage, "") for stage in ("pre_grad", "joint")]
-    expected += [(stage, direction) for direction in ("forward", "backward") for stage in (direction, "post_grad")]
+    expected += [
+        (stage, direction)
+        for direction in ("forward", "backward")
+        for stage in (direction, "post_grad")
+    ]
     assert Counter((graph.label, graph.stage, graph.direction) for graph in graphs) == {
         (label, *key): 1 for label in BUCKETS for key in expected
     }
@@ -68,25 +72,45 @@ def test_a_bucket_computes_what_torch_put_into_it(session: SessionReader, bucket
 
 def test_links_stay_in_their_bucket_up_to_dynamos_graph(session: SessionReader) -> None:
     labels = {graph.id: graph.label for graph in session.rows(model.Graph)}
-    label_of = {node.id: labels[graph.id] for graph in session.rows(model.Graph) for node in session.nodes(graph)}
-    pairs = Counter((label_of[link.child], label_of[link.parent]) for link in session.rows(model.Link))
+    label_of = {
+        node.id: labels[graph.id]
+        for graph in session.rows(model.Graph)
+        for node in session.nodes(graph)
+    }
+    pairs = Counter(
+        (label_of[link.child], label_of[link.parent]) for link in session.rows(model.Link)
+    )
     assert set(pairs) == {(label, label) for label in BUCKETS} | {(label, "") for label in BUCKETS}
 
 
 def test_documents_name_their_bucket(session: SessionReader) -> None:
     titles = {artifact_title(one) for one in session.rows(model.Artifact, kind="output_code")}
-    assert titles == {f"Output code · {direction} · {label}" for label in BUCKETS for direction in ("forward", "backward")}
-    assert "Backward · post-grad · bucket 2 of 2" in {graph_title(one) for one in session.rows(model.Graph)}
+    assert titles == {
+        f"Output code · {direction} · {label}"
+        for label in BUCKETS
+        for direction in ("forward", "backward")
+    }
+    assert "Backward · post-grad · bucket 2 of 2" in {
+        graph_title(one) for one in session.rows(model.Graph)
+    }
 
 
-def test_breaks_around_the_model_are_those_of_torchs_wrapper_and_no_problem(session: SessionReader) -> None:
-    hits = sum(fields.get("artifact", {}).get("name") == "dynamo_graph_break_reason" for fields, _ in records())  # type: ignore[attr-defined]
+def test_breaks_around_the_model_are_those_of_torchs_wrapper_and_no_problem(
+    session: SessionReader,
+) -> None:
+    hits = sum(
+        fields.get("artifact", {}).get("name") == "dynamo_graph_break_reason"
+        for fields, _ in records()
+    )  # type: ignore[attr-defined]
     breaks = distinct_breaks(session)
     assert sum(one.count for one in breaks) == hits == 3
     assert all(one.is_wrappers for one in breaks)
     facts = overview(session)
     assert not [fact for fact in facts if fact.severity == "problem"]
-    assert any(fact.text == "torch split the graph of forward into 2 buckets (DDPOptimizer)." for fact in facts)
+    assert any(
+        fact.text == "torch split the graph of forward into 2 buckets (DDPOptimizer)."
+        for fact in facts
+    )
 
 
 def test_a_bucket_is_decoded_the_same_where_graphs_are_read_later(tmp_path: Path) -> None:
@@ -98,7 +122,12 @@ def test_a_bucket_is_decoded_the_same_where_graphs_are_read_later(tmp_path: Path
     found = []
     for name in ("later.fxs", "in order.fxs"):
         with SessionReader(tmp_path / name) as reader:
-            found.append(sorted((one.label, one.stage, one.direction, one.node_count) for one in reader.rows(model.Graph)))
+            found.append(
+                sorted(
+                    (one.label, one.stage, one.direction, one.node_count)
+                    for one in reader.rows(model.Graph)
+                )
+            )
     assert found[0] == found[1]
 
 
@@ -129,12 +158,16 @@ class LookedAt:
 
 def in_buckets(session: Path) -> tuple[Counter[tuple[str, ...]], int]:
     with SessionReader(session) as reader:
-        graphs = Counter((graph.label, graph.stage, graph.direction) for graph in reader.rows(model.Graph))
+        graphs = Counter(
+            (graph.label, graph.stage, graph.direction) for graph in reader.rows(model.Graph)
+        )
         return graphs, reader.count(model.Link)
 
 
 @pytest.mark.parametrize("every", [1, 40])
-def test_graphs_are_of_the_same_buckets_whenever_a_log_was_looked_at_while_it_grew(every: int, tmp_path: Path) -> None:
+def test_graphs_are_of_the_same_buckets_whenever_a_log_was_looked_at_while_it_grew(
+    every: int, tmp_path: Path
+) -> None:
     content = gzip.decompress(LOG.read_bytes())
     begins = [found.start() for found in re.finditer(rb"(?m)^V\d{4} ", content)]
     log = tmp_path / "job.log"

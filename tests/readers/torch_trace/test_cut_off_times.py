@@ -33,7 +33,9 @@ def test_the_phases_never_take_longer_than_the_whole(share: float, tmp_path: Pat
     assert not told or ("at least" in told) == has_no_end
 
 
-def test_a_rank_whose_log_ends_before_it_compiled_is_not_said_to_have_done_the_same(tmp_path: Path) -> None:
+def test_a_rank_whose_log_ends_before_it_compiled_is_not_said_to_have_done_the_same(
+    tmp_path: Path,
+) -> None:
     whole = text_of(LOG)
     write_rank(tmp_path, 0, whole)
     first = whole.split(b"\n")[0]
@@ -45,7 +47,9 @@ def test_a_rank_whose_log_ends_before_it_compiled_is_not_said_to_have_done_the_s
 
 
 def test_the_line_of_the_only_damage_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "odd.log").write_bytes(text_of(LOG) + b'V1125 14:35:35.000000 1 torch/x.py:1] {"artifact": {"name"\n')
+    (tmp_path / "odd.log").write_bytes(
+        text_of(LOG) + b'V1125 14:35:35.000000 1 torch/x.py:1] {"artifact": {"name"\n'
+    )
     read_log(tmp_path / "odd.log", tmp_path / "odd.fxs")
     with SessionReader(tmp_path / "odd.fxs") as reader:
         lines = json.loads(json.dumps(reader.meta("log")))["damaged_lines"]

@@ -87,19 +87,21 @@ def test_a_log_that_was_cut_off_packed_or_not(tmp_path: Path, share: float) -> N
 def test_a_changed_text_is_counted_and_told(tmp_path: Path) -> None:
     log = tmp_path / "x.log"
     log.write_bytes(
-        whole("graph_breaks").replace(b"torch.ops.aten.mul.Tensor(arg0_1, 2)", b"torch.ops.aten.mul.Tensor(arg0_1, 3)", 1)
+        whole("graph_breaks").replace(
+            b"torch.ops.aten.mul.Tensor(arg0_1, 2)", b"torch.ops.aten.mul.Tensor(arg0_1, 3)", 1
+        )
     )
     found = told(log)
     assert (found["skipped"], found["wrong_hashes"]) == (0, 1)
-    assert any("not what torch wrote: changed, or mixed with others: 1" in said for said in found["said"])
+    assert any(
+        "not what torch wrote: changed, or mixed with others: 1" in said for said in found["said"]
+    )
     assert len(found["damaged_lines"]) == 1
 
 
 def test_a_kind_that_is_not_known_is_kept_and_counted(tmp_path: Path) -> None:
     log = tmp_path / "x.log"
-    line = (
-        'V1121 03:15:04.813000 952 torch/new.py:1] {"tomorrow": {"a": 1}, "frame_id": 0, "frame_compile_id": 0, "attempt": 0}\n'
-    )
+    line = 'V1121 03:15:04.813000 952 torch/new.py:1] {"tomorrow": {"a": 1}, "frame_id": 0, "frame_compile_id": 0, "attempt": 0}\n'
     log.write_bytes(whole("graph_breaks") + line.encode())
     assert told(log)["unknown"]["tomorrow"] == 1
     with SessionReader(log.with_suffix(".fxs")) as reader:
@@ -109,7 +111,9 @@ def test_a_kind_that_is_not_known_is_kept_and_counted(tmp_path: Path) -> None:
 
 def test_lines_of_two_ranks_that_were_printed_into_one_another_are_read(tmp_path: Path) -> None:
     log = tmp_path / "x.log"
-    prefixed = b"".join(b"[rank0]:" + line for line in whole("graph_breaks").splitlines(keepends=True))
+    prefixed = b"".join(
+        b"[rank0]:" + line for line in whole("graph_breaks").splitlines(keepends=True)
+    )
     log.write_bytes(prefixed)
     found = told(log)
     assert (found["skipped"], found["wrong_hashes"]) == (0, 0)
@@ -121,14 +125,30 @@ def test_what_cannot_be_opened_is_told(tmp_path: Path) -> None:
 
 
 NEED_THE_PROGRAM = (
-    *(["capture", "-o", "s.fxs"], ["run", "-o", "s.fxs"], ["dynamic"], ["bench"], ["ledger"], ["memory"], ["options"]),
-    *(["support"], ["kernel", "triton_poi_fused_relu_0"], ["fix", "--try"], ["fix", "--apply", "1"]),
+    *(
+        ["capture", "-o", "s.fxs"],
+        ["run", "-o", "s.fxs"],
+        ["dynamic"],
+        ["bench"],
+        ["ledger"],
+        ["memory"],
+        ["options"],
+    ),
+    *(
+        ["support"],
+        ["kernel", "triton_poi_fused_relu_0"],
+        ["fix", "--try"],
+        ["fix", "--apply", "1"],
+    ),
 )
 
 
 @pytest.mark.parametrize("command", NEED_THE_PROGRAM, ids=" ".join)
 def test_what_needs_the_program_takes_no_log(
-    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.log").write_bytes(whole("graph_breaks"))
@@ -157,7 +177,9 @@ def test_graph_and_fix_take_logs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--try" not in said  # there is no program to try it with
 
 
-def test_a_check_of_a_log_holds_for_what_a_log_tells_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_check_of_a_log_holds_for_what_a_log_tells_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     log = tmp_path / "x.log"
     log.write_bytes(whole("user_triton"))
     assert cli.main(["check", str(log), "--max-graph-breaks", "0"]) == 0
@@ -187,9 +209,15 @@ DEEP = {
     "brackets": HEAD.format(kind="artifact", value="[" * 100_000),
     "closed": HEAD.format(kind="artifact", value="[" * 100_000 + "]" * 100_000),
     "objects": HEAD.format(kind="dynamo_start", value='{"stack":' * 50_000 + "1" + "}" * 50_000),
-    "payload": HEAD.format(kind="inductor_provenance_tracking_node_mappings", value="{}") + "\t" + "[" * 100_000 + "\n",
+    "payload": HEAD.format(kind="inductor_provenance_tracking_node_mappings", value="{}")
+    + "\t"
+    + "[" * 100_000
+    + "\n",
     "graph": HEAD.format(kind="dynamo_output_graph", value="{}") + "\t" + "(" * 100_000 + "\n",
-    "guards": HEAD.format(kind="dynamo_cpp_guards_str", value="{}") + "\t" + "| " * 100_000 + "+- x\n",
+    "guards": HEAD.format(kind="dynamo_cpp_guards_str", value="{}")
+    + "\t"
+    + "| " * 100_000
+    + "+- x\n",
 }
 
 
@@ -202,7 +230,9 @@ def test_what_is_nested_without_end_is_counted_or_kept(tmp_path: Path, name: str
     assert found["skipped"] + found["records"] >= 135
 
 
-def test_a_line_of_100_mb_takes_little_memory_and_what_comes_after_it_is_read(tmp_path: Path) -> None:
+def test_a_line_of_100_mb_takes_little_memory_and_what_comes_after_it_is_read(
+    tmp_path: Path,
+) -> None:
     """In a process of its own, whose memory is limited by the system."""
     log = tmp_path / "x.log"
     with log.open("wb") as written:

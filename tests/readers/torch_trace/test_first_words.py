@@ -29,18 +29,24 @@ def test_it_counts_what_the_session_of_the_log_has(name: str, tmp_path: Path) ->
     size, counted, *lines = first_words(LOGS / name)
     assert f"{known.compilations} compilation" in counted
     assert f" {known.recompiles} recompile" in counted
-    assert (f" {known.graph_breaks} graph break" if known.graph_breaks else "no graph break") in counted
+    assert (
+        f" {known.graph_breaks} graph break" if known.graph_breaks else "no graph break"
+    ) in counted
     assert {line.split()[1] for line in lines} == {
         text.removeprefix("Look first at: ").split(" cuts the graph")[0] for text in breaks
     }
     assert "begins at 03:" in size
 
 
-def test_of_a_longer_log_it_says_so_and_leaves_out_the_record_that_is_not_whole(tmp_path: Path) -> None:
+def test_of_a_longer_log_it_says_so_and_leaves_out_the_record_that_is_not_whole(
+    tmp_path: Path,
+) -> None:
     data = gzip.decompress((LOGS / "h200_graph_breaks.log.gz").read_bytes())
     longer = tmp_path / "x.log"
     longer.write_bytes(data * 4)
-    assert first_words(longer)[1].startswith("Its first megabyte has 7 compilations, 0 recompiles, 4 graph breaks, hit ")
+    assert first_words(longer)[1].startswith(
+        "Its first megabyte has 7 compilations, 0 recompiles, 4 graph breaks, hit "
+    )
 
 
 def test_a_pipe_is_left_to_the_reader(tmp_path: Path) -> None:
@@ -49,7 +55,15 @@ def test_a_pipe_is_left_to_the_reader(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"no log", b"\xff" * 5000, b"\x1f\x8b garbage", b"\x28\xb5\x2f\xfd garbage", b"V" * 3_000_000]
+    "content",
+    [
+        b"",
+        b"no log",
+        b"\xff" * 5000,
+        b"\x1f\x8b garbage",
+        b"\x28\xb5\x2f\xfd garbage",
+        b"V" * 3_000_000,
+    ],
 )
 def test_of_what_is_no_log_it_says_the_size_only(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.log").write_bytes(content)

@@ -49,7 +49,9 @@ def as_it_grows(content: bytes, seed: int) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_wherever_it_was_cut_when_it_was_looked_at_its_records_are_the_same(content: bytes, seed: int) -> None:
+def test_wherever_it_was_cut_when_it_was_looked_at_its_records_are_the_same(
+    content: bytes, seed: int
+) -> None:
     whole, damage = Damage(), Damage()
     expected = [record for record in records([content], whole) if record]
     found = [record for record in records(as_it_grows(content, seed), damage) if record]
@@ -127,7 +129,9 @@ def test_what_is_added_while_it_is_followed_is_in_the_session_as_if_it_had_been_
 
 
 @pytest.mark.parametrize("change", ["cut", "replaced"])
-def test_a_log_that_is_cut_or_replaced_ends_it_and_what_was_read_is_kept(change: str, tmp_path: Path) -> None:
+def test_a_log_that_is_cut_or_replaced_ends_it_and_what_was_read_is_kept(
+    change: str, tmp_path: Path
+) -> None:
     """One that was replaced was read to its end; of one that was cut nobody knows."""
     content = gzip.decompress((LOGS / "h200_recompiles.log.gz").read_bytes())
     log, session = tmp_path / "job.log", tmp_path / "s.fxs"
@@ -143,12 +147,16 @@ def test_a_log_that_is_cut_or_replaced_ends_it_and_what_was_read_is_kept(change:
     assert (change == "cut") == ("was cut while it was followed" in str(followed.ended))
     with SessionReader(session) as reader:
         assert reader.count(model.Compilation) > 1
-        assert not_decoded(reader) == ("" if change == "replaced" else "None so far: the log is still being read.")
+        assert not_decoded(reader) == (
+            "" if change == "replaced" else "None so far: the log is still being read."
+        )
         told = [fact.text for fact in run_facts(reader)]
         assert (change == "replaced") == (LOST_ITS_NAME in told)
 
 
-def test_what_is_added_just_before_the_log_loses_its_name_is_read(content: bytes, tmp_path: Path) -> None:
+def test_what_is_added_just_before_the_log_loses_its_name_is_read(
+    content: bytes, tmp_path: Path
+) -> None:
     total = sum(record is not None for record in records([content], Damage()))
     log, session = tmp_path / "job.log", tmp_path / "s.fxs"
     log.write_bytes(content[: len(content) // 2])
@@ -180,7 +188,9 @@ def test_a_log_that_was_cut_and_has_grown_again_is_no_continuation(tmp_path: Pat
             growing.wait(lambda: None)
 
 
-def test_a_record_that_was_being_written_when_the_following_ends_is_read_or_counted(tmp_path: Path) -> None:
+def test_a_record_that_was_being_written_when_the_following_ends_is_read_or_counted(
+    tmp_path: Path,
+) -> None:
     content = gzip.decompress((LOGS / "h200_recompiles.log.gz").read_bytes())
     begin = content.find(b'"dynamo_output_graph"')
     middle = content.find(b"\n\t", begin) + 40
@@ -210,9 +220,14 @@ async def test_texts_of_a_log_that_lost_its_name_are_still_there(tmp_path: Path)
     log.rename(tmp_path / "job.log.1")
     log.write_bytes(content[5000:])
     assert (await reading.wait()).kind == "finished"
-    with SessionReader(reading.session_path) as reader, SessionReader(tmp_path / "whole.fxs") as expected:
+    with (
+        SessionReader(reading.session_path) as reader,
+        SessionReader(tmp_path / "whole.fxs") as expected,
+    ):
         assert reader.meta("skipped_records") == 0
-        texts, whole = ([one.text(row.text) for row in one.rows(model.Artifact)] for one in (reader, expected))
+        texts, whole = (
+            [one.text(row.text) for row in one.rows(model.Artifact)] for one in (reader, expected)
+        )
         assert texts == whole
         assert not any("is not in" in text for text in texts)
     reading.discard()
@@ -245,7 +260,9 @@ def test_of_a_directory_the_newest_log_of_the_lowest_rank_is_followed(tmp_path: 
         log_to_follow(tmp_path / "none")
 
 
-async def test_the_process_says_what_comes_and_a_reading_that_is_stopped_keeps_it(tmp_path: Path) -> None:
+async def test_the_process_says_what_comes_and_a_reading_that_is_stopped_keeps_it(
+    tmp_path: Path,
+) -> None:
     content = gzip.decompress((LOGS / "h200_recompiles.log.gz").read_bytes())
     total = sum(record is not None for record in records([content], Damage()))
     log = tmp_path / "job.log"
@@ -269,7 +286,15 @@ async def test_the_process_says_what_comes_and_a_reading_that_is_stopped_keeps_i
 def test_without_a_terminal_it_is_said_what_to_do(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fx_explorer", "--follow", "job.log"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert ended.returncode == 2
     assert "needs a terminal" in ended.stderr
 
@@ -282,7 +307,9 @@ def test_without_a_terminal_it_is_said_what_to_do(tmp_path: Path) -> None:
         ("job.log.gz", "packed: no job writes to it any more"),
     ],
 )
-def test_what_no_job_writes_to_is_refused(given: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_no_job_writes_to_is_refused(
+    given: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("fx_explorer.command_line.logs.followed_log.is_on_terminal", lambda: True)
     (tmp_path / "model.py").write_text("x = 1\n")
     (tmp_path / "job.log.gz").write_bytes((LOGS / "h200_recompiles.log.gz").read_bytes())

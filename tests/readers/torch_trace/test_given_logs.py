@@ -29,7 +29,10 @@ def report_of_input(content: bytes) -> subprocess.CompletedProcess[bytes]:
 
 
 def test_a_log_on_the_standard_input_is_reported_packed_or_not() -> None:
-    packed, plain = (report_of_input(content) for content in (PACKED.read_bytes(), gzip.decompress(PACKED.read_bytes())))
+    packed, plain = (
+        report_of_input(content)
+        for content in (PACKED.read_bytes(), gzip.decompress(PACKED.read_bytes()))
+    )
     for ended in (packed, plain):
         assert (ended.returncode, ended.stderr) == (0, b"")
         said = json.loads(ended.stdout)
@@ -74,7 +77,9 @@ def test_save_writes_over_no_file_of_the_users(
     assert "--save is for TORCH_TRACE logs. Keep a capture with: -o FILE" in capsys.readouterr().err
 
 
-def test_a_log_packed_with_zstd_is_read_and_one_that_is_cut_off_as_far_as_it_goes(tmp_path: Path) -> None:
+def test_a_log_packed_with_zstd_is_read_and_one_that_is_cut_off_as_far_as_it_goes(
+    tmp_path: Path,
+) -> None:
     zstandard = pytest.importorskip("zstandard")
     plain = gzip.decompress(PACKED.read_bytes())
     half = len(plain) // 2
@@ -94,10 +99,14 @@ def test_a_log_packed_with_zstd_is_read_and_one_that_is_cut_off_as_far_as_it_goe
         assert 0 < reader.meta("log")["records"] < told["records"]
 
 
-def test_what_zstd_has_packed_says_which_package_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_zstd_has_packed_says_which_package_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "zstandard", None)  # as where it is not installed
     packed = tmp_path / "x.log.zst"
     packed.write_bytes(b"\x28\xb5\x2f\xfd rest")
-    with pytest.raises(SessionError, match=r"pip install 'fx-explorer\[zstd\]'. Or unpack it first: unzstd"):
+    with pytest.raises(
+        SessionError, match=r"pip install 'fx-explorer\[zstd\]'. Or unpack it first: unzstd"
+    ):
         read_log(packed, tmp_path / "s.fxs")
     assert "pip install 'fx-explorer[zstd]'" in kind_of_file(packed).advice_for(packed)

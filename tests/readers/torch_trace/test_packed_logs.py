@@ -27,7 +27,9 @@ def packed(tmp_path: Path) -> Path:
     return file
 
 
-def test_pythons_own_zstd_is_taken_where_it_exists(packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pythons_own_zstd_is_taken_where_it_exists(
+    packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """``compression.zstd`` of Python 3.14 has these two names; the package is not asked."""
     begun = []
 
@@ -58,7 +60,10 @@ def test_pythons_own_zstd_is_taken_where_it_exists(packed: Path, tmp_path: Path,
     assert begun
     monkeypatch.undo()
     read_log(packed, tmp_path / "package.fxs")
-    with SessionReader(tmp_path / "own.fxs") as one, SessionReader(tmp_path / "package.fxs") as other:
+    with (
+        SessionReader(tmp_path / "own.fxs") as one,
+        SessionReader(tmp_path / "package.fxs") as other,
+    ):
         assert one.meta("log") == other.meta("log")
         assert one.meta("log")["records"] > 0
 
@@ -88,7 +93,9 @@ class Terminal:
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-def test_how_far_it_is_stands_on_a_terminal_and_is_gone_afterwards(is_terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_far_it_is_stands_on_a_terminal_and_is_gone_afterwards(
+    is_terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr("fx_explorer.command_line.logs.progress.EVERY_S", 0.0)
     out = Terminal(is_terminal=is_terminal)

@@ -11,7 +11,9 @@ from fx_explorer.readers.torch_trace import pieces as module
 from fx_explorer.readers.torch_trace.pieces import Piece, pieces
 from fx_explorer.readers.torch_trace.records import Damage, records
 
-LOG = gzip.decompress((Path(__file__).parents[2] / "data" / "torch_trace" / "h200_user_triton.log.gz").read_bytes())
+LOG = gzip.decompress(
+    (Path(__file__).parents[2] / "data" / "torch_trace" / "h200_user_triton.log.gz").read_bytes()
+)
 
 HEAD = b'V1121 03:15:04.813000 952 torch/new.py:1] {"artifact": {"name": "x"}}\n'
 
@@ -26,12 +28,16 @@ def test_the_pieces_are_the_log_whatever_the_blocks_are(size: int) -> None:
     found = list(pieces(in_blocks(data, size)))
     assert b"".join(piece.raw for piece in found) == data
     assert all(data[piece.offset :].startswith(piece.raw) for piece in found)
-    assert [piece.line for piece in found] == [data[: piece.offset].count(b"\n") + 1 for piece in found]
+    assert [piece.line for piece in found] == [
+        data[: piece.offset].count(b"\n") + 1 for piece in found
+    ]
     assert len(found) == sum(line.startswith(b"V") for line in data.split(b"\n"))
 
 
 @pytest.mark.parametrize("size", [50, 1000, 100_000])
-def test_what_is_too_long_keeps_its_beginning_and_the_rest_is_counted(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_too_long_keeps_its_beginning_and_the_rest_is_counted(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "MOST_OF_A_PIECE", 2_000)
     long = HEAD + b"\tline\n" * 5_000
     first, second = pieces(in_blocks(long + HEAD + b"\tend\n", size))
@@ -41,7 +47,9 @@ def test_what_is_too_long_keeps_its_beginning_and_the_rest_is_counted(size: int,
     assert second == Piece(HEAD + b"\tend\n", len(long), 5_002)
 
 
-def test_a_long_log_without_any_record_takes_little_memory_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_log_without_any_record_takes_little_memory_and_is_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "MOST_OF_A_PIECE", 2_000)
     damage = Damage()
     assert list(records(in_blocks(b"garbage\n" * 10_000, 1_000), damage)) == []

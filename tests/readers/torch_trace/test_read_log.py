@@ -53,7 +53,11 @@ def heads(text: str) -> list[dict[str, object]]:
 
 def test_no_record_is_left_out(reader: SessionReader, text: str) -> None:
     told = reader.meta("log", {})
-    assert (reader.meta("skipped_records"), told["wrong_hashes"], told["damaged_lines"]) == (0, 0, [])
+    assert (reader.meta("skipped_records"), told["wrong_hashes"], told["damaged_lines"]) == (
+        0,
+        0,
+        [],
+    )
     assert told["unknown"] == {}
     assert told["records"] == sum(line.startswith("V") for line in text.split("\n"))
 
@@ -72,18 +76,25 @@ def test_compilations_are_those_that_torch_ended(reader: SessionReader, text: st
 
 def test_every_graph_of_the_log_is_a_graph_of_the_session(reader: SessionReader, text: str) -> None:
     wanted = Counter(GRAPHS[kind] for head in heads(text) for kind in GRAPHS if kind in head)
-    found = Counter((row.stage, row.direction) for row in reader.rows(model.Graph, parent=0, name=""))
+    found = Counter(
+        (row.stage, row.direction) for row in reader.rows(model.Graph, parent=0, name="")
+    )
     assert {key: found[key] for key in wanted} == dict(wanted)
 
 
-def test_dynamos_graphs_have_as_many_nodes_as_torch_counted(reader: SessionReader, text: str) -> None:
+def test_dynamos_graphs_have_as_many_nodes_as_torch_counted(
+    reader: SessionReader, text: str
+) -> None:
     counted = {
         str(row["compile_id"]): row["graph_node_count"]
         for head in heads(text)
         if isinstance(row := head.get("compilation_metrics"), dict) and row.get("graph_node_count")
     }
     names = {row.id: row.name for row in reader.rows(model.Compilation)}
-    found = {names[row.compilation]: row.node_count for row in reader.rows(model.Graph, stage="dynamo", parent=0)}
+    found = {
+        names[row.compilation]: row.node_count
+        for row in reader.rows(model.Graph, stage="dynamo", parent=0)
+    }
     assert found
     assert {name: counted.get(name, count) for name, count in found.items()} == found
 
@@ -101,14 +112,20 @@ def test_breaks_and_recompiles_are_those_of_the_log(reader: SessionReader, text:
     places = re.findall(r"^\tGraph break in user code at (.+):(\d+)$", text, re.M)
     rows = list(reader.rows(model.GraphBreak))
     assert len(rows) == len(places)
-    for row, (file, line) in zip(rows, places, strict=True):  # a break in torch's own code is told at the user's line
+    for row, (file, line) in zip(
+        rows, places, strict=True
+    ):  # a break in torch's own code is told at the user's line
         assert "/torch/" in file or (row.file, str(row.line)) == (file, line)
         assert "/torch/" not in row.file
-    reasons = sum('"recompile_reasons"' in line for line in text.split("\n") if line.startswith("V"))
+    reasons = sum(
+        '"recompile_reasons"' in line for line in text.split("\n") if line.startswith("V")
+    )
     assert len({row.compilation for row in reader.rows(model.Recompile)}) == reasons
 
 
-def test_kernels_are_those_of_the_output_code_and_say_what_they_compute(reader: SessionReader, text: str) -> None:
+def test_kernels_are_those_of_the_output_code_and_say_what_they_compute(
+    reader: SessionReader, text: str
+) -> None:
     names = re.findall(r"^\t(\w+) = async_compile\.triton\(", text, re.M)
     triton = [row for row in reader.rows(model.Kernel) if row.language == "triton"]
     assert sorted(row.name for row in triton) == sorted(names)
@@ -132,5 +149,10 @@ def test_what_a_trained_model_computes_is_linked_to_what_dynamo_saw(reader: Sess
         assert child.compilation == parent.compilation
         kinds[child.stage, parent.stage] += 1
     if reader.rows(model.Graph, stage="joint", name="", parent=0) and reader.count(model.Kernel):
-        wanted = {("pre_grad", "dynamo"), ("joint", "pre_grad"), ("forward", "joint"), ("post_grad", "forward")}
+        wanted = {
+            ("pre_grad", "dynamo"),
+            ("joint", "pre_grad"),
+            ("forward", "joint"),
+            ("post_grad", "forward"),
+        }
         assert wanted <= set(kinds)

@@ -23,7 +23,9 @@ LOGS = Path(__file__).parents[2] / "data" / "tlparse"
 
 ALL = sorted(path.name.removesuffix(".gz") for path in LOGS.glob("*.gz"))
 
-EXPECTED: dict[str, dict[str, dict[str, list[int]]]] = json.loads((LOGS / "expected_provenance.json").read_text())
+EXPECTED: dict[str, dict[str, dict[str, list[int]]]] = json.loads(
+    (LOGS / "expected_provenance.json").read_text()
+)
 
 EDITED = {"export.log", "export_guard_added.log", "inductor_provenance_extended_log.txt"}
 """Logs that somebody edited: the spaces at the ends of their last text are gone, or its last line is."""
@@ -47,7 +49,11 @@ class Log:
         self.reader = SessionReader(session)
 
     def heads(self) -> list[dict[str, Any]]:
-        return [json.loads(line.split("] ", 1)[1]) for line in self.text.split("\n") if line.startswith("V")]
+        return [
+            json.loads(line.split("] ", 1)[1])
+            for line in self.text.split("\n")
+            if line.startswith("V")
+        ]
 
     def kinds(self) -> Counter[str]:
         """How often each kind of record stands in the log."""
@@ -57,7 +63,9 @@ class Log:
         """The text of the first record of a kind, without the empty lines before it."""
         lines = self.text.split("\n")
         at = next(
-            i for i, line in enumerate(lines) if line.startswith("V") and name_of(json.loads(line.split("] ", 1)[1])) == name
+            i
+            for i, line in enumerate(lines)
+            if line.startswith("V") and name_of(json.loads(line.split("] ", 1)[1])) == name
         )
         below = []
         while at + 1 < len(lines) and (lines[at + 1].startswith("\t") or not lines[at + 1]):
@@ -94,7 +102,11 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Log]]:
 def test_every_record_is_read_and_every_kind_is_known(logs: dict[str, Log], name: str) -> None:
     log = logs[name]
     told = log.reader.meta("log", {})
-    assert (log.reader.meta("skipped_records"), told["unknown"], told["unread_graph_lines"]) == (0, {}, 0)
+    assert (log.reader.meta("skipped_records"), told["unknown"], told["unread_graph_lines"]) == (
+        0,
+        {},
+        0,
+    )
     assert told["kinds"] == dict(log.kinds())
     assert told["wrong_hashes"] == (name in EDITED)
 
@@ -105,22 +117,30 @@ def test_every_graph_of_the_log_is_in_the_session_once(logs: dict[str, Log], nam
     wanted = Counter[tuple[str, str]]()
     for kind, key in GRAPHS.items():
         wanted[key] += kinds[kind]
-    found = Counter[tuple[str, str]]((row.stage, row.direction) for row in reader.rows(model.Graph, parent=0, name=""))
+    found = Counter[tuple[str, str]](
+        (row.stage, row.direction) for row in reader.rows(model.Graph, parent=0, name="")
+    )
     assert {key: found[key] for key in wanted} == dict(wanted)
     passed = sum(count for (stage, _), count in found.items() if stage == "post_grad")
     assert passed == max(kinds["inductor_post_grad_graph"], kinds["after_post_grad_graph"])
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_every_graph_and_code_belongs_to_something_that_the_outline_shows(logs: dict[str, Log], name: str) -> None:
+def test_every_graph_and_code_belongs_to_something_that_the_outline_shows(
+    logs: dict[str, Log], name: str
+) -> None:
     reader = logs[name].reader
     known = {row.id for row in reader.rows(model.Compilation)}
-    assert all(row.compilation in known for row in reader.rows(model.Graph) if row.stage != "front_end")
+    assert all(
+        row.compilation in known for row in reader.rows(model.Graph) if row.stage != "front_end"
+    )
     assert all(row.compilation in known for row in reader.rows(model.Kernel))
     assert len(outline(reader)) > len(known) > 0
 
 
-def test_a_text_that_was_changed_is_told_and_everything_else_is_read(tmp_path: Path, logs: dict[str, Log]) -> None:
+def test_a_text_that_was_changed_is_told_and_everything_else_is_read(
+    tmp_path: Path, logs: dict[str, Log]
+) -> None:
     """``simple_corrupted_json.log``: a line of a chromium event is missing."""
     lines = logs["simple.log"].text.split("\n")
     log = opened("simple.log", tmp_path, "\n".join([*lines[:18], *lines[19:]]))
@@ -149,7 +169,9 @@ def test_a_frame_that_was_begun_again_says_why(logs: dict[str, Log]) -> None:
 def test_a_failure_is_told_with_its_type(logs: dict[str, Log]) -> None:
     """``comp_failure.log``, which is ``chromium_events.log``."""
     log = logs["chromium_events.log"]
-    (ended,) = [head["compilation_metrics"] for head in log.heads() if "compilation_metrics" in head]
+    (ended,) = [
+        head["compilation_metrics"] for head in log.heads() if "compilation_metrics" in head
+    ]
     (failure,) = log.reader.rows(model.Failure)
     assert failure.kind == ended["fail_type"]
     assert failure.message.startswith(f"{ended['fail_type']}: ")
@@ -167,26 +189,42 @@ def test_chromium_events_are_spans(logs: dict[str, Log], name: str) -> None:
 
 def test_cache_hits_and_misses_are_those_of_the_log(logs: dict[str, Log]) -> None:
     log = logs["cache_hit_miss.log"]
-    told = Counter(json.loads(row.value) for row in log.reader.rows(model.Metric, name="cache_event"))
+    told = Counter(
+        json.loads(row.value) for row in log.reader.rows(model.Metric, name="cache_event")
+    )
     wanted = {kind: count for kind, count in log.kinds().items() if "_cache_" in kind}
     assert told == wanted
     assert (told["fx_graph_cache_miss"], told["fx_graph_cache_hit"]) == (2, 1)
-    of = [row.compilation for row in log.reader.rows(model.Metric, name="cache_event") if "fx_graph_cache_hit" in row.value]
+    of = [
+        row.compilation
+        for row in log.reader.rows(model.Metric, name="cache_event")
+        if "fx_graph_cache_hit" in row.value
+    ]
     assert log.reader.get(model.Compilation, of[0]).name == "1/0#2"
 
 
 def test_an_artifact_is_a_document_under_its_name(logs: dict[str, Log]) -> None:
-    (kept,) = [row for row in logs["artifacts.log"].reader.rows(model.Artifact) if row.title == "fx_graph_cache_hash"]
+    (kept,) = [
+        row
+        for row in logs["artifacts.log"].reader.rows(model.Artifact)
+        if row.title == "fx_graph_cache_hash"
+    ]
     assert json.loads(logs["artifacts.log"].reader.text(kept.text))["key"]
 
 
 def test_a_link_is_shown_with_its_address(logs: dict[str, Log]) -> None:
-    (link,) = [row for row in logs["links.log"].reader.rows(model.Artifact) if row.title == "Link: manifold_url"]
+    (link,) = [
+        row
+        for row in logs["links.log"].reader.rows(model.Artifact)
+        if row.title == "Link: manifold_url"
+    ]
     assert logs["links.log"].reader.text(link.text) == "https://www.google.com"
 
 
 @pytest.mark.parametrize("name", ["export.log", "export_guard_added.log"])
-def test_an_exported_program_is_a_graph_with_what_was_asked_of_its_sizes(logs: dict[str, Log], name: str) -> None:
+def test_an_exported_program_is_a_graph_with_what_was_asked_of_its_sizes(
+    logs: dict[str, Log], name: str
+) -> None:
     log = logs[name]
     (graph,) = log.reader.rows(model.Graph)
     assert (graph.stage, graph.name) == ("front_end", "export")
@@ -205,8 +243,16 @@ def test_an_exported_program_is_a_graph_with_what_was_asked_of_its_sizes(logs: d
 
 def test_an_assumed_size_of_an_exported_program_is_told_with_its_line(logs: dict[str, Log]) -> None:
     (assumed,) = logs["export.log"].reader.rows(model.SymbolEvent, kind="assumed")
-    assert (assumed.line, assumed.expression, assumed.reason) == (279, "Eq((((-u0)//3)) + 5, 0)", "False")
-    (how,) = [row for row in logs["export.log"].reader.rows(model.Artifact) if row.title.startswith("How expressions")]
+    assert (assumed.line, assumed.expression, assumed.reason) == (
+        279,
+        "Eq((((-u0)//3)) + 5, 0)",
+        "False",
+    )
+    (how,) = [
+        row
+        for row in logs["export.log"].reader.rows(model.Artifact)
+        if row.title.startswith("How expressions")
+    ]
     text = logs["export.log"].reader.text(how.text)
     assert "-u0 = neg(u0)" in text
     assert "test_draft_export.py:270: a = -a" in text
@@ -219,10 +265,16 @@ def test_calls_compute_the_nodes_that_tlparse_says(logs: dict[str, Log], name: s
     kinds = log.kinds()
     is_cpp = bool(EXPECTED[name]["cppCodeToPost"])
     code = log.payload("inductor_aot_wrapper_code" if is_cpp else "inductor_output_code")
-    passed = log.payload("after_post_grad_graph" if kinds["after_post_grad_graph"] else "inductor_post_grad_graph")
+    passed = log.payload(
+        "after_post_grad_graph" if kinds["after_post_grad_graph"] else "inductor_post_grad_graph"
+    )
     start = 0 if is_cpp else next(i for i, line in enumerate(code) if "# AOT ID:" in line)
     table = EXPECTED[name]["cppCodeToPost" if is_cpp else "pyCodeToPost"]
-    wanted = {(code[int(line) - 1 + start], node_name(passed[node - 1])) for line, nodes in table.items() for node in nodes}
+    wanted = {
+        (code[int(line) - 1 + start], node_name(passed[node - 1]))
+        for line, nodes in table.items()
+        for node in nodes
+    }
     found = set()
     for row in log.reader.rows(model.Artifact, kind="output_code"):
         lines = log.reader.text(row.text).split("\n")
@@ -235,8 +287,12 @@ def test_calls_compute_the_nodes_that_tlparse_says(logs: dict[str, Log], name: s
 def test_nodes_come_from_those_that_tlparse_says(logs: dict[str, Log], name: str) -> None:
     log = logs[name]
     kinds = log.kinds()
-    passed = log.payload("after_post_grad_graph" if kinds["after_post_grad_graph"] else "inductor_post_grad_graph")
-    given = log.payload("before_pre_grad_graph" if kinds["before_pre_grad_graph"] else "inductor_pre_grad_graph")
+    passed = log.payload(
+        "after_post_grad_graph" if kinds["after_post_grad_graph"] else "inductor_post_grad_graph"
+    )
+    given = log.payload(
+        "before_pre_grad_graph" if kinds["before_pre_grad_graph"] else "inductor_pre_grad_graph"
+    )
     wanted = {
         (node_name(passed[int(node) - 1]), node_name(given[one - 1]))
         for node, origins in EXPECTED[name]["postToPre"].items()
@@ -266,7 +322,9 @@ def node_name(line: str) -> str:
     return line.split("=")[0].split(":")[0].strip()
 
 
-@pytest.mark.parametrize("name", ["inductor_provenance_aot_cuda_log.txt", "inductor_provenance_aot_log.txt"])
+@pytest.mark.parametrize(
+    "name", ["inductor_provenance_aot_cuda_log.txt", "inductor_provenance_aot_log.txt"]
+)
 def test_kernels_of_aot_inductor_have_their_code(logs: dict[str, Log], name: str) -> None:
     reader = logs[name].reader
     (row,) = reader.rows(model.Compilation)
@@ -277,8 +335,13 @@ def test_kernels_of_aot_inductor_have_their_code(logs: dict[str, Log], name: str
         assert f"{kernel.name}(" in reader.text(reader.get(model.Artifact, kernel.artifact).text)
 
 
-def test_the_overview_of_a_program_without_dynamo_does_not_say_that_nothing_was_compiled(logs: dict[str, Log]) -> None:
-    for name, what in (("export.log", "torch.export"), ("inductor_provenance_aot_cuda_log.txt", "AOTInductor")):
+def test_the_overview_of_a_program_without_dynamo_does_not_say_that_nothing_was_compiled(
+    logs: dict[str, Log],
+) -> None:
+    for name, what in (
+        ("export.log", "torch.export"),
+        ("inductor_provenance_aot_cuda_log.txt", "AOTInductor"),
+    ):
         (said,) = [fact.text for fact in overview(logs[name].reader) if fact.topic == "graphs"]
         assert said == f"The log tells of {what}, and of nothing that torch.compile was called for."
 
@@ -292,12 +355,16 @@ def test_a_part_that_is_compiled_by_itself_names_the_part(tmp_path: Path) -> Non
         '"dcffdffe5e74fe67eaf327b0453e379a"}\n\ttest payload subgraph A\n'
     )
     log = opened("subgraph_name.log", tmp_path, text)
-    assert [row.title for row in log.reader.rows(model.Artifact)] == ["Script that runs the graph · repeated_subgraph0"]
+    assert [row.title for row in log.reader.rows(model.Artifact)] == [
+        "Script that runs the graph · repeated_subgraph0"
+    ]
     assert damage(log.reader) == []
     log.reader.close()
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_report_can_be_made_of_each(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_a_report_can_be_made_of_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
     assert cli.main(["report", str(LOGS / f"{name}.gz")]) == 0
     assert json.loads(capsys.readouterr().out)["totals"]["skipped_records"] == 0

@@ -43,20 +43,29 @@ def test_every_record_is_known(reader: SessionReader) -> None:
 def test_configuration_split_graph_and_pieces_are_documents(reader: SessionReader) -> None:
     assert json.loads(text_of(reader, "vLLM's configuration"))["mode"] == "VLLM_COMPILE"
     assert "class submod_6(torch.nn.Module)" in text_of(reader, "vLLM: the graph in pieces")
-    pieces = [row.title for row in reader.rows(model.Artifact) if row.title.startswith("vLLM: submod_")]
-    assert [title.partition(" · ")[0] for title in pieces] == [f"vLLM: submod_{i}" for i in (0, 2, 4, 6)]
+    pieces = [
+        row.title for row in reader.rows(model.Artifact) if row.title.startswith("vLLM: submod_")
+    ]
+    assert [title.partition(" · ")[0] for title in pieces] == [
+        f"vLLM: submod_{i}" for i in (0, 2, 4, 6)
+    ]
 
 
 def test_pieces_that_compute_the_same_are_told(reader: SessionReader) -> None:
     said = text_of(reader, "vLLM's pieces")
-    assert "vLLM cut the graph into 7 pieces, 4 of them different. It compiles 4, and runs the others as they are." in said
+    assert (
+        "vLLM cut the graph into 7 pieces, 4 of them different. It compiles 4, and runs the others as they are."
+        in said
+    )
     assert "submod_1, submod_3, submod_5: 1 operation, equal" in said
     assert "submod_2, submod_4: 3 operations, equal" in said
 
 
 def test_what_each_compile_was_for_and_what_the_cache_said(reader: SessionReader) -> None:
     """The first compile of a piece misses, unless it is equal to an earlier one; the second hits."""
-    said = re.findall(r"^(submod_\d) +tokens (.+?) +[\d.]+ s +(.*)$", text_of(reader, "vLLM's pieces"), re.M)
+    said = re.findall(
+        r"^(submod_\d) +tokens (.+?) +[\d.]+ s +(.*)$", text_of(reader, "vLLM's pieces"), re.M
+    )
     ranges = ("1 to 8192", "4")
     missed = {("submod_0", "1 to 8192"), ("submod_2", "1 to 8192"), ("submod_6", "1 to 8192")}
     assert said == [

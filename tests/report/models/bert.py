@@ -20,4 +20,8 @@ def get_model():
 
 def example_inputs():
     ids = torch.arange(32).reshape(2, 16)
-    return {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": torch.tensor([0, 2])}
+    return {
+        "input_ids": ids,
+        "attention_mask": torch.ones_like(ids),
+        "labels": torch.tensor([0, 2]),
+    }

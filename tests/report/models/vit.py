@@ -19,4 +19,7 @@ def get_model():
 
 
 def example_inputs():
-    return {"pixel_values": torch.linspace(-1, 1, 2 * 3 * 16 * 16).reshape(2, 3, 16, 16), "labels": torch.tensor([0, 2])}
+    return {
+        "pixel_values": torch.linspace(-1, 1, 2 * 3 * 16 * 16).reshape(2, 3, 16, 16),
+        "labels": torch.tensor([0, 2]),
+    }

@@ -47,7 +47,9 @@ class OfFile(FakeCapture):
 
     async def start(self) -> None:
         with SessionWriter(self.session_path) as writer:
-            request = CaptureRequest(f"{self._file}:f", str(self.session_path), inputs="torch.ones(2)")
+            request = CaptureRequest(
+                f"{self._file}:f", str(self.session_path), inputs="torch.ones(2)"
+            )
             writer.set_meta("request", dataclasses.asdict(request))
 
 
@@ -70,7 +72,11 @@ class Program:
                 writer.add(model.SourceFile(0, str(self.file), writer.text(text), 6))
                 writer.add(model.Compilation(0, "0/0", 0, 0, "f", str(self.file), 4, status="ok"))
                 if "print" in text:
-                    writer.add(model.GraphBreak(0, 1, "GB0059", "reason", "", (), str(self.file), 5, "print(x)"))
+                    writer.add(
+                        model.GraphBreak(
+                            0, 1, "GB0059", "reason", "", (), str(self.file), 5, "print(x)"
+                        )
+                    )
 
         self.captures.append(OfFile(folder / "s.fxs", write, self.file))
         return self.captures[-1]
@@ -96,17 +102,23 @@ async def write_the_fix(driver: Driver, program: Program) -> None:
 async def test_a_written_fix_is_captured_by_one_key_and_the_card_says_that_the_break_is_gone(
     open_app: OpenApp, program: Program
 ) -> None:
-    async with open_app(make_capture=program.capture, target="m.py", try_fix=ends_as("good", "all is well")) as driver:
+    async with open_app(
+        make_capture=program.capture, target="m.py", try_fix=ends_as("good", "all is well")
+    ) as driver:
         await write_the_fix(driver, program)
         await driver.until(lambda: ASKED in driver.screen)
         await driver.press("y")
-        await driver.until(lambda: len(program.captures) == 2 and program.captures[1].session_path.exists())
+        await driver.until(
+            lambda: len(program.captures) == 2 and program.captures[1].session_path.exists()
+        )
         assert not isinstance(driver.app.screen, FixScreen)
         assert driver.explorer.view == "overview"
         second = program.captures[1]
         step(second.session_path)
         second.say(THROUGH)
-        await driver.until(lambda: second.sent == [Command("go")])  # what it is compared with was compiled, too
+        await driver.until(
+            lambda: second.sent == [Command("go")]
+        )  # what it is compared with was compiled, too
         second.end()
         await driver.until(lambda: "Graph breaks: 1 → 0." in card(driver))
         assert "✓ Graph breaks: 1 → 0." in driver.screen
@@ -115,7 +127,9 @@ async def test_a_written_fix_is_captured_by_one_key_and_the_card_says_that_the_b
 async def test_who_does_not_capture_again_stays_at_the_fixes_and_sees_that_they_are_old(
     open_app: OpenApp, program: Program
 ) -> None:
-    async with open_app(make_capture=program.capture, target="m.py", try_fix=ends_as("good", "all is well")) as driver:
+    async with open_app(
+        make_capture=program.capture, target="m.py", try_fix=ends_as("good", "all is well")
+    ) as driver:
         await write_the_fix(driver, program)
         await driver.until(lambda: ASKED in driver.screen)
         await driver.press("escape")
@@ -131,7 +145,10 @@ async def test_the_config_file_says_whether_it_is_asked(
 ) -> None:
     config = parse_config({"after_fix": after_fix}, "config.toml")
     async with open_app(
-        make_capture=program.capture, target="m.py", try_fix=ends_as("good", "all is well"), config=config
+        make_capture=program.capture,
+        target="m.py",
+        try_fix=ends_as("good", "all is well"),
+        config=config,
     ) as driver:
         await write_the_fix(driver, program)
         await driver.until(lambda: len(program.captures) == captures)
@@ -145,19 +162,29 @@ async def test_the_config_file_says_whether_it_is_asked(
 def test_a_mistake_in_the_config_file_is_told_and_asks() -> None:
     config = parse_config({"after_fix": ["capture"]}, "config.toml")
     assert config.after_fix == Config().after_fix == "ask"
-    assert config.problems == ("""config.toml: after_fix = ['capture'] is not known; write "ask", "capture" or "nothing\"""",)
+    assert config.problems == (
+        """config.toml: after_fix = ['capture'] is not known; write "ask", "capture" or "nothing\"""",
+    )
 
 
-async def test_a_capture_that_is_asked_for_later_pauses_as_ever(open_app: OpenApp, program: Program) -> None:
-    async with open_app(make_capture=program.capture, target="m.py", try_fix=ends_as("good", "all is well")) as driver:
+async def test_a_capture_that_is_asked_for_later_pauses_as_ever(
+    open_app: OpenApp, program: Program
+) -> None:
+    async with open_app(
+        make_capture=program.capture, target="m.py", try_fix=ends_as("good", "all is well")
+    ) as driver:
         await write_the_fix(driver, program)
         await driver.until(lambda: ASKED in driver.screen)
         await driver.press("y")
-        await driver.until(lambda: len(program.captures) == 2 and program.captures[1].session_path.exists())
+        await driver.until(
+            lambda: len(program.captures) == 2 and program.captures[1].session_path.exists()
+        )
         program.captures[1].end()  # it never paused
         await driver.until(lambda: card(driver))
         await driver.press("r")
-        await driver.until(lambda: len(program.captures) == 3 and program.captures[2].session_path.exists())
+        await driver.until(
+            lambda: len(program.captures) == 3 and program.captures[2].session_path.exists()
+        )
         third = program.captures[2]
         third._write(third.session_path)
         third.say(THROUGH)
@@ -169,12 +196,17 @@ async def test_while_files_are_watched_a_written_fix_is_captured_once_and_nothin
     open_app: OpenApp, program: Program
 ) -> None:
     async with open_app(
-        make_capture=program.capture, target="m.py", watched=[program.file], try_fix=ends_as("good", "all is well")
+        make_capture=program.capture,
+        target="m.py",
+        watched=[program.file],
+        try_fix=ends_as("good", "all is well"),
     ) as driver:
         await driver.until(lambda: driver.explorer.reader)
         await driver.press("w")
         await write_the_fix(driver, program)
-        await driver.until(lambda: len(program.captures) == 2 and program.captures[1].session_path.exists())
+        await driver.until(
+            lambda: len(program.captures) == 2 and program.captures[1].session_path.exists()
+        )
         assert ASKED not in driver.screen
         program.captures[1].end()
         await driver.until(lambda: "Graph breaks: 1 → 0." in card(driver))
@@ -197,13 +229,17 @@ example_inputs = (torch.randn(4, 8),)
 
 
 @pytest.mark.usefixtures("warm_workers")
-async def test_for_real_the_break_of_a_fixed_program_is_gone(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_for_real_the_break_of_a_fixed_program_is_gone(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     """Only the trial of the fix is made up, which takes half a minute; what is written and captured is real."""
     file = tmp_path / "m.py"
     file.write_text(REAL)
     request = CaptureRequest(f"{file}:f", "", pause="dynamo", stay=True, trusts_target=True)
     async with open_app(
-        make_capture=lambda: Capture(request, sys.executable), target=str(file), try_fix=ends_as("good", "all is well")
+        make_capture=lambda: Capture(request, sys.executable),
+        target=str(file),
+        try_fix=ends_as("good", "all is well"),
     ) as driver:
         try:
             await driver.until(lambda: "paused after Dynamo" in driver.header, 120)
@@ -216,8 +252,13 @@ async def test_for_real_the_break_of_a_fixed_program_is_gone(open_app: OpenApp, 
             await driver.until(lambda: ASKED in driver.screen)
             await driver.press("y")
             await driver.until(lambda: "Graph breaks: 1 → 0." in card(driver), 120)
-            await driver.until(lambda: any(line.startswith("Compiling took") for line in card(driver)), 120)
-            assert card(driver)[0] == "Since the last capture you changed m.py (1 line removed). What came of it:"
+            await driver.until(
+                lambda: any(line.startswith("Compiling took") for line in card(driver)), 120
+            )
+            assert (
+                card(driver)[0]
+                == "Since the last capture you changed m.py (1 line removed). What came of it:"
+            )
             assert "Graphs: 2 → 1." in card(driver)
             await driver.until(lambda: "old" not in driver.header)
         finally:
@@ -243,7 +284,9 @@ async def test_one_key_tries_all_in_their_order_and_goes_to_the_good_one(
     open_app: OpenApp, tmp_path: Path, keys: tuple[str, ...]
 ) -> None:
     tried: list[str] = []
-    async with open_app(write_session(tmp_path), try_fix=verdicts(good=TAKE_OUT, tried=tried)) as driver:
+    async with open_app(
+        write_session(tmp_path), try_fix=verdicts(good=TAKE_OUT, tried=tried)
+    ) as driver:
         await driver.press("4", *keys)
         await driver.until(lambda: isinstance(driver.app.screen, FixScreen))
         if keys == ("x", "x"):
@@ -254,7 +297,9 @@ async def test_one_key_tries_all_in_their_order_and_goes_to_the_good_one(
         assert tried == [fix.title for fix in screen._offer.fixes]
         assert len(tried) > 1
         assert TAKE_OUT in screen._fix.title
-        assert f"1 of the {len(tried)} is good: s writes the one under the cursor." in messages(driver)
+        assert f"1 of the {len(tried)} is good: s writes the one under the cursor." in messages(
+            driver
+        )
         await driver.press("asterisk")
         assert "All of these have been tried." in messages(driver)
 
@@ -264,15 +309,31 @@ async def test_none_of_all_may_be_good(open_app: OpenApp, tmp_path: Path) -> Non
     async with open_app(write_session(tmp_path), try_fix=verdicts(good="", tried=tried)) as driver:
         screen = await open_fixes(driver)
         await driver.press("asterisk")
-        await driver.until(lambda: f"None of the {len(screen._offer.fixes)} is good." in messages(driver))
+        await driver.until(
+            lambda: f"None of the {len(screen._offer.fixes)} is good." in messages(driver)
+        )
         assert len(tried) == len(screen._offer.fixes)
 
 
-async def test_all_together_come_last_where_there_are_several_breaks(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_all_together_come_last_where_there_are_several_breaks(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     source = SOURCE.replace("    return", "    print(x.shape)\n    return")
     session = write_session(tmp_path, source)
     with SessionWriter(session) as writer:
-        writer.add(model.GraphBreak(0, 1, "GB0059", "torch's reason", "", (), str(tmp_path / "m.py"), 6, "print(x.shape)"))
+        writer.add(
+            model.GraphBreak(
+                0,
+                1,
+                "GB0059",
+                "torch's reason",
+                "",
+                (),
+                str(tmp_path / "m.py"),
+                6,
+                "print(x.shape)",
+            )
+        )
     tried: list[str] = []
 
     async def good(request: CaptureRequest, fix: Fix, before: SessionFigures) -> Trial:
@@ -288,7 +349,9 @@ async def test_all_together_come_last_where_there_are_several_breaks(open_app: O
         assert screen._fix.title == "all good fixes together"
 
 
-async def test_a_trial_that_cannot_be_made_ends_trying_all(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_a_trial_that_cannot_be_made_ends_trying_all(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     tried: list[str] = []
 
     async def not_agreed(request: CaptureRequest, fix: Fix, before: SessionFigures) -> Trial:
@@ -303,7 +366,9 @@ async def test_a_trial_that_cannot_be_made_ends_trying_all(open_app: OpenApp, tm
         assert "is good" not in messages(driver)
 
 
-async def test_the_cursor_stays_where_the_user_moves_it_while_all_are_tried(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_the_cursor_stays_where_the_user_moves_it_while_all_are_tried(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     trials = FakeTrials()
     async with open_app(write_session(tmp_path), try_fix=trials) as driver:
         screen = await open_fixes(driver)

@@ -47,7 +47,11 @@ class Program:
         with SessionWriter(path) as writer:
             writer.add(model.SourceFile(0, str(self.file), writer.text(text), 2))
             if "print" in text:
-                writer.add(model.GraphBreak(0, 1, "GB0059", "reason", "", (), str(self.file), 2, "print(x)"))
+                writer.add(
+                    model.GraphBreak(
+                        0, 1, "GB0059", "reason", "", (), str(self.file), 2, "print(x)"
+                    )
+                )
 
     @property
     def options(self) -> dict[str, object]:
@@ -61,7 +65,11 @@ def program(tmp_path: Path) -> Program:
 
 async def ended(driver: Driver, capture: FakeCapture) -> None:
     capture.end()
-    await driver.until(lambda: "✓ captured" in driver.header and driver.explorer.reader.path == capture.session_path)
+    await driver.until(
+        lambda: (
+            "✓ captured" in driver.header and driver.explorer.reader.path == capture.session_path
+        )
+    )
 
 
 async def captured_twice(driver: Driver, program: Program) -> None:
@@ -70,7 +78,9 @@ async def captured_twice(driver: Driver, program: Program) -> None:
     await ended(driver, program.captures[0])
     program.file.write_text(AFTER)
     await driver.press("r")
-    await driver.until(lambda: len(program.captures) == 2 and program.captures[1].session_path.exists())
+    await driver.until(
+        lambda: len(program.captures) == 2 and program.captures[1].session_path.exists()
+    )
     await ended(driver, program.captures[1])
 
 
@@ -120,7 +130,9 @@ async def test_the_sessions_are_compared_beside_the_screen(
     assert threading.main_thread() not in threads
 
 
-async def test_w_captures_at_once_when_the_file_has_changed_and_then_watches(open_app: OpenApp, program: Program) -> None:
+async def test_w_captures_at_once_when_the_file_has_changed_and_then_watches(
+    open_app: OpenApp, program: Program
+) -> None:
     async with open_app(**program.options) as driver:
         await driver.until(lambda: driver.explorer.reader)
         await ended(driver, program.captures[0])
@@ -136,7 +148,9 @@ async def test_w_captures_at_once_when_the_file_has_changed_and_then_watches(ope
         program.captures[2].end()
 
 
-async def test_w_only_watches_when_nothing_has_changed_and_a_touch_is_no_change(open_app: OpenApp, program: Program) -> None:
+async def test_w_only_watches_when_nothing_has_changed_and_a_touch_is_no_change(
+    open_app: OpenApp, program: Program
+) -> None:
     async with open_app(**program.options) as driver:
         await driver.until(lambda: driver.explorer.reader)
         await ended(driver, program.captures[0])
@@ -152,7 +166,9 @@ async def test_w_only_watches_when_nothing_has_changed_and_a_touch_is_no_change(
         assert "No longer watching." in messages(driver)
 
 
-async def test_w_at_a_pause_stops_the_compiler_and_captures_again_at_once(open_app: OpenApp, program: Program) -> None:
+async def test_w_at_a_pause_stops_the_compiler_and_captures_again_at_once(
+    open_app: OpenApp, program: Program
+) -> None:
     async with open_app(**program.options) as driver:
         await driver.until(lambda: driver.explorer.reader)
         first = program.captures[0]
@@ -164,7 +180,9 @@ async def test_w_at_a_pause_stops_the_compiler_and_captures_again_at_once(open_a
         await look(driver)
         assert "w captures again, and says what came of it." in driver.screen
         await driver.press("w")
-        await driver.until(lambda: len(program.captures) == 2 and program.captures[1].session_path.exists())
+        await driver.until(
+            lambda: len(program.captures) == 2 and program.captures[1].session_path.exists()
+        )
         assert first.was_cancelled
         second = program.captures[1]
         step(second.session_path)
@@ -178,7 +196,9 @@ async def test_w_at_a_pause_stops_the_compiler_and_captures_again_at_once(open_a
         second.end()
 
 
-async def test_a_watched_file_that_is_saved_at_a_pause_is_captured_again(open_app: OpenApp, program: Program) -> None:
+async def test_a_watched_file_that_is_saved_at_a_pause_is_captured_again(
+    open_app: OpenApp, program: Program
+) -> None:
     async with open_app(**program.options) as driver:
         await driver.until(lambda: driver.explorer.reader)
         first = program.captures[0]
@@ -193,12 +213,17 @@ async def test_a_watched_file_that_is_saved_at_a_pause_is_captured_again(open_ap
         program.captures[1].end()
 
 
-async def test_nothing_is_said_before_there_are_two_captures(open_app: OpenApp, program: Program) -> None:
+async def test_nothing_is_said_before_there_are_two_captures(
+    open_app: OpenApp, program: Program
+) -> None:
     async with open_app(**program.options) as driver:
         await driver.until(lambda: driver.explorer.reader)
         await ended(driver, program.captures[0])
         await driver.press("o", "d")
-        assert "There is no capture before this one to compare it with: r captures again." in messages(driver)
+        assert (
+            "There is no capture before this one to compare it with: r captures again."
+            in messages(driver)
+        )
         assert card(driver) == []
 
 
@@ -221,7 +246,9 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-async def test_the_session_before_is_kept_until_the_next_capture(open_app: OpenApp, program: Program) -> None:
+async def test_the_session_before_is_kept_until_the_next_capture(
+    open_app: OpenApp, program: Program
+) -> None:
     async with open_app(**program.options) as driver:
         await captured_twice(driver, program)
         for capture in program.captures:
@@ -229,7 +256,9 @@ async def test_the_session_before_is_kept_until_the_next_capture(open_app: OpenA
         first, second = program.captures
         assert not first.was_discarded
         await driver.press("r")
-        await driver.until(lambda: len(program.captures) == 3 and program.captures[2].session_path.exists())
+        await driver.until(
+            lambda: len(program.captures) == 3 and program.captures[2].session_path.exists()
+        )
         await ended(driver, program.captures[2])
         assert first.was_discarded
         assert not second.was_discarded
@@ -263,7 +292,9 @@ async def test_a_session_in_a_file_of_the_users_is_copied_before_it_is_replaced_
             program.file.write_text(text)
             shown = driver.explorer.reader
             await driver.press("r")
-            await driver.until(lambda shown=shown: driver.explorer.reader is shown and driver.app.captures.incoming)
+            await driver.until(
+                lambda shown=shown: driver.explorer.reader is shown and driver.app.captures.incoming
+            )
             await ended(driver, program.captures[-1])
             await driver.until(lambda breaks=breaks: f"Graph breaks: {breaks}." in card(driver))
             (copy,) = temporary.glob("*/*.fxs")
@@ -297,13 +328,17 @@ async def test_a_capture_that_was_stopped_before_it_found_anything_is_compared_w
         await ended(driver, program.captures[0])
         program.file.write_text(AFTER)
         await driver.press("r")
-        await driver.until(lambda: driver.app.captures.is_running and program.captures[1].session_path.exists())
+        await driver.until(
+            lambda: driver.app.captures.is_running and program.captures[1].session_path.exists()
+        )
         program.captures[1]._write = nothing
         await driver.press("escape")
         await driver.until(lambda: program.captures[1].was_discarded)
         assert driver.explorer.reader.path == program.captures[0].session_path
         await driver.press("r")
-        await driver.until(lambda: len(program.captures) == 3 and program.captures[2].session_path.exists())
+        await driver.until(
+            lambda: len(program.captures) == 3 and program.captures[2].session_path.exists()
+        )
         await ended(driver, program.captures[2])
         await driver.until(lambda: card(driver))
         assert "Graph breaks: 1 → 0." in card(driver)

@@ -34,7 +34,11 @@ async def test_a_changed_file_is_told_in_the_header_on_the_overview_and_at_its_r
     open_app: OpenApp, session: Path, size: tuple[int, int]
 ) -> None:
     with SessionWriter(session) as writer:
-        writer.add(model.GraphBreak(0, 1, "GB0059", "torch's reason", "", (), "/other/library.py", 3, "print(y)"))
+        writer.add(
+            model.GraphBreak(
+                0, 1, "GB0059", "torch's reason", "", (), "/other/library.py", 3, "print(y)"
+            )
+        )
     async with open_app(session, size=size) as driver:
         await look(driver)
         await driver.press("4")
@@ -46,7 +50,9 @@ async def test_a_changed_file_is_told_in_the_header_on_the_overview_and_at_its_r
         assert [("· old" in row) for row in rows] == [("m.py:5" in row) for row in rows]
         assert sum("· old" in row for row in rows) == 1
         await driver.press("1")
-        assert "What is shown here is old: m.py has changed since" in driver.screen.replace("\n", " ")
+        assert "What is shown here is old: m.py has changed since" in driver.screen.replace(
+            "\n", " "
+        )
         assert driver.explorer.facts.facts[0].topic == "old"
         assert "Capture the program again" in driver.screen
 
@@ -72,7 +78,9 @@ async def test_the_title_of_a_pane_says_that_its_source_is_old_and_of_a_later_pa
         assert "old" not in source.query_one(".pane-title").text
 
 
-async def test_an_unchanged_file_and_one_that_was_only_touched_are_not_old(open_app: OpenApp, session: Path) -> None:
+async def test_an_unchanged_file_and_one_that_was_only_touched_are_not_old(
+    open_app: OpenApp, session: Path
+) -> None:
     async with open_app(session) as driver:
         await look(driver)
         os.utime(session.with_name("m.py"), (1, 1))
@@ -101,7 +109,9 @@ async def test_enter_shows_what_has_changed_in_the_file(open_app: OpenApp, sessi
         assert driver.explorer.view == "overview"
 
 
-async def test_files_that_a_session_of_somebody_else_names_are_not_looked_at(open_app: OpenApp, session: Path) -> None:
+async def test_files_that_a_session_of_somebody_else_names_are_not_looked_at(
+    open_app: OpenApp, session: Path
+) -> None:
     session.with_name("m.py").write_text(WITHOUT_PRINT)
     async with open_app(session, trusts_sessions=False) as driver:
         await look(driver)

@@ -11,7 +11,9 @@ RECORDED = Path(__file__).parents[2] / "data" / "screens"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-screens", action="store_true", help="keep the screens as they are drawn now")
+    parser.addoption(
+        "--update-screens", action="store_true", help="keep the screens as they are drawn now"
+    )
 
 
 @pytest.fixture

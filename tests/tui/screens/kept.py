@@ -39,9 +39,14 @@ def shot_of(app: App[int]) -> Shot:
         cells = strip.crop(0, width)
         rows.append(cells.text.rstrip())
         runs = []
-        for words, run in groupby(((_words(segment.style), segment.cell_length) for segment in cells), key=lambda one: one[0]):
+        for words, run in groupby(
+            ((_words(segment.style), segment.cell_length) for segment in cells),
+            key=lambda one: one[0],
+        ):
             name = hashlib.sha256(words.encode()).hexdigest()[:4]
-            assert legend.setdefault(name, words) == words, "two styles have one name: make the names longer"
+            assert legend.setdefault(name, words) == words, (
+                "two styles have one name: make the names longer"
+            )
             runs.append(f"{sum(length for _, length in run)} {name}")
         styles.append(", ".join(runs))
     return Shot(tuple(rows), tuple(styles), legend)
@@ -51,7 +56,11 @@ def _words(style: Style | None) -> str:
     """Say what a style is; what a style means for the mouse (links, actions) is left out."""
     if style is None:
         return "plain"
-    marks = [name for name in ("bold", "dim", "italic", "underline", "reverse", "strike") if getattr(style, name)]
+    marks = [
+        name
+        for name in ("bold", "dim", "italic", "underline", "reverse", "strike")
+        if getattr(style, name)
+    ]
     colour = style.color.name if style.color else ""
     ground = f"on {style.bgcolor.name}" if style.bgcolor else ""
     return " ".join(part for part in (*marks, colour, ground) if part) or "plain"
@@ -61,10 +70,19 @@ def as_text(shots: Mapping[str, Shot], *, with_styles: bool) -> str:
     """Write the shots of one screen, a name (of its theme) each. Themes with the same characters share them."""
     sections = []
     for characters, names in _by_characters(shots):
-        sections.append(_section(f"characters: {', '.join(names)}", [f"{row}¶" for row in characters]))
+        sections.append(
+            _section(f"characters: {', '.join(names)}", [f"{row}¶" for row in characters])
+        )
     for name, shot in shots.items() if with_styles else ():
-        legend = [f"{key} = {words}" for key, words in sorted(shot.legend.items(), key=lambda one: one[1])]
-        sections.append(_section(f"styles: {name}", [*legend, *(f"{i:>2}: {row}" for i, row in enumerate(shot.styles))]))
+        legend = [
+            f"{key} = {words}" for key, words in sorted(shot.legend.items(), key=lambda one: one[1])
+        ]
+        sections.append(
+            _section(
+                f"styles: {name}",
+                [*legend, *(f"{i:>2}: {row}" for i, row in enumerate(shot.styles))],
+            )
+        )
     return "\n".join(sections)
 
 
@@ -92,6 +110,15 @@ def problem_of(name: str, drawn: str, *, update: bool) -> str:
     kept = path.read_text()
     if kept == drawn:
         return ""
-    lines = list(difflib.unified_diff(kept.splitlines(), drawn.splitlines(), "kept", "drawn now", n=1, lineterm=""))
+    lines = list(
+        difflib.unified_diff(
+            kept.splitlines(), drawn.splitlines(), "kept", "drawn now", n=1, lineterm=""
+        )
+    )
     shown = lines[:80] + ([f"… and {len(lines) - 80} more lines"] if len(lines) > 80 else [])
-    return "\n".join([f"The screen {name} is another one. If that is meant: make snapshots, and look at git diff.", *shown])
+    return "\n".join(
+        [
+            f"The screen {name} is another one. If that is meant: make snapshots, and look at git diff.",
+            *shown,
+        ]
+    )

@@ -59,12 +59,19 @@ class Recorded(FakeCapture):
 
 
 async def drawn(
-    open_app: OpenApp, situation: Situation, session: Path, folder: Path, size: tuple[int, int], themes: tuple[str, ...]
+    open_app: OpenApp,
+    situation: Situation,
+    session: Path,
+    folder: Path,
+    size: tuple[int, int],
+    themes: tuple[str, ...],
 ) -> dict[str, Shot]:
     """Go to the situation, and draw it in each theme."""
     folder.mkdir()
     capture = Recorded(folder / "net.fxs", session)
-    options: dict[str, object] = {"make_capture": lambda: capture, "target": "net.py"} if situation.pauses else {}
+    options: dict[str, object] = (
+        {"make_capture": lambda: capture, "target": "net.py"} if situation.pauses else {}
+    )
     async with open_app(None if situation.pauses else session, size=size, **options) as driver:
         if situation.pauses:
             capture.say(Notice("gate", state="begin", gate="dynamo"))
@@ -124,7 +131,9 @@ def test_every_screen_that_is_kept_is_drawn(update: bool) -> None:
     assert {path.name for path in FOLDER.glob("*.txt")} == named
 
 
-def test_a_changed_character_and_a_changed_colour_are_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_changed_character_and_a_changed_colour_are_seen(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr("tests.tui.screens.kept.FOLDER", tmp_path)
     kept = Shot(("one", "two"), ("3 abc", "3 abc"), {"abc": "bold #ffffff on #000000"})
     changes: dict[str, Callable[[], Shot]] = {
@@ -136,5 +145,10 @@ def test_a_changed_character_and_a_changed_colour_are_seen(monkeypatch: pytest.M
     assert problem_of("a", as_text({"dark": kept}, with_styles=True), update=True) == ""
     assert problem_of("a", as_text({"dark": kept}, with_styles=True), update=False) == ""
     for told, changed in changes.items():
-        assert told in problem_of("a", as_text({"dark": changed()}, with_styles=True), update=False).splitlines()
+        assert (
+            told
+            in problem_of(
+                "a", as_text({"dark": changed()}, with_styles=True), update=False
+            ).splitlines()
+        )
     assert "is not kept yet" in problem_of("b", "", update=False)

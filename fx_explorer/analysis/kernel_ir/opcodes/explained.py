@@ -59,13 +59,17 @@ def explained(level: Level, name: str) -> ExplainedOpcode | None:
         return None
     modifiers = [(part, words[part]) for part in parts[known:] if part in words]
     modifiers += [(parts[0], UNIFORM)] * is_uniform
-    sentence = opcodes[".".join([plain[0].removeprefix("U") if is_uniform else plain[0], *plain[1:known]])]
+    sentence = opcodes[
+        ".".join([plain[0].removeprefix("U") if is_uniform else plain[0], *plain[1:known]])
+    ]
     return ExplainedOpcode(".".join(parts[:known]), sentence, tuple(dict(modifiers).items()))
 
 
 def _longest(opcodes: dict[str, str], parts: list[str]) -> int:
     """Return of how many parts the longest beginning is that is known; 0 for none."""
-    return next((count for count in range(len(parts), 0, -1) if ".".join(parts[:count]) in opcodes), 0)
+    return next(
+        (count for count in range(len(parts), 0, -1) if ".".join(parts[:count]) in opcodes), 0
+    )
 
 
 @cache

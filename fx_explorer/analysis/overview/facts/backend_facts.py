@@ -21,9 +21,26 @@ def backend_facts(reader: SessionReader) -> Iterator[Fact]:
     for one in backend_summaries(reader):
         if one.stages or one.runs:
             place = Place(one.stages[0].document) if one.stages else None
-            yield Fact("backend", "good", f"Backend {one.backend}: {one.in_words}.", one.called, place, "backend")
+            yield Fact(
+                "backend",
+                "good",
+                f"Backend {one.backend}: {one.in_words}.",
+                one.called,
+                place,
+                "backend",
+            )
     wrong = [one for one in reader.rows(model.Failure, where="backend") if one.kind != "remark"]
     for failure in wrong[:SHOWN_AT_MOST]:
-        yield Fact("backend", "notice", f"{failure.message[:1].upper()}{failure.message[1:]}.", view="backend")
+        yield Fact(
+            "backend",
+            "notice",
+            f"{failure.message[:1].upper()}{failure.message[1:]}.",
+            view="backend",
+        )
     if len(wrong) > SHOWN_AT_MOST:
-        yield Fact("backend", "notice", f"… and {len(wrong) - SHOWN_AT_MOST:,} more things are wrong with it.", view="console")
+        yield Fact(
+            "backend",
+            "notice",
+            f"… and {len(wrong) - SHOWN_AT_MOST:,} more things are wrong with it.",
+            view="console",
+        )

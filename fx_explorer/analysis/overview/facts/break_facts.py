@@ -18,7 +18,9 @@ def break_fact(one: DistinctBreak, *, advises: bool = True) -> Fact:
     cost = one.cost.in_words if one.cost != NO_COST else ""
     hint = one.hints[0] if one.hints and advises else ""
     detail = " · ".join(part for part in (one.code, cost, hint) if part)
-    return Fact("breaks", "notice" if one.is_wrappers else "problem", text, detail, one.place, "breaks")
+    return Fact(
+        "breaks", "notice" if one.is_wrappers else "problem", text, detail, one.place, "breaks"
+    )
 
 
 def look_at(fact: Fact) -> str:
@@ -38,4 +40,6 @@ def stopped_by(reader: SessionReader, compilation: model.Compilation) -> str:
     break, which is told with it.
     """
     hits = [hit for hit in reader.rows(model.GraphBreak, compilation=compilation.id) if hit.file]
-    return f"The break at {in_file(hits[-1].file, hits[-1].line)} does it, see below." if hits else ""
+    return (
+        f"The break at {in_file(hits[-1].file, hits[-1].line)} does it, see below." if hits else ""
+    )

@@ -13,7 +13,11 @@ from fx_explorer.session import SessionReader
 
 def bucket_count(reader: SessionReader, compilation: int) -> int:
     """Return how many buckets the graph of a compilation was cut into; 0 for one that was not."""
-    labels = {graph.label for graph in reader.rows(model.Graph, compilation=compilation, parent=0) if graph.stage != "dynamo"}
+    labels = {
+        graph.label
+        for graph in reader.rows(model.Graph, compilation=compilation, parent=0)
+        if graph.stage != "dynamo"
+    }
     return sum(map(model.is_bucket_label, labels))
 
 

@@ -15,8 +15,15 @@ def cache_facts(reader: SessionReader) -> Iterator[Fact]:
     answers = cache_answers(reader)  # once: a record can be 100 KB
     if not answers:
         return
-    from fx_explorer.analysis.caches.sentences import COMPARE, bypass_sentences, done_sentence, warm_sentence
-    from fx_explorer.analysis.caches.warm_start import warm_start  # not needed for most sessions, both
+    from fx_explorer.analysis.caches.sentences import (
+        COMPARE,
+        bypass_sentences,
+        done_sentence,
+        warm_sentence,
+    )
+    from fx_explorer.analysis.caches.warm_start import (
+        warm_start,
+    )  # not needed for most sessions, both
 
     warm = warm_start(reader, answers)
     if warm:

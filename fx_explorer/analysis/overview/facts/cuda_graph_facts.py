@@ -49,4 +49,10 @@ def _fact(reader: SessionReader, said: str, graphs: list[str]) -> Fact:
     where = f" at {in_file(frames[-1].file, frames[-1].line)}" if frames else ""
     place = place_of_path(reader, frames[-1].file, frames[-1].line) if frames else None
     detail = frames[-1].code if frames else ""
-    return Fact("call", "notice", f"{listed(graphs)} does not run as a CUDA graph: {why}{where}.", detail, place)
+    return Fact(
+        "call",
+        "notice",
+        f"{listed(graphs)} does not run as a CUDA graph: {why}{where}.",
+        detail,
+        place,
+    )

@@ -32,7 +32,9 @@ def _made(reader: SessionReader, row: model.FrontEnd, dynamo: Seen) -> Fact:
 
     first, *rest = differences(beside_dynamo(reader, row, dynamo))
     place = Place(document_of(reader, "graph", row.graph))
-    return Fact("front_ends", "good", f"{model.FRONT_END_CALLS[row.name]}: {first}", "\n".join(rest), place)
+    return Fact(
+        "front_ends", "good", f"{model.FRONT_END_CALLS[row.name]}: {first}", "\n".join(rest), place
+    )
 
 
 def _refused(reader: SessionReader, row: model.FrontEnd) -> Fact:
@@ -41,8 +43,18 @@ def _refused(reader: SessionReader, row: model.FrontEnd) -> Fact:
     told = refusal(row)
     where = f" at {in_file(row.file, row.line)}" if row.line else ""
     state = "was stopped" if row.state == "timed_out" else "refused the target"
-    detail = [row.code, told.why if told else "", f"What to do: {told.advice}." if told and told.advice else ""]
+    detail = [
+        row.code,
+        told.why if told else "",
+        f"What to do: {told.advice}." if told and told.advice else "",
+    ]
     said = row.error if row.traceback else ""
     detail += [f"It said: {said.splitlines()[0]}" if said else "", *row.remarks]
     text = f"{model.FRONT_END_CALLS[row.name]} {state}{where}."
-    return Fact("front_ends", "notice", text, "\n".join(filter(None, detail)), place_of_path(reader, row.file, row.line))
+    return Fact(
+        "front_ends",
+        "notice",
+        text,
+        "\n".join(filter(None, detail)),
+        place_of_path(reader, row.file, row.line),
+    )

@@ -15,9 +15,13 @@ def ledger_facts(reader: SessionReader) -> Iterator[Fact]:
     """Yield the first sentences of the verdict; nothing where no call was accounted for."""
     if not reader.has(model.LedgerCall):
         return
-    from fx_explorer.analysis.ledger.figures import ledger_figures  # not needed for most sessions, both
+    from fx_explorer.analysis.ledger.figures import (
+        ledger_figures,
+    )  # not needed for most sessions, both
     from fx_explorer.analysis.ledger.verdict import verdict
 
     figures = ledger_figures(reader)
     if figures is not None:
-        yield from (Fact("call", "good", sentence, view="ledger") for sentence in verdict(figures)[:SHOWN])
+        yield from (
+            Fact("call", "good", sentence, view="ledger") for sentence in verdict(figures)[:SHOWN]
+        )

@@ -10,7 +10,9 @@ from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
 
-UNTOUCHED = "Nothing of the package was loaded or run: these are the texts in it. Its binaries are listed."
+UNTOUCHED = (
+    "Nothing of the package was loaded or run: these are the texts in it. Its binaries are listed."
+)
 
 
 def is_package(reader: SessionReader) -> bool:
@@ -34,16 +36,30 @@ def package_facts(reader: SessionReader) -> Iterator[Fact]:
     text = f"{target} is a package of AOTInductor with {counted(len(models), 'compiled model')}: {named or 'none'}."
     yield Fact("run", "good", text, UNTOUCHED, view="source")
     for one in models:
-        texts = [row for row in reader.rows(model.Artifact, compilation=one.id) if row.stage != "kernel"]
+        texts = [
+            row for row in reader.rows(model.Artifact, compilation=one.id) if row.stage != "kernel"
+        ]
         if texts:
             document = artifact_document(texts[0], one.name)
             lines = sum(row.line_count for row in texts[:-1])
             said = f"{one.name}: {counted(len(texts) - 1, 'text')}, {counted(lines, 'line')}."
-            yield Fact("kernels", "good", said, listed([row.title for row in texts[:-1]], 6), Place(document))
+            yield Fact(
+                "kernels",
+                "good",
+                said,
+                listed([row.title for row in texts[:-1]], 6),
+                Place(document),
+            )
             kernels = reader.rows(model.Kernel, compilation=one.id)
             if kernels:
                 library = sum(row.language == "extern" for row in kernels)
                 generated = counted(len(kernels) - library, "generated kernel")
                 told = f"It calls {generated} and {counted(library, 'library function')}."
                 yield Fact("kernels", "good", told, _computed(texts), view="kernels")
-            yield Fact("next", "good", f"See {document.title}, the code that calls the kernels.", "", Place(document))
+            yield Fact(
+                "next",
+                "good",
+                f"See {document.title}, the code that calls the kernels.",
+                "",
+                Place(document),
+            )

@@ -13,10 +13,14 @@ def profile_facts(reader: SessionReader) -> Iterator[Fact]:
     """Yield the verdict in short; nothing where no profile was read."""
     if not reader.has(model.Profile):
         return
-    from fx_explorer.analysis.profiles.figures import profile_figures  # not needed for most sessions, both
+    from fx_explorer.analysis.profiles.figures import (
+        profile_figures,
+    )  # not needed for most sessions, both
     from fx_explorer.analysis.profiles.verdict import in_short
 
     figures = profile_figures(reader)
     if figures is not None:
         severity: Severity = "good" if figures.kernels else "problem"
-        yield from (Fact("profile", severity, sentence, view="profile") for sentence in in_short(figures))
+        yield from (
+            Fact("profile", severity, sentence, view="profile") for sentence in in_short(figures)
+        )

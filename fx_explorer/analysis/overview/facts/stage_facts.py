@@ -23,7 +23,14 @@ def stage_facts(reader: SessionReader) -> Iterator[Fact]:
     """Yield what the stages did to the first compilation that came beyond Dynamo. Of a big one only
     the operations are counted.
     """
-    first = next((one for one in variants_in_use(reader) if reader.count(model.Graph, compilation=one.id) > 1), None)
+    first = next(
+        (
+            one
+            for one in variants_in_use(reader)
+            if reader.count(model.Graph, compilation=one.id) > 1
+        ),
+        None,
+    )
     points = stage_points(reader, first) if first else []
     if first is None or len(points) < 2:
         return
@@ -31,7 +38,9 @@ def stage_facts(reader: SessionReader) -> Iterator[Fact]:
     graphs = {graph.id: graph for graph in reader.rows(model.Graph, compilation=first.id)}
     if sum(graph.node_count for graph in graphs.values()) <= MOST_NODES:
         works = [stage_work(reader, point) for point in points]
-        told = [_with_direction(work.sentence, work.point) for work in works if not work.is_as_before]
+        told = [
+            _with_direction(work.sentence, work.point) for work in works if not work.is_as_before
+        ]
     else:
         calls = {number: graph.call_count for number, graph in graphs.items()}
         told = [words for point in points if (words := _only_counted(point, calls))]
@@ -41,7 +50,11 @@ def stage_facts(reader: SessionReader) -> Iterator[Fact]:
 def _with_direction(sentence: str, point: StagePoint) -> str:
     """Return the sentence, with the direction where there are two."""
     is_one_of_two = point.direction in ("forward", "backward")
-    return sentence.replace(point.title, f"{point.title} ({point.direction})", 1) if is_one_of_two else sentence
+    return (
+        sentence.replace(point.title, f"{point.title} ({point.direction})", 1)
+        if is_one_of_two
+        else sentence
+    )
 
 
 def _only_counted(point: StagePoint, calls: Mapping[int, int]) -> str:

@@ -13,7 +13,9 @@ def support_facts(reader: SessionReader) -> Iterator[Fact]:
     """Yield how much each backend supports; nothing where every graph went to Inductor."""
     if not reader.has(model.SupportReport):
         return
-    from fx_explorer.analysis.backends.amounts import summaries  # not needed for most sessions, both
+    from fx_explorer.analysis.backends.amounts import (
+        summaries,
+    )  # not needed for most sessions, both
     from fx_explorer.analysis.backends.verdict import short_verdict
 
     for one in summaries(reader):

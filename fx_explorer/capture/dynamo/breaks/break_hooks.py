@@ -24,7 +24,12 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables import ConstDictVariable, LazyVariableTracker, TensorVariable
 from torch._dynamo.variables.lists import BaseListVariable
 
-from fx_explorer.capture.dynamo.breaks.break_context import BreakContext, Extent, breaking, plain_name
+from fx_explorer.capture.dynamo.breaks.break_context import (
+    BreakContext,
+    Extent,
+    breaking,
+    plain_name,
+)
 from fx_explorer.capture.recording.rows.graphs import module_path
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
@@ -43,7 +48,11 @@ def extent_hook(recording: Recording) -> contextlib.AbstractContextManager[None]
             found = BreakContext()
             with recording.noting("where a graph break is", "dynamo"):
                 # Not every caller hands over the error; else it is the one that is being handled.
-                raised = (value for value in (*args, *kwargs.values(), sys.exc_info()[1]) if isinstance(value, BaseException))
+                raised = (
+                    value
+                    for value in (*args, *kwargs.values(), sys.exc_info()[1])
+                    if isinstance(value, BaseException)
+                )
                 found = _found(self, next(raised, None))
             token = breaking.set(found)
             try:
@@ -65,7 +74,9 @@ def _found(translator: Any, error: BaseException | None) -> BreakContext:
             extents[file, positions.lineno] = _extent(file, positions)
         inlined = getattr(inlined, "parent", None)
     stack = getattr(error, "real_stack", None) or ()
-    chain = tuple(Frame(f.filename, f.lineno, plain_name(f.name), (f.line or "").strip()) for f in stack)
+    chain = tuple(
+        Frame(f.filename, f.lineno, plain_name(f.name), (f.line or "").strip()) for f in stack
+    )
     return BreakContext(chain, extents, _module(innermost))
 
 
@@ -92,12 +103,21 @@ def _extent(file: str, positions: Any) -> Extent:
     """Make an extent of ``dis.Positions``, whose columns are UTF-8 bytes from 0 and whose end is
     behind the last byte. It is unknown without the source.
     """
-    if None in (positions.lineno, positions.end_lineno, positions.col_offset, positions.end_col_offset):
+    if None in (
+        positions.lineno,
+        positions.end_lineno,
+        positions.col_offset,
+        positions.end_col_offset,
+    ):
         return Extent()
     if not linecache.getline(file, positions.lineno):
         return Extent()
     column = _characters(file, positions.lineno, positions.col_offset) + 1
-    return Extent(column, positions.end_lineno, _characters(file, positions.end_lineno, positions.end_col_offset))
+    return Extent(
+        column,
+        positions.end_lineno,
+        _characters(file, positions.end_lineno, positions.end_col_offset),
+    )
 
 
 def _characters(file: str, line: int, offset: int) -> int:
@@ -113,9 +133,14 @@ def resume_hook(recording: Recording) -> contextlib.AbstractContextManager[None]
             resumes = original(code, lineno, *args)
             with recording.noting("a resume function", "dynamo"):
                 name = recording.compilation_name()
-                if (name, resumes) not in made:  # it asks itself for the rest of a function that is a rest already
+                if (
+                    name,
+                    resumes,
+                ) not in made:  # it asks itself for the rest of a function that is a rest already
                     made.add((name, resumes))
-                    row = ResumeFunction(0, recording.compilation_id(name), resumes.co_name, lineno, _names(args))
+                    row = ResumeFunction(
+                        0, recording.compilation_id(name), resumes.co_name, lineno, _names(args)
+                    )
                     recording.writer.add(row)
             return resumes
 
@@ -133,7 +158,9 @@ def _names(key: Iterable[Any]) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def _patched_classmethod(owner: Any, name: str, make: Callable[[Callable[..., Any]], Any]) -> Iterator[None]:
+def _patched_classmethod(
+    owner: Any, name: str, make: Callable[[Callable[..., Any]], Any]
+) -> Iterator[None]:
     """Patch a class method as ``patched`` does. What the class shows is the method bound to it, so
     the descriptor is what is put back.
     """
@@ -150,7 +177,9 @@ def local_tensor_hook(recording: Recording) -> contextlib.AbstractContextManager
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
-        def call_user_compiler(self: Any, module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        def call_user_compiler(
+            self: Any, module: torch.fx.GraphModule, *args: Any, **kwargs: Any
+        ) -> Any:
             taken: list[tuple[str, str]] = []
             handed_over: list[tuple[str, str]] = []
             with recording.noting("tensors at a graph break", "dynamo"):
@@ -174,7 +203,9 @@ def _add(recording: Recording, tensors: Iterable[tuple[str, str]], *, is_input: 
     if graph is not None:
         owner = recording.compilation_id()
         rows = [
-            LocalTensor(0, owner, source, graph.by_name[node], is_input) for source, node in tensors if node in graph.by_name
+            LocalTensor(0, owner, source, graph.by_name[node], is_input)
+            for source, node in tensors
+            if node in graph.by_name
         ]
         recording.writer.add_all(rows)
 
@@ -196,12 +227,19 @@ def _handed_over(output_graph: Any, module: torch.fx.GraphModule) -> Iterator[tu
     reason = getattr(module, "compile_subgraph_reason", None)
     if reason is None or not reason.graph_break:
         return
-    returned = {node.name for node in module.graph.output_node().all_input_nodes if node.op != "placeholder"}
+    returned = {
+        node.name for node in module.graph.output_node().all_input_nodes if node.op != "placeholder"
+    }
     translator = output_graph.root_tx
     stack = [value for value in _kept(translator.stack) if type(value).__name__ != "NullVariable"]
     values = {f"L['{name}']": value for name, value in translator.symbolic_locals.items()}
     values |= {f"L['___stack{i}']": value for i, value in enumerate(stack)}
-    named = [pair for source, value in values.items() for pair in _tensors(source, value, ()) if pair[1] in returned]
+    named = [
+        pair
+        for source, value in values.items()
+        for pair in _tensors(source, value, ())
+        if pair[1] in returned
+    ]
     yield from named
     for node in sorted(returned - {node for _, node in named}):
         yield "", node
@@ -239,4 +277,6 @@ def _tensors(source: str, value: Any, inside: tuple[Any, ...]) -> Iterator[tuple
     elif isinstance(value, ConstDictVariable):
         for key, item in value.items.items():
             if key.vt.is_python_constant():
-                yield from _tensors(f"{source}[{key.vt.as_python_constant()!r}]", item, (*inside, value))
+                yield from _tensors(
+                    f"{source}[{key.vt.as_python_constant()!r}]", item, (*inside, value)
+                )

@@ -45,11 +45,15 @@ def entry_of(registry_id: str, reason: str = "") -> RegistryEntry:
     when it knows neither.
     """
     registry = _registry()
-    known = registry_id or next((key for key, forms in registry.items() if any(f["Gb_type"] == reason for f in forms)), "")
+    known = registry_id or next(
+        (key for key, forms in registry.items() if any(f["Gb_type"] == reason for f in forms)), ""
+    )
     forms = registry.get(known, [])
     explanations = [form["Explanation"] for form in forms if _is_plain(form["Explanation"])]
     hints = [tuple(hint for hint in form["Hints"] if _is_plain(hint)) for form in forms]
-    return RegistryEntry(known if forms else "", next(iter(explanations), ""), next(filter(None, hints), ()))
+    return RegistryEntry(
+        known if forms else "", next(iter(explanations), ""), next(filter(None, hints), ())
+    )
 
 
 def _is_plain(text: str) -> bool:

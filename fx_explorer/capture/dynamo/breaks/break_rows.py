@@ -21,7 +21,11 @@ def add_break(recording: Recording, name: str, payload: str) -> None:
     causes.add(cause)
     code = report.frames[-1].code if report.frames else ""
     user = recording.sources.user_frame(report.frames)
-    file, line = (user.file, user.line) if user and recording.sources.is_torch(report.file) else (report.file, report.line)
+    file, line = (
+        (user.file, user.line)
+        if user and recording.sources.is_torch(report.file)
+        else (report.file, report.line)
+    )
     recording.of(name).has_broken = True
     breaking = breaking_now()
     row = GraphBreak(
@@ -36,4 +40,11 @@ def add_break(recording: Recording, name: str, payload: str) -> None:
         module=breaking.module,
     )
     recording.writer.add(row)
-    recording.notify(Notice("note", text=f"graph break at {file}:{line}: {report.reason}", stage="dynamo", compilation=name))
+    recording.notify(
+        Notice(
+            "note",
+            text=f"graph break at {file}:{line}: {report.reason}",
+            stage="dynamo",
+            compilation=name,
+        )
+    )

@@ -90,7 +90,9 @@ class FrameClock:
     on.
     """
 
-    def __init__(self, recording: Recording, wait_for_device: Callable[[], object] | None = None) -> None:
+    def __init__(
+        self, recording: Recording, wait_for_device: Callable[[], object] | None = None
+    ) -> None:
         self._recording = recording
         self._wait = wait_for_device
         self.frames: list[TimedFrame] = []
@@ -110,7 +112,9 @@ class FrameClock:
 
     def take(self) -> list[Tick]:
         """Return the ticks since this was called last."""
-        return [Tick(time_s, cast("TickKind", kind), frame) for time_s, kind, frame in self.take_raw()]
+        return [
+            Tick(time_s, cast("TickKind", kind), frame) for time_s, kind, frame in self.take_raw()
+        ]
 
     def take_raw(self) -> list[RawTick]:
         """Return the ticks since they were taken last, those of other clocks among them that add to
@@ -138,7 +142,9 @@ class FrameClock:
         self.frames.pop()
         self.is_running = True
         nothing = _least_s(_nothing, runs)
-        in_bytecode, around_graph, standing, standing_graph = (max(0.0, one - nothing) for one in found)
+        in_bytecode, around_graph, standing, standing_graph = (
+            max(0.0, one - nothing) for one in found
+        )
         return ClockCosts(in_bytecode, around_graph / 2, standing, standing_graph / 2)
 
     @contextlib.contextmanager
@@ -151,7 +157,9 @@ class FrameClock:
 
     def _noting_cuts(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
-        def compile_subgraph(output_graph: Any, tx: Any, reason: Any, *args: Any, **kwargs: Any) -> Any:
+        def compile_subgraph(
+            output_graph: Any, tx: Any, reason: Any, *args: Any, **kwargs: Any
+        ) -> Any:
             last = reason.user_stack[-1] if reason.graph_break and reason.user_stack else None
             cut = FrameCut(last.filename, last.lineno) if last else None
             self._compiled[self._recording.compilation_name()] = _CompilationSoFar(cut)
@@ -190,7 +198,9 @@ class FrameClock:
             self._wait()
         self._ticks.append((time.perf_counter(), kind, frame))
 
-    def _with_ticks(self, original: types.CodeType, modified: types.CodeType) -> types.CodeType | None:
+    def _with_ticks(
+        self, original: types.CodeType, modified: types.CodeType
+    ) -> types.CodeType | None:
         """Return the bytecode with ticks; None when that cannot be made: then the bytecode runs as
         it is.
         """
@@ -200,12 +210,18 @@ class FrameClock:
             return None
         frame = len(self.frames)
         with self._recording.noting("a clock in compiled code", "dynamo"):
-            ticking = with_calls(modified, {kind: self._ticker(kind, frame) for kind in IN_BYTECODE})
+            ticking = with_calls(
+                modified, {kind: self._ticker(kind, frame) for kind in IN_BYTECODE}
+            )
             is_resume = RESUME.match(original.co_name) is not None
             self.frames.append(TimedFrame(name, is_resume, owner.cut is not None, owner.has_graph))
             if owner.cut:
                 self.cuts[frame] = owner.cut
-            owner.frame, self._codes[frame], self._keywords[frame] = frame, original, _keywords_of(original)
+            owner.frame, self._codes[frame], self._keywords[frame] = (
+                frame,
+                original,
+                _keywords_of(original),
+            )
             return ticking
         return None
 
@@ -232,7 +248,9 @@ class FrameClock:
         return tick
 
 
-def with_calls(code: types.CodeType, calls: Mapping[TickKind, Callable[[], None]]) -> types.CodeType:
+def with_calls(
+    code: types.CodeType, calls: Mapping[TickKind, Callable[[], None]]
+) -> types.CodeType:
     """Return ``code`` with a call where it begins, where it loads its rest to call it, before each
     return, and where an exception leaves it.
     """
@@ -242,7 +260,9 @@ def with_calls(code: types.CodeType, calls: Mapping[TickKind, Callable[[], None]
         for i in reversed(range(len(instructions))):
             if instructions[i].opname in ("RETURN_VALUE", "RETURN_CONST"):
                 _insert(instructions, i, _call(calls["leave"]))
-            elif instructions[i].opname == "LOAD_GLOBAL" and instructions[i].argval.startswith("__resume_at_"):
+            elif instructions[i].opname == "LOAD_GLOBAL" and instructions[i].argval.startswith(
+                "__resume_at_"
+            ):
                 _insert(instructions, i, _call(calls["resume"]))
         start = next((i + 1 for i, one in enumerate(instructions) if one.opname == "RESUME"), 0)
         entering = _call(calls["enter"])
@@ -270,7 +290,12 @@ def _insert(instructions: list[Any], position: int, added: list[Any]) -> None:
     """
     target, first = instructions[position], added[0]
     moved = create_instruction(target.opname, arg=target.arg, argval=target.argval)
-    target.opcode, target.opname, target.arg, target.argval = first.opcode, first.opname, first.arg, first.argval
+    target.opcode, target.opname, target.arg, target.argval = (
+        first.opcode,
+        first.opname,
+        first.arg,
+        first.argval,
+    )
     instructions[position + 1 : position + 1] = [*added[1:], moved]
 
 
@@ -281,11 +306,17 @@ def _at_exceptions(instructions: list[Any], start: int, added: list[Any]) -> Non
     # The stack holds where the exception was raised (lasti), what was handled before, and the exception.
     handler = [
         *(create_instruction("PUSH_EXC_INFO"), *added),
-        *(create_instruction("SWAP", arg=2), create_instruction("POP_EXCEPT"), create_instruction("RERAISE", arg=1)),
+        *(
+            create_instruction("SWAP", arg=2),
+            create_instruction("POP_EXCEPT"),
+            create_instruction("RERAISE", arg=1),
+        ),
     ]
     for one in instructions[start:]:
         if one.exn_tab_entry is None:
-            one.exn_tab_entry = InstructionExnTabEntry(instructions[start], instructions[-1], handler[0], 0, lasti=True)
+            one.exn_tab_entry = InstructionExnTabEntry(
+                instructions[start], instructions[-1], handler[0], 0, lasti=True
+            )
     instructions += handler
 
 

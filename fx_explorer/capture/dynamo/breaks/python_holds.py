@@ -81,5 +81,8 @@ def storage_of(tensor: torch.Tensor) -> int:
         return 0
     try:
         return int(tensor.untyped_storage()._cdata)
-    except (NotImplementedError, RuntimeError):  # one that wraps others, as subclasses and torch.func do
+    except (
+        NotImplementedError,
+        RuntimeError,
+    ):  # one that wraps others, as subclasses and torch.func do
         return 0

@@ -122,7 +122,9 @@ class ReturnedStorages:
             return compiled
         return self._looking_once(compiled, segment.dynamo, self._recording.compilation_id())
 
-    def _looking_once(self, compiled: Callable[..., Any], graph: RecordedGraph, compilation: int) -> Callable[..., Any]:
+    def _looking_once(
+        self, compiled: Callable[..., Any], graph: RecordedGraph, compilation: int
+    ) -> Callable[..., Any]:
         inputs = [graph.ids[node] for node in graph.inputs]
         has_run = False
 
@@ -168,8 +170,12 @@ class ReturnedStorages:
     def _after(self, compilation: int, args: Sequence[Any], results: Any) -> None:
         """Note what a graph has returned. What lies in an input's storage was there before it."""
         given = {storage_of(value) for value in args if isinstance(value, torch.Tensor)}
-        own: dict[int, _Seen] = {one.number: one for one in self._all if one.is_there and one.number in given}
-        for position, value in enumerate(results if isinstance(results, list | tuple) else (results,)):
+        own: dict[int, _Seen] = {
+            one.number: one for one in self._all if one.is_there and one.number in given
+        }
+        for position, value in enumerate(
+            results if isinstance(results, list | tuple) else (results,)
+        ):
             number = storage_of(value) if isinstance(value, torch.Tensor) else 0
             if not number or (number in given and number not in own):
                 continue
@@ -206,7 +212,9 @@ class ReturnedStorages:
         in_doubt = {one.number for one in there if not self._references.holds(one.tensors)}
         views = tensors_in(in_doubt) if in_doubt else {}
         for one in self._all:
-            is_held = one.is_there and (one.number not in in_doubt or self._references.holds(views[one.number]))
+            is_held = one.is_there and (
+                one.number not in in_doubt or self._references.holds(views[one.number])
+            )
             one.at_end = "held" if is_held else "dropped"
 
     def write(self) -> None:

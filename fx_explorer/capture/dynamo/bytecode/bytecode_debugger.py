@@ -29,19 +29,25 @@ class BytecodeDebugger(_DebugContext):
     def _get_or_create_code_info(self, code: types.CodeType) -> None:
         """Do nothing: torch's own method prepares for its prompt, and needs a hash too."""
 
-    def _handle_instruction(self, code: types.CodeType, offset: int, frame: types.FrameType | None = None) -> None:
+    def _handle_instruction(
+        self, code: types.CodeType, offset: int, frame: types.FrameType | None = None
+    ) -> None:
         frame = frame or self._find_frame_for_code(code)
         if frame is not None:
             self._recorder.instruction(frame, offset)
         if self._recorder.is_over:
             self._let_go()
 
-    def _handle_exception(self, code: types.CodeType, offset: int, exception: BaseException) -> None:
+    def _handle_exception(
+        self, code: types.CodeType, offset: int, exception: BaseException
+    ) -> None:
         frame = self._find_frame_for_code(code)
         if frame is not None:
             self._recorder.raised(frame, offset, exception)
 
-    def _handle_return(self, code: types.CodeType, retval: object, frame: types.FrameType | None = None) -> None:
+    def _handle_return(
+        self, code: types.CodeType, retval: object, frame: types.FrameType | None = None
+    ) -> None:
         frame = frame or self._find_frame_for_code(code)
         if frame is not None:
             self._recorder.left(frame)

@@ -39,11 +39,15 @@ def record_steps(recording: Recording, limit: int = MAX_STEPS) -> str:
     """
     if recording.call_again is None:
         program = recording.live_guards.program
-        raise UsageError(A_SCRIPT if program is not None and program.callable is None else NOTHING_CALLED)
+        raise UsageError(
+            A_SCRIPT if program is not None and program.callable is None else NOTHING_CALLED
+        )
     try:
         from fx_explorer.capture.dynamo.bytecode.bytecode_debugger import BytecodeDebugger
     except MissingInTorch as error:
-        raise UsageError(f"This torch cannot tell what its bytecode does: {error}. Later releases have it.") from error
+        raise UsageError(
+            f"This torch cannot tell what its bytecode does: {error}. Later releases have it."
+        ) from error
     run = BytecodeRun(0, recording.call_again.inputs)
     run = replace(run, id=recording.writer.add(run))
     recorder = StepRecorder(recording, run.id, limit)
@@ -59,22 +63,33 @@ def record_steps(recording: Recording, limit: int = MAX_STEPS) -> str:
     return in_words(run)
 
 
-def _recorded(call_again: CallAgain, watching: AbstractContextManager[object], run: BytecodeRun) -> BytecodeRun:
+def _recorded(
+    call_again: CallAgain, watching: AbstractContextManager[object], run: BytecodeRun
+) -> BytecodeRun:
     try:
         with torch.compiler.set_stance("eager_on_recompile"):
             remarks = call_again(watching)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the program may raise anything: it is one of the things recorded
-        return replace(run, ended="raised", said=f"It raised {one_line(f'{type(error).__name__}: {error}')}.")
+        return replace(
+            run, ended="raised", said=f"It raised {one_line(f'{type(error).__name__}: {error}')}."
+        )
     return replace(run, ended="returned", said=" ".join(remarks))
 
 
 def _ended(run: BytecodeRun, recorder: StepRecorder, recording: Recording) -> BytecodeRun:
     sentences = [run.said] if run.said else []
     if not recorder.count:
-        sentences.insert(0, NOTHING_RAN if recording.live_guards.all() else f"{NOTHING_RAN} {NOTHING_COMPILED}")
-    sentences += [f"{name} ran as Python: no guards of what was compiled held for this call." for name in recorder.as_python]
+        sentences.insert(
+            0, NOTHING_RAN if recording.live_guards.all() else f"{NOTHING_RAN} {NOTHING_COMPILED}"
+        )
+    sentences += [
+        f"{name} ran as Python: no guards of what was compiled held for this call."
+        for name in recorder.as_python
+    ]
     is_cut = recorder.is_full and run.ended != "stopped"
-    return replace(run, steps=recorder.count, ended="limit" if is_cut else run.ended, said=" ".join(sentences))
+    return replace(
+        run, steps=recorder.count, ended="limit" if is_cut else run.ended, said=" ".join(sentences)
+    )
 
 
 def in_words(run: BytecodeRun) -> str:

@@ -27,10 +27,14 @@ def graph_of(recording: Recording, code: types.CodeType) -> RecordedGraph | None
     return segment.dynamo if segment and len(names) == 1 else None
 
 
-def link_calls(recording: Recording, artifact: int, rows: Iterable[int], graph: RecordedGraph) -> None:
+def link_calls(
+    recording: Recording, artifact: int, rows: Iterable[int], graph: RecordedGraph
+) -> None:
     """Link these lines of the listing to every node of the graph."""
     nodes = list(graph.ids.values())
-    recording.writer.add_all(LineNode(artifact, row, node, "call_site") for row in rows for node in nodes)
+    recording.writer.add_all(
+        LineNode(artifact, row, node, "call_site") for row in rows for node in nodes
+    )
 
 
 def call_offsets(code: types.CodeType) -> list[int]:
@@ -50,13 +54,19 @@ def _loads_graph(one: BytecodeInstruction) -> bool:
     return one.opname.startswith("LOAD_") and one.argument.startswith(COMPILED_GRAPH)
 
 
-def _calls_after(found: Sequence[BytecodeInstruction], loaded: int, depths: dict[int, int]) -> Iterator[int]:
+def _calls_after(
+    found: Sequence[BytecodeInstruction], loaded: int, depths: dict[int, int]
+) -> Iterator[int]:
     """Yield the offsets of the calls that may take what was loaded off the stack. The first is the
     one that does.
     """
     for one, after in zip(found[loaded + 1 :], found[loaded + 2 :], strict=False):
         lowest = depths.get(found[loaded].offset)
-        if lowest is not None and one.opname.startswith("CALL") and depths.get(after.offset, lowest + 2) <= lowest + 1:
+        if (
+            lowest is not None
+            and one.opname.startswith("CALL")
+            and depths.get(after.offset, lowest + 2) <= lowest + 1
+        ):
             yield one.offset
 
 
@@ -67,7 +77,9 @@ def source_lines(recording: Recording, graph: RecordedGraph, code: types.CodeTyp
     own = {line for _, _, line in code.co_lines() if line}
     traces = {str(node.meta["stack_trace"]) for node in graph.ids if node.meta.get("stack_trace")}
     frames = (frame for trace in traces for frame in recording.sources.parse(trace))
-    return sorted({frame.line for frame in frames if frame.file == code.co_filename and frame.line in own})
+    return sorted(
+        {frame.line for frame in frames if frame.file == code.co_filename and frame.line in own}
+    )
 
 
 def in_words(lines: Sequence[int]) -> str:

@@ -40,7 +40,9 @@ def instructions(code: types.CodeType) -> Iterator[BytecodeInstruction]:
     for instruction in dis.get_instructions(code):
         line = _own_line(instruction) or line
         target = int(instruction.argval) if instruction.opcode in JUMPS else None
-        yield BytecodeInstruction(instruction.offset, instruction.opname, _argument(instruction, target), line, target)
+        yield BytecodeInstruction(
+            instruction.offset, instruction.opname, _argument(instruction, target), line, target
+        )
 
 
 def handled(code: types.CodeType) -> dict[int, list[tuple[int, int]]]:
@@ -62,7 +64,11 @@ def _own_line(instruction: Any) -> int:
     if positions is not None and positions.lineno:
         return int(positions.lineno)
     starts = instruction.starts_line  # the line; from 3.13 whether it begins one
-    return int(starts) if starts and not isinstance(starts, bool) else int(getattr(instruction, "line_number", 0) or 0)
+    return (
+        int(starts)
+        if starts and not isinstance(starts, bool)
+        else int(getattr(instruction, "line_number", 0) or 0)
+    )
 
 
 def _argument(instruction: dis.Instruction, target: int | None) -> str:
@@ -70,7 +76,9 @@ def _argument(instruction: dis.Instruction, target: int | None) -> str:
         return f"to {target}"
     if isinstance(instruction.argval, types.CodeType):  # its repr has an address
         return f"<code object {instruction.argval.co_name}>"
-    null, plus, name = instruction.argrepr.partition(" + ")  # up to 3.12 first what is pushed beside, later last
+    null, plus, name = instruction.argrepr.partition(
+        " + "
+    )  # up to 3.12 first what is pushed beside, later last
     if plus and null in ("NULL", "NULL|self"):
         return f"{name} + {null}"
     return instruction.argrepr or ("" if instruction.arg is None else str(instruction.arg))

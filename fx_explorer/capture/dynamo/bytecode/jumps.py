@@ -56,7 +56,8 @@ def gutter(row_count: int, jumps: Iterable[tuple[int, int]]) -> list[str]:
     ends = {row for column in columns for arrow in column for row in arrow.ends}
     targets = {arrow.target for arrow in arrows}
     return [
-        "".join(_to_the_right(cells) if row in ends else cells) + _tip(row, ends, targets) for row, cells in enumerate(grid)
+        "".join(_to_the_right(cells) if row in ends else cells) + _tip(row, ends, targets)
+        for row, cells in enumerate(grid)
     ]
 
 
@@ -75,7 +76,9 @@ def _columns(arrows: Sequence[_Arrow]) -> list[list[_Arrow]]:
     """
     columns: list[list[_Arrow]] = []  # from right to left
     for arrow in arrows:
-        depth = max((i for i, column in enumerate(columns, 1) if any(map(arrow.meets, column))), default=0)
+        depth = max(
+            (i for i, column in enumerate(columns, 1) if any(map(arrow.meets, column))), default=0
+        )
         if depth < len(columns):
             columns[depth].append(arrow)
         elif depth < MAX_COLUMNS:

@@ -21,8 +21,18 @@ from torch._dynamo import convert_frame
 from torch._dynamo.output_graph import OutputGraph
 
 from fx_explorer.capture.dynamo.breaks.break_context import RESUME
-from fx_explorer.capture.dynamo.bytecode.graph_calls import call_offsets, graph_of, in_words, link_calls, source_lines
-from fx_explorer.capture.dynamo.bytecode.instructions import BytecodeInstruction, handled, instructions
+from fx_explorer.capture.dynamo.bytecode.graph_calls import (
+    call_offsets,
+    graph_of,
+    in_words,
+    link_calls,
+    source_lines,
+)
+from fx_explorer.capture.dynamo.bytecode.instructions import (
+    BytecodeInstruction,
+    handled,
+    instructions,
+)
 from fx_explorer.capture.dynamo.bytecode.jumps import gutter
 from fx_explorer.capture.recording.dynamo_bytecode import RecordedBytecode
 from fx_explorer.capture.recording.function_names import name_of_compiled, qualified_name
@@ -32,7 +42,9 @@ from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import ArtifactKind, LineSource
 
 _UUID = re.compile(r"(?<=__compiled_fn_)(\d+)_[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}\b")
-_MADE_UP = re.compile(r"\b(?:__compiled_fn_\w+|__resume_at_\w+|__import_\w+|__builtins_dict__\w*|graph_out_\d+)\b")
+_MADE_UP = re.compile(
+    r"\b(?:__compiled_fn_\w+|__resume_at_\w+|__import_\w+|__builtins_dict__\w*|graph_out_\d+)\b"
+)
 WIDEST_OPNAME = 15
 """A longer one pushes its argument to the right: there are three panes on a screen."""
 
@@ -99,16 +111,27 @@ def _add_modified(recording: Recording, original: types.CodeType, modified: type
     known = _add_bytecode(recording, "bytecode_modified", modified, lines)
     recording.dynamo_bytecode.add(original, modified, known)
     if graph:
-        link_calls(recording, known.artifact, [known.line_of[offset] for offset in call_offsets(modified)], graph)
+        link_calls(
+            recording,
+            known.artifact,
+            [known.line_of[offset] for offset in call_offsets(modified)],
+            graph,
+        )
 
 
-def _add_bytecode(recording: Recording, kind: ArtifactKind, code: types.CodeType, graph_lines: str = "") -> RecordedBytecode:
+def _add_bytecode(
+    recording: Recording, kind: ArtifactKind, code: types.CodeType, graph_lines: str = ""
+) -> RecordedBytecode:
     rows = listing(code, recording.compilation_name(), recording.resume_names, graph_lines)
     title = f"{kind.removeprefix('bytecode_')} bytecode of {code.co_name}"
-    artifact = recording.add_artifact(kind, "dynamo", "\n".join(row.text for row in rows), title=title, language="bytecode")
+    artifact = recording.add_artifact(
+        kind, "dynamo", "\n".join(row.text for row in rows), title=title, language="bytecode"
+    )
     file = recording.sources.file(code.co_filename)
     recording.writer.add_all(_line_sources(artifact, file, rows))
-    return RecordedBytecode(artifact, {row.offset: i for i, row in enumerate(rows, 1) if row.offset >= 0})
+    return RecordedBytecode(
+        artifact, {row.offset: i for i, row in enumerate(rows, 1) if row.offset >= 0}
+    )
 
 
 def _line_sources(artifact: int, file: int, rows: Sequence[ListingRow]) -> Iterator[LineSource]:
@@ -122,7 +145,10 @@ def _line_sources(artifact: int, file: int, rows: Sequence[ListingRow]) -> Itera
 
 
 def listing(
-    code: types.CodeType, compilation: str = "", resume_names: dict[str, str] | None = None, graph_lines: str = ""
+    code: types.CodeType,
+    compilation: str = "",
+    resume_names: dict[str, str] | None = None,
+    graph_lines: str = "",
 ) -> list[ListingRow]:
     """Return the rows to show: one for each instruction, and one for the source line where another
     line begins.
@@ -131,14 +157,17 @@ def listing(
     the compiled graph stands for, in words.
     """
     shown = list(_with_lines(instructions(code)))
-    row_of = {one.offset: row for row, one in enumerate(shown) if isinstance(one, BytecodeInstruction)}
+    row_of = {
+        one.offset: row for row, one in enumerate(shown) if isinstance(one, BytecodeInstruction)
+    }
     jumps = [
         (row_of[one.offset], row_of[one.target])
         for one in shown
         if isinstance(one, BytecodeInstruction) and one.target in row_of
     ]
     widths = _Widths(
-        len(str(max(row_of))), min(WIDEST_OPNAME, max(len(i.opname) for i in shown if isinstance(i, BytecodeInstruction)))
+        len(str(max(row_of))),
+        min(WIDEST_OPNAME, max(len(i.opname) for i in shown if isinstance(i, BytecodeInstruction))),
     )
     handlers = handled(code)
     rows = _heading(code)
@@ -149,7 +178,13 @@ def listing(
             rows.append(ListingRow(f"{'':{widths.offset}} {drawn} # {one}  {source}".rstrip(), one))
             continue
         remarks = [explained.once(one.argument), _handles(handlers.get(one.offset, []))]
-        rows.append(ListingRow(_instruction_text(one, drawn, widths, "; ".join(filter(None, remarks))), one.line, one.offset))
+        rows.append(
+            ListingRow(
+                _instruction_text(one, drawn, widths, "; ".join(filter(None, remarks))),
+                one.line,
+                one.offset,
+            )
+        )
     return rows
 
 
@@ -174,12 +209,18 @@ def _with_lines(found: Iterator[BytecodeInstruction]) -> Iterator[BytecodeInstru
 
 
 def _heading(code: types.CodeType) -> list[ListingRow]:
-    return [ListingRow(f"# {code.co_name}: {plain_resume(code.co_name)}", 0)] if RESUME.match(code.co_name) else []
+    return (
+        [ListingRow(f"# {code.co_name}: {plain_resume(code.co_name)}", 0)]
+        if RESUME.match(code.co_name)
+        else []
+    )
 
 
 def _instruction_text(one: BytecodeInstruction, drawn: str, widths: _Widths, remarks: str) -> str:
     argument = without_uuid(one.argument)
-    text = f"{one.offset:>{widths.offset}} {drawn} {one.opname:<{widths.opname}} {argument}".rstrip()
+    text = (
+        f"{one.offset:>{widths.offset}} {drawn} {one.opname:<{widths.opname}} {argument}".rstrip()
+    )
     return f"{text}  # {remarks}" if remarks else text
 
 
@@ -206,10 +247,16 @@ class _Explained:
 
 
 def _handles(stretches: list[tuple[int, int]]) -> str:
-    return "on an error in " + ", ".join(f"{first}-{last}" for first, last in stretches) if stretches else ""
+    return (
+        "on an error in " + ", ".join(f"{first}-{last}" for first, last in stretches)
+        if stretches
+        else ""
+    )
 
 
-def remark(argument: str, compilation: str, resume_names: dict[str, str], graph_lines: str = "") -> str:
+def remark(
+    argument: str, compilation: str, resume_names: dict[str, str], graph_lines: str = ""
+) -> str:
     """Say what a name that Dynamo made up stands for; empty for other names."""
     found = _MADE_UP.search(argument)
     name = found[0] if found and argument[:1] not in "'\"" else ""

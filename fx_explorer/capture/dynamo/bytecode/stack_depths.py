@@ -50,7 +50,9 @@ def _handlers(code: types.CodeType) -> Iterator[tuple[int, int]]:
         yield entry.target, entry.depth + 1 + bool(entry.lasti)
 
 
-def _reached(one: dis.Instruction, depth: int, following: dict[int, int]) -> Iterator[tuple[int, int]]:
+def _reached(
+    one: dis.Instruction, depth: int, following: dict[int, int]
+) -> Iterator[tuple[int, int]]:
     """Yield the instructions that may come next, each with the depth there."""
     if one.opname not in _NEVER_GO_ON and one.offset in following:
         yield following[one.offset], depth + effect(one, jumps=False)

@@ -79,7 +79,9 @@ class StepRecorder:
         self._rows: list[BytecodeStep] = []
         self._calls: dict[types.FrameType, _StepFrame] = {}
         self._calls_begun = 0
-        self._read_stack = require("torch._C._dynamo.eval_frame", "_get_frame_value_stack_with_depth")
+        self._read_stack = require(
+            "torch._C._dynamo.eval_frame", "_get_frame_value_stack_with_depth"
+        )
         self._null = require("torch._C._dynamo.eval_frame", "NULL_STACK_VALUE")
 
     # what it is told
@@ -94,7 +96,9 @@ class StepRecorder:
         call = self._calls.get(frame)
         if call is None or self.is_over:
             return
-        offset = max((at for at in call.instructions if at <= offset), default=offset)  # Python 3.12 tells that of a cache
+        offset = max(
+            (at for at in call.instructions if at <= offset), default=offset
+        )  # Python 3.12 tells that of a cache
         if not _ends_a_loop(call, offset, error):
             self._add("an error in the bytecode", lambda: self._error(frame, call, offset, error))
 
@@ -132,7 +136,9 @@ class StepRecorder:
     def is_full(self) -> bool:
         return self.count >= self._limit
 
-    def _error(self, frame: types.FrameType, call: _StepFrame, offset: int, error: BaseException) -> BytecodeStep:
+    def _error(
+        self, frame: types.FrameType, call: _StepFrame, offset: int, error: BaseException
+    ) -> BytecodeStep:
         text = without_uuid(one_line(f"{type(error).__name__}: {error}"))
         return self._row(frame, call, offset, kind="raised", is_stack_known=False, error=text)
 
@@ -143,7 +149,10 @@ class StepRecorder:
         call = self._calls.get(frame) or self._begin(frame)
         depth = call.depths.get(offset)
         stack = self._read_stack(frame, depth) if depth else []
-        now = {name: self._seen(value, call, name) for name, value in list(frame.f_locals.items())[:MAX_LOCALS]}
+        now = {
+            name: self._seen(value, call, name)
+            for name, value in list(frame.f_locals.items())[:MAX_LOCALS]
+        }
         texts = {name: one.text for name, one in now.items()}
         now |= {f"[{i}]": self._seen(value, call, f"[{i}]") for i, value in enumerate(stack)}
         changed = () if call.before is None else _changed(call.before, now)
@@ -159,7 +168,9 @@ class StepRecorder:
             calls=_callee(call, offset, stack),
         )
 
-    def _row(self, frame: types.FrameType, call: _StepFrame, offset: int, **values: object) -> BytecodeStep:
+    def _row(
+        self, frame: types.FrameType, call: _StepFrame, offset: int, **values: object
+    ) -> BytecodeStep:
         line = call.code.line_of.get(offset, 0)
         return BytecodeStep(
             0, self._run, call.number, call.parent, frame.f_code.co_name, call.code.artifact, line, offset,
@@ -192,11 +203,16 @@ class StepRecorder:
 
 def _changed(before: Mapping[str, _Seen], now: Mapping[str, _Seen]) -> tuple[str, ...]:
     gone = [name for name in before if name not in now]
-    return tuple([name for name, one in now.items() if name not in before or _differ(before[name], one)] + gone)
+    return tuple(
+        [name for name, one in now.items() if name not in before or _differ(before[name], one)]
+        + gone
+    )
 
 
 def _differ(one: _Seen, other: _Seen) -> bool:
-    is_same = one.value is other.value or (one.text == other.text and type(one.value) in (bool, int, float, str, bytes))
+    is_same = one.value is other.value or (
+        one.text == other.text and type(one.value) in (bool, int, float, str, bytes)
+    )
     return not is_same or one.version != other.version or one.text != other.text
 
 
@@ -219,11 +235,17 @@ def _called_name(call: _StepFrame, value: object) -> str:
     return name if name.startswith("__compiled_fn_") else ""
 
 
-def _made_up_names(globals_: Mapping[str, object], resume_names: Mapping[str, str]) -> dict[int, str]:
+def _made_up_names(
+    globals_: Mapping[str, object], resume_names: Mapping[str, str]
+) -> dict[int, str]:
     """Return names for compiled graphs and resume functions (or what makes them, when they share
     variables), by ``id`` of the object.
     """
-    graphs = {id(v): without_uuid(name) for name, v in list(globals_.items()) if name.startswith("__compiled_fn_")}
+    graphs = {
+        id(v): without_uuid(name)
+        for name, v in list(globals_.items())
+        if name.startswith("__compiled_fn_")
+    }
     resumes = {id(globals_[name]): told for name, told in resume_names.items() if name in globals_}
     return {**resumes, **graphs}
 
@@ -233,4 +255,6 @@ def _ends_a_loop(call: _StepFrame, offset: int, error: BaseException) -> bool:
     program.
     """
     one = call.instructions.get(offset)
-    return isinstance(error, StopIteration) and one is not None and one.opname in ("FOR_ITER", "SEND")
+    return (
+        isinstance(error, StopIteration) and one is not None and one.opname in ("FOR_ITER", "SEND")
+    )

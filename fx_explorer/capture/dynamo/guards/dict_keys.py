@@ -35,7 +35,9 @@ def dict_of(part: str) -> str:
     return next((source for source in found.groups() if source), "") if found else ""
 
 
-def keys_change(source: str, value: object, guards: Iterable[str], describe: Callable[[object], str]) -> GuardedValue:
+def keys_change(
+    source: str, value: object, guards: Iterable[str], describe: Callable[[object], str]
+) -> GuardedValue:
     """Return which keys changed; ``guards`` are all that the compiled code asked for. Old and new
     are the keys that only one side has, or all of them in their order where both have the same;
     empty for what is no dict, and where it is not known which keys there were.
@@ -85,7 +87,9 @@ def _keys_looked_at(source: str, guards: Iterable[str]) -> list[object] | None:
     for code in guards:
         counted = re.match(rf"len\({re.escape(source)}\) [!=]= (\d+)$", code)
         count = int(counted[1]) if counted else count
-        keys |= dict.fromkeys(map(_literal, re.findall(rf"{re.escape(source)}\[({_WRITTEN_KEY})\]", code)))
+        keys |= dict.fromkeys(
+            map(_literal, re.findall(rf"{re.escape(source)}\[({_WRITTEN_KEY})\]", code))
+        )
     return list(keys) if len(keys) == count else None
 
 

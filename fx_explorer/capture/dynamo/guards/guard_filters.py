@@ -14,7 +14,13 @@ from typing import Any
 from torch._dynamo.guards import strip_local_scope
 
 from fx_explorer.capture.dynamo.guards.guard_leaves import ExampleValues, Unreachable
-from fx_explorer.capture.torch_compat.versions import GuardFilter, dataclass_of, known_filters, name_of, require
+from fx_explorer.capture.torch_compat.versions import (
+    GuardFilter,
+    dataclass_of,
+    known_filters,
+    name_of,
+    require,
+)
 from fx_explorer.model import FilterAnswer
 
 
@@ -31,7 +37,9 @@ class HeardFilter:
 
     def __call__(self, entries: Sequence[Any]) -> Sequence[bool]:
         kept = self._original(entries)
-        self._dropped = {id(entry.orig_guard) for entry, keep in zip(entries, kept, strict=False) if not keep}
+        self._dropped = {
+            id(entry.orig_guard) for entry, keep in zip(entries, kept, strict=False) if not keep
+        }
         return kept
 
     def has_dropped(self, guard: Any) -> bool:
@@ -59,7 +67,10 @@ def _entry(guard: Any, values: ExampleValues) -> Any:
     name = strip_local_scope(name_of(guard))
     value = values.of(guard.name) if name else Unreachable()
     has_value = not isinstance(value, Unreachable)
-    is_global = require("torch._dynamo.source", "get_global_source_name")(guard.originating_source) is not None
+    is_global = (
+        require("torch._dynamo.source", "get_global_source_name")(guard.originating_source)
+        is not None
+    )
     return dataclass_of(
         *("torch._dynamo.types", "GuardFilterEntry"),
         name=name,

@@ -53,11 +53,19 @@ def leaves(root: Any) -> Iterator[Leaf]:
 def _of_node(node: Any, seen: list[Any]) -> Iterator[Leaf]:
     value_type = _type_name(node.get_type_of_guarded_value())
     for check in node.get_leaf_guards():
-        if not callable(check):  # a relation: it hangs on each of its values. The other leaves are many, each on one node
+        if not callable(
+            check
+        ):  # a relation: it hangs on each of its values. The other leaves are many, each on one node
             if any(check is one for one in seen):
                 continue
             seen.append(check)
-        yield Leaf(type(check).__name__, node.get_source(), value_type, tuple(check.verbose_code_parts()), check)
+        yield Leaf(
+            type(check).__name__,
+            node.get_source(),
+            value_type,
+            tuple(check.verbose_code_parts()),
+            check,
+        )
     for child in _children(node):
         yield from _of_node(child, seen)
 
@@ -83,7 +91,12 @@ class ExampleValues:
     """The example values that guards look at, by their source."""
 
     def __init__(self, manager: Any, f_locals: dict[str, Any]) -> None:
-        self._globals = {"__builtins__": __builtins__, **manager.global_scope, **manager.closure_vars, "L": f_locals}
+        self._globals = {
+            "__builtins__": __builtins__,
+            **manager.global_scope,
+            **manager.closure_vars,
+            "L": f_locals,
+        }
 
     def of(self, source: str) -> Any:
         """Return the example value of a source. It runs what torch runs at each check: attributes

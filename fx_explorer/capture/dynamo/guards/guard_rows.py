@@ -43,7 +43,10 @@ from fx_explorer.model import GUARD_FILTER, NOT_MEASURED, Frame, Guard, GuardChe
 
 SHAPES = "SHAPE_ENV"
 
-_STATE_GUARDS = {"TORCH_FUNCTION_MODE_STACK": "TORCH_FUNCTION_STATE", "SYMBOLIC_SHAPE_GUARD": SHAPES}
+_STATE_GUARDS = {
+    "TORCH_FUNCTION_MODE_STACK": "TORCH_FUNCTION_STATE",
+    "SYMBOLIC_SHAPE_GUARD": SHAPES,
+}
 """Leaves that are called otherwise than the guard they are for."""
 
 
@@ -59,7 +62,9 @@ def guard_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
             if heard:
                 given.arguments[GUARD_FILTER] = heard
             original(*given.args, **given.kwargs)
-            if not recording.compilation_name():  # guards that are loaded, of a function that was compiled elsewhere
+            if (
+                not recording.compilation_name()
+            ):  # guards that are loaded, of a function that was compiled elsewhere
                 return
             with recording.noting("guards", "dynamo"):
                 add_guards(recording, f_code, output_graph, self.guard_manager, heard)
@@ -71,12 +76,20 @@ def guard_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
     return patched(CheckFunctionManager, "__init__", make)
 
 
-def add_guards(recording: Recording, code: Any, output_graph: Any, manager: Any, heard: HeardFilter | None = None) -> None:
+def add_guards(
+    recording: Recording,
+    code: Any,
+    output_graph: Any,
+    manager: Any,
+    heard: HeardFilter | None = None,
+) -> None:
     """Add the guards that Dynamo asked for, the checks of torch's tree with the guard each is for,
     and what they cost. The tree is kept, so that other inputs can be asked about. ``heard`` is the
     filter that the tree was made with.
     """
-    asked = sorted(output_graph.guards, key=lambda guard: guard.sort_key())  # comparing them asks for both keys each time
+    asked = sorted(
+        output_graph.guards, key=lambda guard: guard.sort_key()
+    )  # comparing them asks for both keys each time
     parts = [part for leaf in leaves(manager.root) for part in _parts(leaf)]
     dropped = {i for i, guard in enumerate(asked) if heard and heard.has_dropped(guard)}
     owners = _Owners(asked, dropped)
@@ -85,11 +98,15 @@ def add_guards(recording: Recording, code: Any, output_graph: Any, manager: Any,
     for number, part in zip(numbers, parts, strict=True):
         owned.setdefault(number, []).append(part)
     rows = [
-        _guard_row(recording, i, guard, owned.get(i, []), heard.name if heard and i in dropped else "")
+        _guard_row(
+            recording, i, guard, owned.get(i, []), heard.name if heard and i in dropped else ""
+        )
         for i, guard in enumerate(asked)
     ]
     ids = _add(recording, rows)
-    made = _Checks(recording, code, output_graph.local_scope, manager).rows(parts, numbers, asked, ids)
+    made = _Checks(recording, code, output_graph.local_scope, manager).rows(
+        parts, numbers, asked, ids
+    )
     check_ids = recording.writer.add_numbered(made)
     checks = [replace(check, id=check_id) for check, check_id in zip(made, check_ids, strict=True)]
     _keep(recording, code, output_graph.local_scope, manager, checks)
@@ -98,17 +115,28 @@ def add_guards(recording: Recording, code: Any, output_graph: Any, manager: Any,
     if recording.request.ledger and not heard:
         with recording.noting("what guard filters would drop", "dynamo"):
             name = recording.compilation_name()
-            recording.writer.add_all(answers(name, asked, ExampleValues(manager, output_graph.local_scope)))
+            recording.writer.add_all(
+                answers(name, asked, ExampleValues(manager, output_graph.local_scope))
+            )
 
 
-def _keep(recording: Recording, code: Any, f_locals: dict[str, Any], manager: Any, checks: list[GuardCheck]) -> None:
+def _keep(
+    recording: Recording,
+    code: Any,
+    f_locals: dict[str, Any],
+    manager: Any,
+    checks: list[GuardCheck],
+) -> None:
     """Keep the tree, so that other inputs can be asked about."""
     rows: dict[str, GuardCheck] = {}
     for check in checks:
         for key in check_keys(check):
             rows.setdefault(key, check)
     name, compilation = recording.compilation_name(), recording.compilation_id()
-    wanted = (*code.co_freevars, *(name for name in code.co_varnames[:1] if isinstance(f_locals.get(name), torch.nn.Module)))
+    wanted = (
+        *code.co_freevars,
+        *(name for name in code.co_varnames[:1] if isinstance(f_locals.get(name), torch.nn.Module)),
+    )
     kept = {name: held(f_locals[name]) for name in wanted if name in f_locals}
     tree = LiveTree(compilation, recording.row(name).name, code, CallState.now(), rows, kept)
     recording.live_guards.add(manager, tree)
@@ -150,7 +178,12 @@ def _parts(leaf: Leaf) -> Iterator[_Part]:
         for position, (code, note) in enumerate(split):
             yield _Part(leaf, (code,), note, position == 0)
     else:
-        yield _Part(leaf, tuple(dict.fromkeys(code for code, _ in split)), split[0][1] if split else "", True)
+        yield _Part(
+            leaf,
+            tuple(dict.fromkeys(code for code, _ in split)),
+            split[0][1] if split else "",
+            True,
+        )
 
 
 def _without_note(text: str) -> tuple[str, str]:
@@ -180,7 +213,11 @@ class _Owners:
     def of(self, part: _Part) -> int:
         """Return the number of the guard that a part is for; -1 when there is none."""
         leaf = part.leaf
-        source = "" if leaf.source == "L" else leaf.source.removesuffix(".__dict__").removesuffix(".__code__")
+        source = (
+            ""
+            if leaf.source == "L"
+            else leaf.source.removesuffix(".__dict__").removesuffix(".__code__")
+        )
         kind = leaf.kind if source else _STATE_GUARDS.get(leaf.kind, leaf.kind)
         candidates = (
             self._by_code.get(part.code, -1),
@@ -197,7 +234,9 @@ class _Owners:
 # rows
 
 
-def _guard_row(recording: Recording, position: int, guard: Any, parts: list[_Part], dropped_by: str) -> Guard:
+def _guard_row(
+    recording: Recording, position: int, guard: Any, parts: list[_Part], dropped_by: str
+) -> Guard:
     checked = [condition for part in parts for condition in part.conditions]
     kind = guard.create_fn_name()
     codes = guard.code_list or checked if kind == SHAPES else (*checked, *(guard.code_list or ()))
@@ -244,25 +283,37 @@ class _Place(NamedTuple):
 class _Checks:
     """Makes rows of checks, with the values they were made for."""
 
-    def __init__(self, recording: Recording, code: Any, f_locals: dict[str, Any], manager: Any) -> None:
+    def __init__(
+        self, recording: Recording, code: Any, f_locals: dict[str, Any], manager: Any
+    ) -> None:
         self._recording = recording
         self._compilation = recording.compilation_id()
         self._closure = frozenset(code.co_freevars)
         self._locals = f_locals
         self._values = ExampleValues(manager, f_locals)
 
-    def rows(self, parts: list[_Part], numbers: list[int], asked: list[Any], ids: Sequence[int]) -> list[GuardCheck]:
+    def rows(
+        self, parts: list[_Part], numbers: list[int], asked: list[Any], ids: Sequence[int]
+    ) -> list[GuardCheck]:
         """Make the rows of all checks. ``numbers`` says which of the guards each part is for, -1 for none, and ``ids``
         are those of the guards' rows.
         """
         values = [self._values.of(part.leaf.source or "L") for part in parts]
         # The parts of a leaf are checked together, and its cost counts once.
-        costs = [cost_ns(part.leaf.check, value) if part.is_first else 0.0 for part, value in zip(parts, values, strict=True)]
+        costs = [
+            cost_ns(part.leaf.check, value) if part.is_first else 0.0
+            for part, value in zip(parts, values, strict=True)
+        ]
         guards = [(asked[number], ids[number]) if number >= 0 else (None, 0) for number in numbers]
         of_each = zip(parts, values, less_the_call(costs), guards, strict=True)
-        return [self._row(i, part, value, cost, *guard) for i, (part, value, cost, guard) in enumerate(of_each)]
+        return [
+            self._row(i, part, value, cost, *guard)
+            for i, (part, value, cost, guard) in enumerate(of_each)
+        ]
 
-    def _row(self, position: int, part: _Part, value: Any, cost: float, guard: Any, guard_id: int) -> GuardCheck:
+    def _row(
+        self, position: int, part: _Part, value: Any, cost: float, guard: Any, guard_id: int
+    ) -> GuardCheck:
         """Make the row of one check: the value it looks at, where that comes from, and what the
         check costs.
         """
@@ -305,7 +356,9 @@ class _Checks:
         stack = guard.user_stack or () if guard is not None else ()
         user = _user_frame(self._recording, stack)
         if user is not None:
-            frames = (Frame(one.filename, one.lineno or 0, one.name, one.line or "") for one in stack)
+            frames = (
+                Frame(one.filename, one.lineno or 0, one.name, one.line or "") for one in stack
+            )
             return _Place(user.filename, user.lineno or 0, sources.stack(frames))
         noted = _NOTED_LINE.search(part.note)
         file = sources.complete(noted["file"]) if noted else ""
@@ -320,7 +373,18 @@ def add_late_checks(recording: Recording, guard: Guard, codes: list[str]) -> Non
     """
     note = "asked for by lowering, when Dynamo was through; a compile without a pause checks it too"
     checks = (
-        GuardCheck(0, guard.compilation, guard.id, i, SHAPES, "", "shapes", code, note=note, cost_ns=NOT_MEASURED)
+        GuardCheck(
+            0,
+            guard.compilation,
+            guard.id,
+            i,
+            SHAPES,
+            "",
+            "shapes",
+            code,
+            note=note,
+            cost_ns=NOT_MEASURED,
+        )
         for i, code in enumerate(codes)
     )
     with recording.writer.transaction():

@@ -36,6 +36,16 @@ def _add(recording: Recording, name: str, found: FailedGuard) -> None:
     file, line = (user.file, user.line) if user else (sources.complete(reason.file), reason.line)
     compilation = recording.compilation_id(name)
     row = Recompile(
-        0, compilation, reason.of, found.reason, reason.guard, file, line, value.source, value.old, value.new, found.times
+        0,
+        compilation,
+        reason.of,
+        found.reason,
+        reason.guard,
+        file,
+        line,
+        value.source,
+        value.old,
+        value.new,
+        found.times,
     )
     recording.writer.add(row)

@@ -35,7 +35,9 @@ def recompile_hook(recording: Recording) -> contextlib.AbstractContextManager[No
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
-        def get_guard_fail_reason(manager: Any, code: Any, f_locals: dict[str, Any], *args: Any) -> Any:
+        def get_guard_fail_reason(
+            manager: Any, code: Any, f_locals: dict[str, Any], *args: Any
+        ) -> Any:
             reason = original(manager, code, f_locals, *args)
             with recording.noting_guards("what changed before a recompile", "dynamo"):
                 name = recording.compilation_name()
@@ -50,7 +52,9 @@ def recompile_hook(recording: Recording) -> contextlib.AbstractContextManager[No
     return patched(guards, "get_guard_fail_reason", make)
 
 
-def count_failed(failed: dict[str, FailedGuard], reason: str, look: Callable[[], GuardedValue]) -> None:
+def count_failed(
+    failed: dict[str, FailedGuard], reason: str, look: Callable[[], GuardedValue]
+) -> None:
     """Note a failed guard. A function with n compilations fails in all of them before the next, so
     a value is looked at once per recompile.
     """
@@ -82,13 +86,19 @@ def guarded_value(manager: Any, f_locals: dict[str, Any]) -> GuardedValue:
         return GuardedValue()
     scope = GuardScope(manager, f_locals)
     parts = manager.check_verbose(f_locals).verbose_code_parts
-    failed = parts[0] if len(parts) == 1 else next((part for part in parts if scope.fails(part)), "")
+    failed = (
+        parts[0] if len(parts) == 1 else next((part for part in parts if scope.fails(part)), "")
+    )
     if failed.startswith("GLOBAL_STATE"):
         return _global_state(failed)
     mapping = dict_of(failed)
     found = scope.value(mapping).value if mapping else None
     if isinstance(found, dict | types.MappingProxyType):
-        asked = (part.partition("  # ")[0].rstrip() for leaf in leaves(manager.root) for part in leaf.parts)
+        asked = (
+            part.partition("  # ")[0].rstrip()
+            for leaf in leaves(manager.root)
+            for part in leaf.parts
+        )
         return keys_change(mapping, found, asked, described)
     gone = _GONE_ATTRIBUTE.match(failed)
     if gone:
@@ -99,8 +109,14 @@ def guarded_value(manager: Any, f_locals: dict[str, Any]) -> GuardedValue:
     expressions = looked_at(failed)
     values = [scope.value(expression) for expression in expressions]
     if len(expressions) == 1:
-        return GuardedValue(expressions[0], _matched_object(manager, expressions[0], failed), values[0].described)
-    told = (f"{name} = {value.described}" for name, value in zip(expressions, values, strict=True) if value.is_known)
+        return GuardedValue(
+            expressions[0], _matched_object(manager, expressions[0], failed), values[0].described
+        )
+    told = (
+        f"{name} = {value.described}"
+        for name, value in zip(expressions, values, strict=True)
+        if value.is_known
+    )
     return GuardedValue(", ".join(expressions), new=", ".join(told))
 
 
@@ -145,7 +161,9 @@ class GuardScope:
         return not found.is_known or found.value is not True
 
 
-_GONE_ATTRIBUTE = re.compile(r"^(?:getattr|GetAttr\w*|get_attr)\b.* failed on source (?P<source>.+?)\s*$")
+_GONE_ATTRIBUTE = re.compile(
+    r"^(?:getattr|GetAttr\w*|get_attr)\b.* failed on source (?P<source>.+?)\s*$"
+)
 """``torch/csrc/dynamo/guards.cpp``, GetAttrGuardAccessor::check_verbose_nopybind.
 """
 
@@ -155,7 +173,11 @@ def _owner(scope: GuardScope, source: str) -> str:
     ``L['thing'].flag``, and later releases its owner.
     """
     owner, dot, _ = source.rpartition(".")
-    return owner if dot and not scope.value(source).is_known and scope.value(owner).is_known else source
+    return (
+        owner
+        if dot and not scope.value(source).is_known and scope.value(owner).is_known
+        else source
+    )
 
 
 _TENSOR = re.compile(r"(?:^tensor|^expected type of) '(?P<source>.+?)' (?:\w|to be)")
@@ -204,7 +226,9 @@ def _is_one_value(node: ast.expr) -> bool:
     """Return whether the expression is a source, or a function of one (``len(L['xs'])``), and not
     arithmetic with several sizes.
     """
-    return isinstance(node, ast.Attribute | ast.Subscript) or (isinstance(node, ast.Call) and len(list(_sources(node))) == 1)
+    return isinstance(node, ast.Attribute | ast.Subscript) or (
+        isinstance(node, ast.Call) and len(list(_sources(node))) == 1
+    )
 
 
 def _sources(node: ast.AST) -> Iterator[ast.expr]:
@@ -232,7 +256,11 @@ def _matched_object(manager: Any, source: str, part: str) -> str:
     references to such objects.
     """
     local = _LOCAL.match(source)
-    reference = manager.id_matched_objs.get(local[1]) if local and part.startswith("___check_obj_id") else None
+    reference = (
+        manager.id_matched_objs.get(local[1])
+        if local and part.startswith("___check_obj_id")
+        else None
+    )
     return described(reference()) if reference is not None and reference() is not None else ""
 
 

@@ -46,7 +46,10 @@ def what_if(recording: Recording, expression: str) -> str:
     args, kwargs = _inputs(live.program, expression)
     frame = _frame(recording, live.program.callable, args, kwargs)
     live.questions += 1
-    answers = [replace(one, question=live.questions, inputs=expression) for one in _answers(recording, frame)]
+    answers = [
+        replace(one, question=live.questions, inputs=expression)
+        for one in _answers(recording, frame)
+    ]
     recording.writer.add_all(answers)
     return _summary(recording, frame, answers)
 
@@ -60,7 +63,9 @@ def _inputs(program: Any, expression: str) -> tuple[tuple[Any, ...], dict[str, A
     except UsageError:
         raise
     except Exception as error:
-        raise UsageError(f"{expression} raises {one_line(f'{type(error).__name__}: {error}')}") from error
+        raise UsageError(
+            f"{expression} raises {one_line(f'{type(error).__name__}: {error}')}"
+        ) from error
 
 
 # the locals of the call
@@ -72,7 +77,9 @@ class _CalledFrame:
     f_locals: dict[str, Any]
 
 
-def _frame(recording: Recording, called: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _CalledFrame:
+def _frame(
+    recording: Recording, called: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> _CalledFrame:
     """Return the first call that was compiled, with the locals it would have. Raises UsageError
     when there is none.
     """
@@ -81,7 +88,10 @@ def _frame(recording: Recording, called: Any, args: tuple[Any, ...], kwargs: dic
         return _first_frame(recording, args, kwargs)
     for function, leading in _functions(called):
         if function.__code__ in known:
-            return _CalledFrame(function.__code__, {**_closure(function), **_bound(function, (*leading, *args), kwargs)})
+            return _CalledFrame(
+                function.__code__,
+                {**_closure(function), **_bound(function, (*leading, *args), kwargs)},
+            )
     wrapped = _wrapped(recording, called)
     if wrapped is not None:
         return _CalledFrame(wrapped.code, {**wrapped.still_there(), "args": args, "kwargs": kwargs})
@@ -97,11 +107,15 @@ def _wrapped(recording: Recording, called: Any) -> LiveTree | None:
     """Return the guards of a callable that torch wraps in a function of its own to compile it, such
     as torch.nn's own forward.
     """
-    trees = (tree for tree in recording.live_guards.all() if tree.code in wrap_inline.__code__.co_consts)
+    trees = (
+        tree for tree in recording.live_guards.all() if tree.code in wrap_inline.__code__.co_consts
+    )
     return next((tree for tree in trees if tree.still_there().get("fn") is called), None)
 
 
-def _first_frame(recording: Recording, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _CalledFrame:
+def _first_frame(
+    recording: Recording, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> _CalledFrame:
     """Return the frame of a script's first compiled function. Its defaults are not known, so every
     argument has to be given.
     """
@@ -110,7 +124,9 @@ def _first_frame(recording: Recording, args: tuple[Any, ...], kwargs: dict[str, 
         raise UsageError(NOTHING_COMPILED)
     code, kept = trees[0].code, trees[0].still_there()
     # Only its signature is wanted, so what it closes over may be empty.
-    function = types.FunctionType(code, {}, closure=tuple(types.CellType() for _ in code.co_freevars))
+    function = types.FunctionType(
+        code, {}, closure=tuple(types.CellType() for _ in code.co_freevars)
+    )
     leading = tuple(kept[name] for name in code.co_varnames[:1] if name in kept)
     return _CalledFrame(code, {**kept, **_bound(function, (*leading, *args), kwargs)})
 
@@ -119,13 +135,19 @@ def _functions(called: Any) -> Iterator[tuple[types.FunctionType, tuple[Any, ...
     """Yield the Python functions that calling ``called`` enters, outermost last, with what is put
     before the arguments.
     """
-    called = getattr(called, "_torchdynamo_orig_callable", None) or getattr(called, "_orig_mod", None) or called
+    called = (
+        getattr(called, "_torchdynamo_orig_callable", None)
+        or getattr(called, "_orig_mod", None)
+        or called
+    )
     if isinstance(called, torch.nn.Module):
         yield from _functions(called.forward)
         for name in ("_call_impl", "_wrapped_call_impl"):
             yield from _functions(getattr(called, name))
     elif isinstance(called, types.MethodType):
-        yield from ((function, (called.__self__, *more)) for function, more in _functions(called.__func__))
+        yield from (
+            (function, (called.__self__, *more)) for function, more in _functions(called.__func__)
+        )
     elif isinstance(called, functools.partial):
         yield from ((function, (*more, *called.args)) for function, more in _functions(called.func))
     elif isinstance(called, types.FunctionType):
@@ -147,12 +169,16 @@ def _content(cell: types.CellType) -> Any:
         return None
 
 
-def _bound(function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+def _bound(
+    function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
     signature = inspect.signature(function, follow_wrapped=False)
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise UsageError(f"{function.__qualname__} cannot be called with these inputs: {error}.") from error
+        raise UsageError(
+            f"{function.__qualname__} cannot be called with these inputs: {error}."
+        ) from error
     bound.apply_defaults()
     return dict(bound.arguments)
 
@@ -177,7 +203,9 @@ def _answers(recording: Recording, frame: _CalledFrame) -> Iterator[GuardAnswer]
             yield GuardAnswer(0, 0, "", tree.compilation, "not_asked", reason)
 
 
-def _answer(tree: LiveTree, manager: Any, f_locals: dict[str, Any], late: list[GuardCheck]) -> GuardAnswer:
+def _answer(
+    tree: LiveTree, manager: Any, f_locals: dict[str, Any], late: list[GuardCheck]
+) -> GuardAnswer:
     """Ask the guards of one compilation whether they accept these locals. Checks that lowering
     added later are asked when the tree accepts.
     """
@@ -185,9 +213,17 @@ def _answer(tree: LiveTree, manager: Any, f_locals: dict[str, Any], late: list[G
     try:
         with tree.state.in_force():
             found = manager.check_verbose(f_locals)
-            failed = "" if found.result else _first_that_fails(manager, f_locals, found.verbose_code_parts)
+            failed = (
+                ""
+                if found.result
+                else _first_that_fails(manager, f_locals, found.verbose_code_parts)
+            )
     except Exception as error:  # noqa: BLE001 - it compares objects of the program, and their methods may raise anything
-        return replace(answer, answer="not_asked", reason=one_line(f"its guards raise {type(error).__name__}: {error}"))
+        return replace(
+            answer,
+            answer="not_asked",
+            reason=one_line(f"its guards raise {type(error).__name__}: {error}"),
+        )
     if found.result:
         scope = GuardScope(manager, f_locals)
         check = next((one for one in late if scope.fails(one.code)), None)
@@ -197,7 +233,9 @@ def _answer(tree: LiveTree, manager: Any, f_locals: dict[str, Any], late: list[G
     else:
         check = next((tree.checks[key] for key in keys_of(failed) if key in tree.checks), None)
     rejected = replace(answer, answer="rejected", reason=strip_local_scope(failed))
-    return replace(rejected, check=check.id, file=check.file, line=check.line) if check else rejected
+    return (
+        replace(rejected, check=check.id, file=check.file, line=check.line) if check else rejected
+    )
 
 
 def _first_that_fails(manager: Any, f_locals: dict[str, Any], parts: list[str]) -> str:
@@ -234,7 +272,11 @@ def check_keys(check: GuardCheck) -> tuple[str, ...]:
 def _summary(recording: Recording, frame: _CalledFrame, answers: list[GuardAnswer]) -> str:
     names = {tree.compilation: tree.name for tree in recording.live_guards.all()}
     taken = next((one for one in answers if one.answer == "accepted"), None)
-    rejected = [f"[{names[one.compilation]}] fails at {_short(one.reason)}" for one in answers if one.answer == "rejected"]
+    rejected = [
+        f"[{names[one.compilation]}] fails at {_short(one.reason)}"
+        for one in answers
+        if one.answer == "rejected"
+    ]
     beyond = sum(one.reason == ONLY_BY_RUNNING for one in answers)
     if taken is not None:
         text = f"[{names[taken.compilation]}] would be used again: all its guards hold"

@@ -63,14 +63,19 @@ def keep_choices(candidates: Iterable[Any]) -> None:
 
     callers = tuple(candidates)
     # A single library call is no choice.
-    if isinstance(V.current_node, torch.fx.Node) and (len(callers) > 1 or any(map(is_template, callers))):
+    if isinstance(V.current_node, torch.fx.Node) and (
+        len(callers) > 1 or any(map(is_template, callers))
+    ):
         name = V.current_node.name
         _kept(V.graph)[name] = KeptChoices(tuple(_choice(one, name) for one in callers), callers)
 
 
 def keep_timed(graph: Any, node: str, timings_ms: Mapping[Any, float]) -> None:
     """Remember the choices for a node that was tuned on a real GPU, the fastest first."""
-    found = [_timed(one, node, timing) for one, timing in sorted(timings_ms.items(), key=lambda item: item[1])]
+    found = [
+        _timed(one, node, timing)
+        for one, timing in sorted(timings_ms.items(), key=lambda item: item[1])
+    ]
     _kept(graph)[node] = KeptChoices(tuple(found))
 
 
@@ -96,14 +101,21 @@ def choices_for(
     is_like_it = bool(found.whole) and found.whole[0][0] == written
     if not is_like_it:
         return found.choices
-    return tuple(_whole(choice, kernel, *whole) for choice, whole in zip(found.choices, found.whole, strict=True))
+    return tuple(
+        _whole(choice, kernel, *whole)
+        for choice, whole in zip(found.choices, found.whole, strict=True)
+    )
 
 
-def _whole(choice: TemplateChoice, kernel: str, written: str, line_nodes: LineNodes) -> TemplateChoice:
+def _whole(
+    choice: TemplateChoice, kernel: str, written: str, line_nodes: LineNodes
+) -> TemplateChoice:
     """Return ``choice`` as it would be in the output code, where that is known."""
     if not written:
         return choice
-    return replace(choice, name="", source=in_output_code(kernel, written), alone="", line_nodes=line_nodes)
+    return replace(
+        choice, name="", source=in_output_code(kernel, written), alone="", line_nodes=line_nodes
+    )
 
 
 def in_output_code(kernel: str, written: str) -> str:
@@ -125,7 +137,10 @@ def kept_for(lowering: Any, buffer: Any) -> KeptChoices | None:
     render = getattr(buffer, "make_kernel_render", None)
     kept: dict[str, KeptChoices] = getattr(lowering, _KEY, {})
     every = (one for one in kept.values() if one.callers and render)
-    return next((one for one in every if getattr(one.callers[0], "make_kernel_render", None) is render), None)
+    return next(
+        (one for one in every if getattr(one.callers[0], "make_kernel_render", None) is render),
+        None,
+    )
 
 
 def is_template(candidate: Any) -> bool:
@@ -137,7 +152,9 @@ def _choice(candidate: Any, node: str) -> TemplateChoice:
         return TemplateChoice(str(candidate.name), {"library": str(candidate.name)}, "")
     request = candidate.bmreq
     source = Path(request.module_path).read_text(encoding="utf-8")
-    return TemplateChoice(request.kernel_name, _options(str(candidate.description)), source, alone=node)
+    return TemplateChoice(
+        request.kernel_name, _options(str(candidate.description)), source, alone=node
+    )
 
 
 def _options(description: str) -> dict[str, object]:

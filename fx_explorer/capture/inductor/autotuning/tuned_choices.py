@@ -43,7 +43,9 @@ class _Lowered:
         has an infinite time.
         """
         with self._recording.noting("what the autotuner timed", "kernel"):
-            found = next((self._known[id(one)] for one in timings_ms if id(one) in self._known), None)
+            found = next(
+                (self._known[id(one)] for one in timings_ms if id(one) in self._known), None
+            )
             if found:
                 keep_timed(found[1], found[2], timings_ms)
 

@@ -32,10 +32,15 @@ def write_choices(codegen_template: Callable[..., Any], template_node: Any, *nod
     if kept is None or len(kept.callers) < 2:
         return
     with _undone(V.graph):
-        kept.whole = tuple(_written(codegen_template, buffer, caller, template_node, *nodes) for caller in kept.callers)
+        kept.whole = tuple(
+            _written(codegen_template, buffer, caller, template_node, *nodes)
+            for caller in kept.callers
+        )
 
 
-def _written(codegen_template: Callable[..., Any], buffer: Any, caller: Any, *nodes: Any) -> tuple[str, LineNodes]:
+def _written(
+    codegen_template: Callable[..., Any], buffer: Any, caller: Any, *nodes: Any
+) -> tuple[str, LineNodes]:
     """Return what would be written for one choice. It may be unable to have something fused into
     it: then it is written alone.
     """

@@ -19,10 +19,20 @@ from fx_explorer.capture.inductor.autotuning.whole_choices import write_choices
 from fx_explorer.capture.inductor.kernels.kernel_calls import LoweringInProgress
 from fx_explorer.capture.inductor.lines import by_node as lines
 from fx_explorer.capture.inductor.lines.code_marks import CodeMark, marked_lines
-from fx_explorer.capture.inductor.lowered_kernels import GeneratedCall, GeneratedKernel, LoweredKernels
+from fx_explorer.capture.inductor.lowered_kernels import (
+    GeneratedCall,
+    GeneratedKernel,
+    LoweredKernels,
+)
 from fx_explorer.capture.torch_compat.patching import patched
 
-__all__ = ["GeneratedCall", "GeneratedKernel", "KernelRecording", "LoweredKernels", "kernel_recording"]
+__all__ = [
+    "GeneratedCall",
+    "GeneratedKernel",
+    "KernelRecording",
+    "LoweredKernels",
+    "kernel_recording",
+]
 
 OnKernels = Callable[[LoweredKernels], None]
 
@@ -91,7 +101,9 @@ class KernelRecording:
             yield
         except Exception as error:  # noqa: BLE001 - shown in the session, with the graph it belongs to
             if self.current:
-                self.current.problems.append(f"could not note {what}: {type(error).__name__}: {error}")
+                self.current.problems.append(
+                    f"could not note {what}: {type(error).__name__}: {error}"
+                )
 
     def _finished(self, progress: LoweringInProgress) -> None:
         waiting = getattr(self._local, "waiting", None)
@@ -109,7 +121,9 @@ class KernelRecording:
 
 
 @contextlib.contextmanager
-def kernel_recording(on_kernels: OnKernels, *, notes_library_calls: bool = False) -> Iterator[KernelRecording]:
+def kernel_recording(
+    on_kernels: OnKernels, *, notes_library_calls: bool = False
+) -> Iterator[KernelRecording]:
     """Tell ``on_kernels`` of every graph that Inductor generates code for inside the block, once
     its code is complete.
 
@@ -142,16 +156,33 @@ def _install(recording: KernelRecording, stack: contextlib.ExitStack) -> None:
     init_backend_registration()  # imports every backend, so that their classes can be found below
     mark = CodeMark.factory(LineContext)
 
-    def hook(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]], view: str) -> None:
+    def hook(
+        owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]], view: str
+    ) -> None:
         if hasattr(owner, name):
             stack.enter_context(patched(owner, name, make))
         else:
             recording.unavailable[view] = f"this torch release has no {owner.__name__}.{name}"
 
     hook(GraphLowering, "codegen", lambda original: _codegen(recording, original), "kernels")
-    hook(GraphLowering, "codegen_subgraph", lambda original: _codegen(recording, original), "kernels of inlined subgraphs")
-    hook(GraphLowering, "compile_to_module", lambda original: _compile_to_module(recording, original), "output code")
-    hook(Scheduler, "codegen_extern_call", lambda original: _codegen_extern_call(recording, original, mark), "library calls")
+    hook(
+        GraphLowering,
+        "codegen_subgraph",
+        lambda original: _codegen(recording, original),
+        "kernels of inlined subgraphs",
+    )
+    hook(
+        GraphLowering,
+        "compile_to_module",
+        lambda original: _compile_to_module(recording, original),
+        "output code",
+    )
+    hook(
+        Scheduler,
+        "codegen_extern_call",
+        lambda original: _codegen_extern_call(recording, original, mark),
+        "library calls",
+    )
     hook(
         PythonWrapperCodegen,
         "generate_kernel_call",
@@ -170,11 +201,21 @@ def _install(recording: KernelRecording, stack: contextlib.ExitStack) -> None:
         lambda original: _define_subgraph(original, mark),
         "call lines in subgraphs",
     )
-    hook(SIMDScheduling, "codegen_template", lambda original: _codegen_template(recording, original), "choices of templates")
+    hook(
+        SIMDScheduling,
+        "codegen_template",
+        lambda original: _codegen_template(recording, original),
+        "choices of templates",
+    )
     for scheduling in _subclasses(BaseScheduling):
         # Only where a class has its own: one that is inherited would note each kernel twice.
         if "define_kernel" in vars(scheduling):
-            hook(scheduling, "define_kernel", lambda original: _define_kernel(recording, original), "kernels")
+            hook(
+                scheduling,
+                "define_kernel",
+                lambda original: _define_kernel(recording, original),
+                "kernels",
+            )
 
 
 def _subclasses(base: type[Any]) -> Iterator[type[Any]]:
@@ -196,7 +237,9 @@ def _codegen(recording: KernelRecording, original: Callable[..., Any]) -> Callab
     return codegen
 
 
-def _compile_to_module(recording: KernelRecording, original: Callable[..., Any]) -> Callable[..., Any]:
+def _compile_to_module(
+    recording: KernelRecording, original: Callable[..., Any]
+) -> Callable[..., Any]:
     def compile_to_module(*args: Any, **kwargs: Any) -> Any:
         with recording.compiling():
             return original(*args, **kwargs)
@@ -209,23 +252,31 @@ def _define_kernel(recording: KernelRecording, original: Callable[..., Any]) -> 
     called: once per call of the kernel, also when the kernel exists.
     """
 
-    def define_kernel(scheduling: Any, src_code: str, node_schedule: Iterable[Any], *args: Any, **kwargs: Any) -> str:
+    def define_kernel(
+        scheduling: Any, src_code: str, node_schedule: Iterable[Any], *args: Any, **kwargs: Any
+    ) -> str:
         name: str = original(scheduling, src_code, node_schedule, *args, **kwargs)
         if recording.current:
             with recording.noting(f"kernel {name}"):
                 code = args[0] if args else kwargs.get("kernel")
-                recording.current.define(name, node_schedule, lines.lines_of(src_code), src_code, code)
+                recording.current.define(
+                    name, node_schedule, lines.lines_of(src_code), src_code, code
+                )
         return name
 
     return define_kernel
 
 
-def _define_own_kernel(recording: KernelRecording, original: Callable[..., Any]) -> Callable[..., Any]:
+def _define_own_kernel(
+    recording: KernelRecording, original: Callable[..., Any]
+) -> Callable[..., Any]:
     """Note a kernel of the user's when ``define_user_defined_triton_kernel(kernel, …) -> (name,
     …)`` is called, before each call of the kernel.
     """
 
-    def define_user_defined_triton_kernel(wrapper: Any, kernel: Any, *args: Any, **kwargs: Any) -> Any:
+    def define_user_defined_triton_kernel(
+        wrapper: Any, kernel: Any, *args: Any, **kwargs: Any
+    ) -> Any:
         result = original(wrapper, kernel, *args, **kwargs)
         if recording.current:
             with recording.noting("a kernel of your own"):
@@ -235,7 +286,9 @@ def _define_own_kernel(recording: KernelRecording, original: Callable[..., Any])
     return define_user_defined_triton_kernel
 
 
-def _codegen_template(recording: KernelRecording, original: Callable[..., Any]) -> Callable[..., Any]:
+def _codegen_template(
+    recording: KernelRecording, original: Callable[..., Any]
+) -> Callable[..., Any]:
     def codegen_template(scheduling: Any, *nodes: Any, **options: Any) -> Any:
         # For its text alone it is asked by Inductor, which times a fusion so, and by us below.
         if recording.current and not options.get("only_gen_src_code"):
@@ -246,7 +299,9 @@ def _codegen_template(recording: KernelRecording, original: Callable[..., Any]) 
     return codegen_template
 
 
-def _generate_kernel_call(recording: KernelRecording, original: Callable[..., Any], mark: Any) -> Callable[..., Any]:
+def _generate_kernel_call(
+    recording: KernelRecording, original: Callable[..., Any], mark: Any
+) -> Callable[..., Any]:
     def generate_kernel_call(wrapper: Any, kernel_name: str, *args: Any, **kwargs: Any) -> Any:
         if recording.current is None:
             return original(wrapper, kernel_name, *args, **kwargs)
@@ -261,7 +316,9 @@ def _generate_kernel_call(recording: KernelRecording, original: Callable[..., An
     return generate_kernel_call
 
 
-def _codegen_extern_call(recording: KernelRecording, original: Callable[..., Any], mark: Any) -> Callable[..., Any]:
+def _codegen_extern_call(
+    recording: KernelRecording, original: Callable[..., Any], mark: Any
+) -> Callable[..., Any]:
     """Note a library call when Inductor writes it, unless it turns out to consist of kernel
     calls.
     """

@@ -23,10 +23,30 @@ from fx_explorer.capture.inductor.kernel_estimates import (
 from fx_explorer.capture.inductor.kernels.kernel_text import definitions, inlined
 from fx_explorer.capture.inductor.kernels.without_kernel import without_kernel
 from fx_explorer.capture.inductor.library_calls import library_call
-from fx_explorer.capture.inductor.lines.code_marks import CallInProgress, CodeMark, LineNodes, marked_lines
-from fx_explorer.capture.inductor.lowered_kernels import GeneratedCall, GeneratedKernel, LoweredKernels
-from fx_explorer.capture.inductor.origins import buffers, extern_name, extern_origins, origins, runs_of
-from fx_explorer.capture.links.own_kernels import CopiedKernel, calling_nodes, copied_lines, is_own_kernel
+from fx_explorer.capture.inductor.lines.code_marks import (
+    CallInProgress,
+    CodeMark,
+    LineNodes,
+    marked_lines,
+)
+from fx_explorer.capture.inductor.lowered_kernels import (
+    GeneratedCall,
+    GeneratedKernel,
+    LoweredKernels,
+)
+from fx_explorer.capture.inductor.origins import (
+    buffers,
+    extern_name,
+    extern_origins,
+    origins,
+    runs_of,
+)
+from fx_explorer.capture.links.own_kernels import (
+    CopiedKernel,
+    calling_nodes,
+    copied_lines,
+    is_own_kernel,
+)
 from fx_explorer.capture.torch_flops import flops_of
 
 _NOT_A_CALL = ("MemoryPlanningLine", "CommentLine", "AssertSizeStrideLine", "MultiOutputLine")
@@ -80,7 +100,14 @@ class LoweringInProgress:
 
     # while code is generated
 
-    def define(self, kernel: str, node_schedule: Iterable[Any], line_nodes: LineNodes, source: str, code: object) -> None:
+    def define(
+        self,
+        kernel: str,
+        node_schedule: Iterable[Any],
+        line_nodes: LineNodes,
+        source: str,
+        code: object,
+    ) -> None:
         """Note a kernel that is defined. ``code`` is Inductor's own object for the kernel, None
         when it gave none.
         """
@@ -94,7 +121,11 @@ class LoweringInProgress:
         """Note a call of a generated kernel: of the one just defined, else (user-written,
         multi-kernel) for the current node.
         """
-        scheduler_nodes, line_nodes, source = self._defined.get(kernel) or (self._current_nodes(), (), "")
+        scheduler_nodes, line_nodes, source = self._defined.get(kernel) or (
+            self._current_nodes(),
+            (),
+            "",
+        )
         nodes = self._computed_by(kernel, scheduler_nodes)
         call = CallInProgress(kernel, False, nodes, buffers(scheduler_nodes), line_nodes, source)
         call.estimated_bytes = self._bytes.get(kernel, NOT_KNOWN)
@@ -117,7 +148,11 @@ class LoweringInProgress:
         return {node for node in origins(scheduler_nodes) if not is_own_kernel(node)}
 
     def _current_nodes(self) -> list[Any]:
-        scheduler_node = self._extern[0] if self._extern else getattr(self.lowering.scheduler, "current_node", None)
+        scheduler_node = (
+            self._extern[0]
+            if self._extern
+            else getattr(self.lowering.scheduler, "current_node", None)
+        )
         return [] if scheduler_node is None else [scheduler_node]
 
     @contextlib.contextmanager
@@ -132,7 +167,9 @@ class LoweringInProgress:
         finally:
             self._extern = None
 
-    def extern_call(self, scheduler_node: Any, wrapper_lines: list[Any], first: int, mark: Callable[..., Any]) -> None:
+    def extern_call(
+        self, scheduler_node: Any, wrapper_lines: list[Any], first: int, mark: Callable[..., Any]
+    ) -> None:
         """Note the library call among ``wrapper_lines[first:]``, which were written for
         ``scheduler_node``.
         """
@@ -162,7 +199,9 @@ class LoweringInProgress:
         try:
             return estimate(of)
         except Exception as error:  # noqa: BLE001 - shown in the session
-            self.problems.append(f"Inductor could not estimate a kernel ({estimate.__name__}): {type(error).__name__}: {error}")
+            self.problems.append(
+                f"Inductor could not estimate a kernel ({estimate.__name__}): {type(error).__name__}: {error}"
+            )
             return NOT_KNOWN
 
     # when the code is complete
@@ -208,7 +247,9 @@ class LoweringInProgress:
             is_backward=bool(self.lowering.is_backward),
             is_inference=bool(self.lowering.is_inference),
             output_code=text,
-            kernels=tuple(self._with_copied(self._with_alone(kernel, lines)) for kernel in generated),
+            kernels=tuple(
+                self._with_copied(self._with_alone(kernel, lines)) for kernel in generated
+            ),
             without_kernel={} if self.error else without_kernel(operations, positions, self._calls),
             error=self.error,
             problems=tuple(self.problems),
@@ -220,7 +261,12 @@ class LoweringInProgress:
         if kernel.language != "extern" or not self.notes_library_calls:
             return kernel
         written = ((call, lines[call.line - 1] if call.line else "") for call in kernel.calls)
-        return replace(kernel, calls=tuple(replace(call, alone=library_call(line, self.lowering)) for call, line in written))
+        return replace(
+            kernel,
+            calls=tuple(
+                replace(call, alone=library_call(line, self.lowering)) for call, line in written
+            ),
+        )
 
     def _with_copied(self, kernel: GeneratedKernel) -> GeneratedKernel:
         """Return a kernel of the user's with the lines it was copied from. One that was not written
@@ -233,7 +279,11 @@ class LoweringInProgress:
 
 
 def _kernels(
-    calls: Sequence[CallInProgress], positions: dict[torch.fx.Node, int], text: str, shift: int, lowering: Any
+    calls: Sequence[CallInProgress],
+    positions: dict[torch.fx.Node, int],
+    text: str,
+    shift: int,
+    lowering: Any,
 ) -> Iterator[GeneratedKernel]:
     """Yield the kernels. Calls of one generated kernel are taken together; each library call is a
     kernel of its own.
@@ -249,11 +299,21 @@ def _kernels(
         name = group[0].kernel
         first = group[0]
         if first.is_extern:
-            kernel = GeneratedKernel(name, "extern", "", generated[0].line, tuple(generated), runs=first.runs)
+            kernel = GeneratedKernel(
+                name, "extern", "", generated[0].line, tuple(generated), runs=first.runs
+            )
         else:
             definition = defined.get(name) or inlined(name, first.source, text)
-            kernel = GeneratedKernel(name, definition.language, definition.source, definition.first_line, tuple(generated))
-        yield replace(kernel, estimated_bytes=first.estimated_bytes, estimated_flops=first.estimated_flops)
+            kernel = GeneratedKernel(
+                name,
+                definition.language,
+                definition.source,
+                definition.first_line,
+                tuple(generated),
+            )
+        yield replace(
+            kernel, estimated_bytes=first.estimated_bytes, estimated_flops=first.estimated_flops
+        )
 
 
 def _call(
@@ -269,7 +329,9 @@ def _call(
         _line(call, lines, shift),
         tuple(node.name for node in nodes),
         tuple((line, name) for line, name in call.line_nodes if name in node_names),
-        choices_for(lowering, nodes, call.kernel, call.source) if call.is_extern or IS_TEMPLATE in call.source else (),
+        choices_for(lowering, nodes, call.kernel, call.source)
+        if call.is_extern or IS_TEMPLATE in call.source
+        else (),
     )
 
 

@@ -14,7 +14,11 @@ import torch
 
 from fx_explorer.capture.inductor.autotuning.template_choices import TemplateChoice
 from fx_explorer.capture.inductor.lines.line_text import LineNodes
-from fx_explorer.capture.inductor.lowered_kernels import GeneratedCall, GeneratedKernel, LoweredKernels
+from fx_explorer.capture.inductor.lowered_kernels import (
+    GeneratedCall,
+    GeneratedKernel,
+    LoweredKernels,
+)
 from fx_explorer.capture.recording.segments import RecordedGraph
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import (
@@ -38,7 +42,9 @@ def add_lowered(recording: Recording, lowered: LoweredKernels) -> None:
     """
     inside = recording.segment().subgraph
     direction = recording.here.direction if inside else _direction(lowered)
-    lowered = replace(lowered, subgraph=f"{inside}.{lowered.subgraph}".strip(".")) if inside else lowered
+    lowered = (
+        replace(lowered, subgraph=f"{inside}.{lowered.subgraph}".strip(".")) if inside else lowered
+    )
     graph = _graph(recording, lowered, direction)
     with recording.writer.transaction():
         output_code = _output_code(recording, lowered, direction)
@@ -51,7 +57,9 @@ def add_lowered(recording: Recording, lowered: LoweredKernels) -> None:
                 rows.add_generated(kernel)
         ids = graph.by_name
         absent = lowered.without_kernel.items()
-        recording.writer.add_all(WithoutKernel(ids[name], reason) for name, reason in absent if name in ids)
+        recording.writer.add_all(
+            WithoutKernel(ids[name], reason) for name, reason in absent if name in ids
+        )
     if lowered.kernels:
         recording.saw("kernel")
     for problem in lowered.problems:
@@ -72,7 +80,9 @@ def _graph(recording: Recording, lowered: LoweredKernels, direction: Direction) 
         if found is not None:
             return found
     if direction not in segment.post_grad:
-        segment.post_grad[direction] = recording.add_graph(lowered.module, "post_grad", direction, name=lowered.subgraph)
+        segment.post_grad[direction] = recording.add_graph(
+            lowered.module, "post_grad", direction, name=lowered.subgraph
+        )
     return segment.post_grad[direction]
 
 
@@ -81,7 +91,12 @@ def _output_code(recording: Recording, lowered: LoweredKernels, direction: Direc
         return 0
     title = f"output code {lowered.subgraph or recording.segment().bucket}".strip()
     artifact = recording.add_artifact(
-        "output_code", "output_code", lowered.output_code, title=title, language="python", direction=direction
+        "output_code",
+        "output_code",
+        lowered.output_code,
+        title=title,
+        language="python",
+        direction=direction,
     )
     recording.output_codes.add(recording.writer.text(lowered.output_code))
     return artifact
@@ -91,7 +106,12 @@ class _KernelRows:
     """Adds the kernels of one graph, in order."""
 
     def __init__(
-        self, recording: Recording, graph: RecordedGraph, direction: Direction, output_code: int, subgraph: str
+        self,
+        recording: Recording,
+        graph: RecordedGraph,
+        direction: Direction,
+        output_code: int,
+        subgraph: str,
     ) -> None:
         self._recording = recording
         self._writer = recording.writer
@@ -111,9 +131,13 @@ class _KernelRows:
     def add_generated(self, kernel: GeneratedKernel) -> None:
         artifact = self._add_source("kernel", kernel, kernel.source)
         kernel_id = self._add_kernel(kernel, first_line=kernel.first_line, artifact=artifact)
-        calls = [self._add_call(kernel_id, position, call) for position, call in enumerate(kernel.calls)]
+        calls = [
+            self._add_call(kernel_id, position, call) for position, call in enumerate(kernel.calls)
+        ]
         for call, call_id in zip(kernel.calls, calls, strict=True):
-            self._writer.add_values(LineNode, self._code_lines(artifact, call.nodes, call.line_nodes, call_id))
+            self._writer.add_values(
+                LineNode, self._code_lines(artifact, call.nodes, call.line_nodes, call_id)
+            )
         self._writer.add_all(self._copied_lines(artifact, kernel))
         self._add_choices(kernel_id, kernel, calls)
 
@@ -126,7 +150,9 @@ class _KernelRows:
             file = self._recording.sources.file(copied.file)
             for i in range(copied.count):
                 if lines[copied.line + i - 1].strip():
-                    yield LineSource(artifact, copied.line + i, file, copied.file_line + i, "copied")
+                    yield LineSource(
+                        artifact, copied.line + i, file, copied.file_line + i, "copied"
+                    )
 
     def _add_source(self, kind: ArtifactKind, kernel: GeneratedKernel, source: str) -> int:
         """Add the source as a document of its own and return its id."""
@@ -134,7 +160,15 @@ class _KernelRows:
         lines = source.removesuffix("\n").count("\n") + 1
         language = kernel.language if kernel.language != "extern" else "triton"
         artifact = Artifact(
-            0, self._recording.variant_id(), kind, "kernel", self._direction, kernel.name, language, text, lines
+            0,
+            self._recording.variant_id(),
+            kind,
+            "kernel",
+            self._direction,
+            kernel.name,
+            language,
+            text,
+            lines,
         )
         return self._writer.add(artifact)
 
@@ -166,7 +200,9 @@ class _KernelRows:
         gpu = self._recording.request.gpu
         for position, choice in enumerate(kernel.choices):
             is_kernel = bool(gpu) and position == 0 and bool(choice.source)
-            row = _choice_row(kernel_id, position, choice, gpu.name if gpu else torch.cuda.get_device_name())
+            row = _choice_row(
+                kernel_id, position, choice, gpu.name if gpu else torch.cuda.get_device_name()
+            )
             if choice.source and not is_kernel:
                 artifact = self._add_source("candidate", kernel, choice.source)
                 source = self._writer.text(choice.source)
@@ -177,20 +213,27 @@ class _KernelRows:
                 row = _as_timed(row, kernel, choice)
             self._writer.add(row)
 
-    def _link_choice(self, artifact: int, call: GeneratedCall, call_id: int, options: dict[str, object]) -> None:
+    def _link_choice(
+        self, artifact: int, call: GeneratedCall, call_id: int, options: dict[str, object]
+    ) -> None:
         """Link a choice to its call: timed on a GPU, each call has the choices in an order of its
         own.
         """
         for choice in call.choices:
             if choice.options == options:
                 nodes = (choice.alone,) if choice.alone else call.nodes
-                self._writer.add_values(LineNode, self._code_lines(artifact, nodes, choice.line_nodes, call_id))
+                self._writer.add_values(
+                    LineNode, self._code_lines(artifact, nodes, choice.line_nodes, call_id)
+                )
 
     def _add_call(self, kernel_id: int, position: int, call: GeneratedCall) -> int:
         call_id = self._writer.add(KernelCall(0, kernel_id, position, call.line))
         if self._output_code and call.line:
             nodes = self._node_ids(call.nodes)
-            self._writer.add_values(LineNode, ((self._output_code, call.line, node, "call_site", call_id) for node in nodes))
+            self._writer.add_values(
+                LineNode,
+                ((self._output_code, call.line, node, "call_site", call_id) for node in nodes),
+            )
         return call_id
 
     def _code_lines(
@@ -211,7 +254,9 @@ def _choice_row(kernel_id: int, position: int, choice: TemplateChoice, gpu: str)
     """Make the row of a choice. A library has nothing that could be built."""
     if choice.source:
         return KernelBuild(0, kernel_id, position, choice.options, gpu, origin="template")
-    return KernelBuild(0, kernel_id, position, choice.options, gpu, "built", "library", name=choice.name)
+    return KernelBuild(
+        0, kernel_id, position, choice.options, gpu, "built", "library", name=choice.name
+    )
 
 
 def _as_timed(row: KernelBuild, kernel: GeneratedKernel, choice: TemplateChoice) -> KernelBuild:

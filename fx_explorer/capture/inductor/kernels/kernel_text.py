@@ -24,7 +24,10 @@ _LANGUAGES: dict[str, KernelLanguage] = {
 it is written in.
 """
 
-_DEFINITION = re.compile(r"^(?:(\w+) = |static const char\* (\w+)_source = R\"TRITON\(\n)async_compile\.(\w+)\(", re.MULTILINE)
+_DEFINITION = re.compile(
+    r"^(?:(\w+) = |static const char\* (\w+)_source = R\"TRITON\(\n)async_compile\.(\w+)\(",
+    re.MULTILINE,
+)
 _QUOTES = "'''"
 
 _PLACEHOLDER = re.compile(r"(?:Placeholder\.)?(?:KERNEL_NAME|DESCRIPTIVE_NAME)")
@@ -62,7 +65,9 @@ def definitions(output_code: str) -> dict[str, Definition]:
         source = output_code[start:closing]
         is_raw = output_code[opening - 1] == "r"
         language = _LANGUAGES.get(match[3], "python")
-        found[match[1] or match[2]] = Definition(language, source if is_raw else _unescaped(source), line)
+        found[match[1] or match[2]] = Definition(
+            language, source if is_raw else _unescaped(source), line
+        )
     return found
 
 
@@ -79,6 +84,8 @@ def inlined(name: str, source: str, output_code: str) -> Definition:
     """
     source = _PLACEHOLDER.sub(name, source)
     source = source.replace("#pragma CMT", "//").lstrip("\n")
-    language: KernelLanguage = "triton" if "import triton" in source else "cpp" if 'extern "C"' in source else "python"
+    language: KernelLanguage = (
+        "triton" if "import triton" in source else "cpp" if 'extern "C"' in source else "python"
+    )
     at = output_code.find(source.rstrip()) if source.strip() else -1
     return Definition(language, source, output_code.count("\n", 0, at) + 1 if at >= 0 else 0)

@@ -31,7 +31,10 @@ def _why_not(node: torch.fx.Node, is_scheduled: bool) -> str:
         return "takes one of several results"
     if getattr(node.target, "is_view", False):
         return "a view: it moves no data"
-    if not isinstance(node.meta.get("val"), (torch.Tensor, tuple, list)) and node.meta.get("val") is not None:
+    if (
+        not isinstance(node.meta.get("val"), (torch.Tensor, tuple, list))
+        and node.meta.get("val") is not None
+    ):
         return "computed while sizes are"
     if not node.users:
         return "nothing uses it"

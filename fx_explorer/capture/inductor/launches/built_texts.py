@@ -41,7 +41,9 @@ def file_named_in(ttir: str) -> str:
 
 def machine_code_in(folder: Path) -> str:
     """Return the cubin in base64; empty when there is none."""
-    return next((base64.b64encode(file.read_bytes()).decode() for file in folder.glob("*.cubin")), "")
+    return next(
+        (base64.b64encode(file.read_bytes()).decode() for file in folder.glob("*.cubin")), ""
+    )
 
 
 def spilled_bytes(ptx: str) -> int:

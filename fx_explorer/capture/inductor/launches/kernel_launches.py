@@ -20,7 +20,12 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.inductor.launches.launch_arguments import described, grid_of
-from fx_explorer.capture.inductor.launches.launch_notes import NotedBuild, NotedKernel, NotedLaunch, Options
+from fx_explorer.capture.inductor.launches.launch_notes import (
+    NotedBuild,
+    NotedKernel,
+    NotedLaunch,
+    Options,
+)
 from fx_explorer.capture.inductor.launches.launch_rows import add_launch_rows
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
@@ -57,7 +62,9 @@ class KernelNotes:
         for config in wanted:
             key = options_key(config)
             if key not in noted.builds:
-                noted.builds[key] = NotedBuild(dict(key), "heuristic", NOT_KNOWN, NOT_KNOWN, NOT_KNOWN, None)
+                noted.builds[key] = NotedBuild(
+                    dict(key), "heuristic", NOT_KNOWN, NOT_KNOWN, NOT_KNOWN, None
+                )
 
     def timed(self, autotuner: Any, launcher: Any, duration_ms: float) -> None:
         """Note the time that ``bench`` has measured. An infinite time is that of a configuration it
@@ -75,11 +82,15 @@ class KernelNotes:
         launch = known.launches.get(sizes) if known else None
         if launch is not None:
             launch.count += 1
-        elif self.recording.writer is self._writer:  # or a variant is measured, and nothing of that is recorded
+        elif (
+            self.recording.writer is self._writer
+        ):  # or a variant is measured, and nothing of that is recorded
             with self.recording.noting("the launch of a kernel", "kernel"):
                 self._first_launch(self._noted(autotuner), sizes, arguments)
 
-    def _first_launch(self, noted: NotedKernel, sizes: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
+    def _first_launch(
+        self, noted: NotedKernel, sizes: tuple[int, ...], arguments: tuple[Any, ...]
+    ) -> None:
         if len(noted.launches) >= MAX_SIZES:
             noted.launches.setdefault((), NotedLaunch(0)).count += 1
             return
@@ -95,13 +106,19 @@ class KernelNotes:
             compilation = getattr(autotuner, "compile_id", None)
             is_backward = bool(getattr(autotuner, "is_backward", False))
             text = _text_of(autotuner.filename) or str(getattr(autotuner.fn, "src", ""))
-            self._kernels[id(autotuner)] = NotedKernel(autotuner, text, str(compilation or ""), is_backward)
+            self._kernels[id(autotuner)] = NotedKernel(
+                autotuner, text, str(compilation or ""), is_backward
+            )
         return self._kernels[id(autotuner)]
 
-    def _note_build(self, noted: NotedKernel, launcher: Any, other: BuildOrigin, wanted: list[Any]) -> NotedBuild:
+    def _note_build(
+        self, noted: NotedKernel, launcher: Any, other: BuildOrigin, wanted: list[Any]
+    ) -> NotedBuild:
         key = options_key(launcher.config)
         if key not in noted.builds:
-            origin: BuildOrigin = "heuristic" if any(options_key(config) == key for config in wanted) else other
+            origin: BuildOrigin = (
+                "heuristic" if any(options_key(config) == key for config in wanted) else other
+            )
             noted.builds[key] = NotedBuild(
                 dict(key),
                 "cached" if origin == "heuristic" and _is_from_cache(noted.autotuner) else origin,
@@ -118,7 +135,11 @@ def launch_hook(recording: Recording) -> Iterator[None]:
     """Note what is built, timed and launched inside the block. Nothing is launched while
     inspecting, nor on a GPU that is not there.
     """
-    if not recording.request.build or recording.request.gpu or not (torch.version.cuda or torch.version.hip):
+    if (
+        not recording.request.build
+        or recording.request.gpu
+        or not (torch.version.cuda or torch.version.hip)
+    ):
         yield
         return
     notes = KernelNotes(recording)
@@ -134,7 +155,9 @@ def launch_hook(recording: Recording) -> Iterator[None]:
 def noting_launches(notes: KernelNotes) -> Iterator[None]:
     autotuner = require("torch._inductor.runtime.triton_heuristics", "CachingAutotuner")
     with contextlib.ExitStack() as stack:
-        stack.enter_context(patched(autotuner, "precompile", lambda original: _precompile(notes, original)))
+        stack.enter_context(
+            patched(autotuner, "precompile", lambda original: _precompile(notes, original))
+        )
         stack.enter_context(patched(autotuner, "bench", lambda original: _bench(notes, original)))
         stack.enter_context(patched(autotuner, "run", lambda original: _run(notes, original)))
         yield
@@ -143,7 +166,9 @@ def noting_launches(notes: KernelNotes) -> Iterator[None]:
 def _precompile(notes: KernelNotes, original: Callable[..., Any]) -> Callable[..., Any]:
     def precompile(autotuner: Any, *args: Any, **kwargs: Any) -> Any:
         # Asked before, since precompiling lets go of the configurations.
-        wanted = [result.config for result in autotuner.compile_results] or list(autotuner.configs or ())
+        wanted = [result.config for result in autotuner.compile_results] or list(
+            autotuner.configs or ()
+        )
         answer = original(autotuner, *args, **kwargs)
         if autotuner.launchers:  # none when it only fills a cache
             with notes.recording.noting("what was built", "kernel"):
@@ -176,7 +201,11 @@ def _run(notes: KernelNotes, original: Callable[..., Any]) -> Callable[..., Any]
 
 def options_key(config: Any) -> Options:
     """Return what tells a ``triton.Config`` from others."""
-    return (*config.kwargs.items(), ("num_warps", config.num_warps), ("num_stages", config.num_stages))
+    return (
+        *config.kwargs.items(),
+        ("num_warps", config.num_warps),
+        ("num_stages", config.num_stages),
+    )
 
 
 def _known(number: object, factor: int = 1) -> int:
@@ -191,7 +220,9 @@ def _cache_folder(device: int) -> Path:
 
 
 def _is_from_cache(autotuner: Any) -> bool:
-    return (getattr(autotuner, "autotune_cache_info", None) or {}).get("autotune_cache_state") == "hit"
+    return (getattr(autotuner, "autotune_cache_info", None) or {}).get(
+        "autotune_cache_state"
+    ) == "hit"
 
 
 def _text_of(file: str | None) -> str:

@@ -19,7 +19,9 @@ def described(autotuner: Any, arguments: tuple[Any, ...]) -> tuple[Argument, ...
     """
     names = [*argument_names(autotuner), *autotuner.inductor_meta.get("extra_launcher_args", ())]
     names += [f"argument {number}" for number in range(len(names), len(arguments))]
-    return tuple(_described(name, value, autotuner) for name, value in zip(names, arguments, strict=False))
+    return tuple(
+        _described(name, value, autotuner) for name, value in zip(names, arguments, strict=False)
+    )
 
 
 def argument_names(autotuner: Any) -> Iterator[str]:
@@ -27,7 +29,9 @@ def argument_names(autotuner: Any) -> Iterator[str]:
     the configuration.
     """
     constants = require("torch._inductor.runtime.triton_helpers", "get_constexprs")(autotuner.fn)
-    return (name for position, name in enumerate(autotuner.fn.arg_names) if position not in constants)
+    return (
+        name for position, name in enumerate(autotuner.fn.arg_names) if position not in constants
+    )
 
 
 def _described(name: str, value: object, autotuner: Any) -> Argument:
@@ -49,6 +53,10 @@ def grid_of(autotuner: Any, config: Any, arguments: tuple[Any, ...]) -> tuple[in
     """Compute the grid as the launcher does (``GridExpr``,
     torch/_inductor/runtime/triton_heuristics.py).
     """
-    expression = require("torch._inductor.runtime.triton_heuristics", "GridExpr").from_meta(autotuner.inductor_meta, config)
+    expression = require("torch._inductor.runtime.triton_heuristics", "GridExpr").from_meta(
+        autotuner.inductor_meta, config
+    )
     names = [*argument_names(autotuner), *autotuner.inductor_meta.get("extra_launcher_args", ())]
-    return tuple(int(size) for size in expression.eval_slow(dict(zip(names, arguments, strict=False))))
+    return tuple(
+        int(size) for size in expression.eval_slow(dict(zip(names, arguments, strict=False)))
+    )

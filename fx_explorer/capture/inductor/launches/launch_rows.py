@@ -12,7 +12,12 @@ from pathlib import Path
 
 import torch
 
-from fx_explorer.capture.inductor.launches.built_texts import file_named_in, machine_code_in, spilled_bytes, texts_in
+from fx_explorer.capture.inductor.launches.built_texts import (
+    file_named_in,
+    machine_code_in,
+    spilled_bytes,
+    texts_in,
+)
 from fx_explorer.capture.inductor.launches.launch_notes import NotedBuild, NotedKernel, Options
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import Artifact, Compilation, Kernel, KernelBuild, KernelLaunch
@@ -26,7 +31,9 @@ def add_launch_rows(recording: Recording, notes: list[NotedKernel]) -> None:
     """
     with SessionReader(recording.writer.path) as reader:
         found = _KernelFinder(reader)
-    launched = [(noted, kernel) for noted in notes if noted.launches and (kernel := found.kernel_of(noted))]
+    launched = [
+        (noted, kernel) for noted in notes if noted.launches and (kernel := found.kernel_of(noted))
+    ]
     rows = _LaunchRows(recording.writer, found.choices)
     for noted, kernel in launched:
         with recording.noting(f"how {kernel.name} was launched", "kernel"):
@@ -51,11 +58,15 @@ class _TunedCandidate:
     def is_like(self, options: dict[str, object]) -> bool:
         """Return whether what both say of their configuration agrees."""
         shared = self.row.options.keys() & options.keys()
-        return {"num_warps", "num_stages"} < shared and all(str(self.row.options[one]) == str(options[one]) for one in shared)
+        return {"num_warps", "num_stages"} < shared and all(
+            str(self.row.options[one]) == str(options[one]) for one in shared
+        )
 
 
 def _choice(reader: SessionReader, row: KernelBuild) -> _TunedCandidate:
-    return _TunedCandidate(row, reader.get(Kernel, row.kernel), _bare(reader.text(row.source)) if row.source else "")
+    return _TunedCandidate(
+        row, reader.get(Kernel, row.kernel), _bare(reader.text(row.source)) if row.source else ""
+    )
 
 
 def _bare(source: str) -> str:
@@ -81,7 +92,9 @@ class _KernelFinder:
         return max(same, key=lambda kernel: self._likeness(kernel, noted), default=None)
 
     def _with_function(self, text: str) -> list[Kernel]:
-        return next((kernels for source, kernels in self._by_source.items() if text and text in source), [])
+        return next(
+            (kernels for source, kernels in self._by_source.items() if text and text in source), []
+        )
 
     def _likeness(self, kernel: Kernel, noted: NotedKernel) -> int:
         is_same = self._names.get(kernel.compilation) == noted.compilation
@@ -103,10 +116,16 @@ class _LaunchRows:
             timed = [one for one in self._choices if one.row.kernel == kernel.id]
             for key in noted.builds:
                 if key not in known:
-                    known[key] = self._add_launched(noted, kernel, key, timed, len(timed) + len(known))
+                    known[key] = self._add_launched(
+                        noted, kernel, key, timed, len(timed) + len(known)
+                    )
             for launch in noted.launches.values():
                 build_id = known.get(noted.picked, 0)
-                self._writer.add(KernelLaunch(0, kernel.id, build_id, launch.grid, launch.count, launch.arguments))
+                self._writer.add(
+                    KernelLaunch(
+                        0, kernel.id, build_id, launch.grid, launch.count, launch.arguments
+                    )
+                )
 
     def add_lost(self, noted: NotedKernel) -> None:
         """Add the resources and texts of a candidate that was only timed. It may be one of several
@@ -117,7 +136,12 @@ class _LaunchRows:
         for build in noted.builds.values():
             options = {**_written(noted), **build.options}
             for one in self._choices:
-                if source and source in one.source and one.row.id not in self._launched and one.is_like(options):
+                if (
+                    source
+                    and source in one.source
+                    and one.row.id not in self._launched
+                    and one.is_like(options)
+                ):
                     self._update_lost(noted, build, one)
 
     def _update_lost(self, noted: NotedKernel, build: NotedBuild, choice: _TunedCandidate) -> None:
@@ -128,12 +152,21 @@ class _LaunchRows:
                 self._writer.update(replace(_of_choice(row, choice.row), lines_before=0))
 
     def _add_launched(
-        self, noted: NotedKernel, kernel: Kernel, key: Options, timed: list[_TunedCandidate], position: int
+        self,
+        noted: NotedKernel,
+        kernel: Kernel,
+        key: Options,
+        timed: list[_TunedCandidate],
+        position: int,
     ) -> int:
         """Add a row in place of the candidate that it was timed as, where there is one: the
         candidate was timed without what is fused into it.
         """
-        row = replace(self._build(noted, kernel, noted.builds[key]), is_picked=key == noted.picked, position=position)
+        row = replace(
+            self._build(noted, kernel, noted.builds[key]),
+            is_picked=key == noted.picked,
+            position=position,
+        )
         choice = next((one for one in timed if one.is_like(row.options)), None)
         if choice is None:
             return self._writer.add(row)
@@ -160,7 +193,10 @@ class _LaunchRows:
         )
         if not build.folder:
             return replace(row, error=LEFT_OUT)
-        levels = {str(level): add_level(self._writer, kernel, level, text) for level, text in texts.items()}
+        levels = {
+            str(level): add_level(self._writer, kernel, level, text)
+            for level, text in texts.items()
+        }
         code = machine_code_in(build.folder)
         row = _with_resources(row, build, texts.get("ptx", ""))
         return replace(row, levels=levels, machine_code=self._writer.text(code) if code else 0)

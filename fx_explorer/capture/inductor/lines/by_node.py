@@ -106,7 +106,11 @@ def _install(stack: contextlib.ExitStack, missing: dict[str, str]) -> None:
     if absent:
         missing["kernel lines"] = f"this torch release has no {', '.join(absent)}"
         return
-    hooks += [hook for hook in lines_cpp.hooks(lambda: _state.running, _run_as) if hasattr(hook[0], hook[1])]
+    hooks += [
+        hook
+        for hook in lines_cpp.hooks(lambda: _state.running, _run_as)
+        if hasattr(hook[0], hook[1])
+    ]
     for owner, name, make in hooks:
         stack.enter_context(patched(owner, name, make))
 
@@ -126,7 +130,9 @@ def _loops_post_init(original: Callable[..., Any]) -> Callable[..., Any]:
         object.__setattr__(loops, "inner_fn", _tagged(loops.inner_fn, node.name))
         several = getattr(loops, "inner_fns", None)  # Scan and Sort have one per output
         if several:
-            object.__setattr__(loops, "inner_fns", type(several)(_tagged(one, node.name) for one in several))
+            object.__setattr__(
+                loops, "inner_fns", type(several)(_tagged(one, node.name) for one in several)
+            )
 
     return __post_init__
 
@@ -156,7 +162,9 @@ def _tagged(function: Any, name: str) -> Any:
 def _create_node(original: Callable[..., Any]) -> Callable[..., Any]:
     def create_node(tracer: Any, *args: Any, **kwargs: Any) -> Any:
         node = original(tracer, *args, **kwargs)
-        name = _state.tracing or (_state.running.meta.get(_KEY) if _state.running is not None else None)
+        name = _state.tracing or (
+            _state.running.meta.get(_KEY) if _state.running is not None else None
+        )
         if name:
             node.meta[_KEY] = name
         return node
@@ -270,7 +278,14 @@ def _neighbour_name(running: torch.fx.Node) -> str | None:
     """
     if running.target != "to_dtype":
         return None
-    return next((near.meta[_KEY] for near in (*running.all_input_nodes, *running.users) if _KEY in near.meta), None)
+    return next(
+        (
+            near.meta[_KEY]
+            for near in (*running.all_input_nodes, *running.users)
+            if _KEY in near.meta
+        ),
+        None,
+    )
 
 
 def _scheduled_name() -> str | None:

@@ -47,7 +47,12 @@ class CodeMark:
 
     @staticmethod
     def factory(line_context: Callable[[object], Any]) -> Callable[..., Any]:
-        def mark(call: CallInProgress | None, *, is_end: bool, inner: tuple[tuple[int, CodeMark], ...] = ()) -> Any:
+        def mark(
+            call: CallInProgress | None,
+            *,
+            is_end: bool,
+            inner: tuple[tuple[int, CodeMark], ...] = (),
+        ) -> Any:
             return line_context(CodeMark(call, is_end, inner))
 
         return mark

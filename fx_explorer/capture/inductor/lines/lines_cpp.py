@@ -52,7 +52,9 @@ def _reduction_prefix(
                 prefix = make(*sizes, **named)
                 if not isinstance(prefix, str):
                     return prefix
-                written = IndentedBuffer()  # the caller splices what it gets, and only a buffer's lines can remember
+                written = (
+                    IndentedBuffer()
+                )  # the caller splices what it gets, and only a buffer's lines can remember
                 written.splice(prefix)
                 return written
 

@@ -41,7 +41,9 @@ def described(value: object) -> str:
 
 
 def _plain(value: object) -> str:
-    if isinstance(value, int) and value.bit_length() > 200:  # Python refuses to write an int of thousands of digits
+    if (
+        isinstance(value, int) and value.bit_length() > 200
+    ):  # Python refuses to write an int of thousands of digits
         return f"int of {value.bit_length()} bits"
     if isinstance(value, str | bytes):
         return repr(value[: LONGEST_VALUE + 1])

@@ -73,7 +73,10 @@ def target_name(node: torch.fx.Node) -> str:
         return "operator.getitem"
     try:
         return _get_qualified_name(target)
-    except (RuntimeError, AttributeError):  # callables without a module raise, e.g. functools.partial
+    except (
+        RuntimeError,
+        AttributeError,
+    ):  # callables without a module raise, e.g. functools.partial
         return str(getattr(target, "__name__", None) or target)
 
 
@@ -92,12 +95,18 @@ def _argument(value: Any) -> str:
         return value.name
     if isinstance(value, (list, tuple)):
         inner = ", ".join(_argument(item) for item in value)
-        return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' if len(value) == 1 else ''})"
+        return (
+            f"[{inner}]"
+            if isinstance(value, list)
+            else f"({inner}{',' if len(value) == 1 else ''})"
+        )
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key!r}: {_argument(item)}" for key, item in value.items()) + "}"
     if isinstance(value, slice):
         return f"slice({_argument(value.start)}, {_argument(value.stop)}, {_argument(value.step)})"
-    return str(value) if isinstance(value, (torch.dtype, torch.device, torch.layout)) else repr(value)
+    return (
+        str(value) if isinstance(value, (torch.dtype, torch.device, torch.layout)) else repr(value)
+    )
 
 
 def node_value(node: torch.fx.Node) -> Any:
@@ -135,7 +144,11 @@ def _tensor_text(node: torch.fx.Node, value: torch.Tensor) -> str:
         return _subclass_text(value)
     description = node.meta.get("desc")
     inner = type(description).__name__ == "SubclassGetAttrAOTInput"
-    return f"{describe_value(value)}, inner tensor {description.attr}" if inner and description is not None else ""
+    return (
+        f"{describe_value(value)}, inner tensor {description.attr}"
+        if inner and description is not None
+        else ""
+    )
 
 
 def _subclass_text(value: torch.Tensor) -> str:
@@ -205,7 +218,11 @@ def module_of(node: torch.fx.Node) -> tuple[str, str]:
     if not stack:
         return "", ""
     path, module_type = next(reversed(stack.values()))
-    name = module_type if isinstance(module_type, str) else getattr(module_type, "__name__", str(module_type))
+    name = (
+        module_type
+        if isinstance(module_type, str)
+        else getattr(module_type, "__name__", str(module_type))
+    )
     return module_path(str(path)), name.rpartition(".")[2]
 
 
@@ -215,7 +232,11 @@ def subgraph_names(node: torch.fx.Node) -> tuple[str, ...]:
     """
     if node.op == "call_module":
         name = str(node.target)
-        return (name,) if isinstance(submodule(node.graph.owning_module, name), torch.fx.GraphModule) else ()
+        return (
+            (name,)
+            if isinstance(submodule(node.graph.owning_module, name), torch.fx.GraphModule)
+            else ()
+        )
     if node.op != "call_function" or not isinstance(node.target, torch._ops.HigherOrderOperator):
         return ()
     return tuple(str(arg.target) for arg in node.all_input_nodes if arg.op == "get_attr")
@@ -251,7 +272,11 @@ def node_row(node: torch.fx.Node, sources: Sources) -> Node:
         dtype=short_dtype(value.dtype) if is_tensor else "",
         stride=_strides(value) if is_tensor else None,
         device=str(value.device) if is_tensor else "",
-        value=_tensor_text(node, value) if is_tensor else "" if value is None else describe_value(value),
+        value=_tensor_text(node, value)
+        if is_tensor
+        else ""
+        if value is None
+        else describe_value(value),
         stack=place.stack,
         file=place.file,
         line=place.line,
@@ -259,14 +284,23 @@ def node_row(node: torch.fx.Node, sources: Sources) -> Node:
         module_type=module_type,
         annotations=plain(node.meta.get("custom")),
         seq_nr=-1 if seq_nr is None else seq_nr,
-        is_backward=bool(node.meta.get("autograd_backward")) or node.meta.get("partitioner_tag") == "is_backward",
+        is_backward=bool(node.meta.get("autograd_backward"))
+        or node.meta.get("partitioner_tag") == "is_backward",
         is_view=computes_nothing(node, target),
         subgraph_names=subgraph_names(node),
     )
 
 
 _META_OF_A_ROW = (
-    *("val", "example_value", "stack_trace", "nn_module_stack", "fwd_nn_module_stack", "desc", "seq_nr"),
+    *(
+        "val",
+        "example_value",
+        "stack_trace",
+        "nn_module_stack",
+        "fwd_nn_module_stack",
+        "desc",
+        "seq_nr",
+    ),
     *("autograd_backward", "partitioner_tag"),
 )
 """What ``node_row`` reads of ``node.meta``, but for annotations, which are changed in place."""
@@ -287,11 +321,17 @@ class NodeRows:
         self._known.clear()
 
     def of(self, node: torch.fx.Node) -> Node:
-        if node.op == "call_module" or isinstance(node.target, torch._ops.HigherOrderOperator):  # it may call a graph
+        if node.op == "call_module" or isinstance(
+            node.target, torch._ops.HigherOrderOperator
+        ):  # it may call a graph
             return node_row(node, self._sources)
         made_of = [node.op, node.target, *map(node.meta.get, _META_OF_A_ROW)]
         before, row = self._known.get(node.name, ((), None))
-        if row is not None and all(map(operator.is_, before, made_of)) and _has_arguments_of(row, node):
+        if (
+            row is not None
+            and all(map(operator.is_, before, made_of))
+            and _has_arguments_of(row, node)
+        ):
             return row
         row = node_row(node, self._sources)
         self._known[node.name] = made_of, row
@@ -326,7 +366,9 @@ def edges(graph: torch.fx.Graph) -> Iterator[tuple[int, int]]:
             yield position[producer], i
 
 
-def nested_graphs(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, str, torch.fx.GraphModule]]:
+def nested_graphs(
+    module: torch.fx.GraphModule,
+) -> Iterator[tuple[torch.fx.Node, str, torch.fx.GraphModule]]:
     """Yield (first call, attribute name, graph) of each subgraph that a higher-order op of
     ``module`` calls, in order, once each.
     """
@@ -341,7 +383,10 @@ def nested_graphs(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node,
 
 def is_region_call(node: torch.fx.Node) -> bool:
     """Return whether a node calls a nested compile region."""
-    return isinstance(node.target, torch._ops.HigherOrderOperator) and node.target.name() == "invoke_subgraph"
+    return (
+        isinstance(node.target, torch._ops.HigherOrderOperator)
+        and node.target.name() == "invoke_subgraph"
+    )
 
 
 def region_label(call: torch.fx.Node, inner: torch.fx.GraphModule, sources: Sources) -> str:

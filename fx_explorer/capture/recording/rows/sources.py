@@ -35,8 +35,13 @@ _INSTALLED = ("site-packages", "dist-packages")
 def _library_roots() -> tuple[str, ...]:
     paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     paths |= {*site.getsitepackages(), site.getusersitepackages(), str(Path(sys.prefix) / "lib")}
-    paths |= {path for path in sys.path if Path(path).name in _INSTALLED}  # of another environment, by a .pth file
-    paths |= {_torch_root(), str(Path(__file__).parents[3])}  # fx-explorer itself: the worker's frames are below the user's
+    paths |= {
+        path for path in sys.path if Path(path).name in _INSTALLED
+    }  # of another environment, by a .pth file
+    paths |= {
+        _torch_root(),
+        str(Path(__file__).parents[3]),
+    }  # fx-explorer itself: the worker's frames are below the user's
     return tuple(sorted(f"{path.rstrip(os.sep)}{os.sep}" for path in paths if path))
 
 
@@ -86,7 +91,14 @@ class Sources:
         if is_user and Path(path).is_file():
             self._texts[path] = text
         if len(text) > MAX_SOURCE_BYTES:
-            return SourceFile(0, path, 0, len(lines), is_user, note=f"not stored: larger than {MAX_SOURCE_BYTES:,} bytes")
+            return SourceFile(
+                0,
+                path,
+                0,
+                len(lines),
+                is_user,
+                note=f"not stored: larger than {MAX_SOURCE_BYTES:,} bytes",
+            )
         return SourceFile(0, path, self._writer.text(text), len(lines), is_user)
 
     def is_users(self, path: str) -> bool:
@@ -113,7 +125,11 @@ class Sources:
         """Return the full path of a file whose end torch's guard texts show, if exactly one known
         file ends so.
         """
-        candidates = [path for path in self._files if path.endswith(shortened.lstrip("./"))] if shortened else []
+        candidates = (
+            [path for path in self._files if path.endswith(shortened.lstrip("./"))]
+            if shortened
+            else []
+        )
         return candidates[0] if len(candidates) == 1 else shortened
 
     def stack(self, frames: Iterable[Frame]) -> int:
@@ -145,7 +161,9 @@ class Sources:
             frames = self.parse(stack_trace)
             user = self.user_frame(frames)
             stack = self.stack(frames)
-            known = self._places[stack_trace] = Place(stack, self.file(user.file) if user else 0, user.line if user else 0)
+            known = self._places[stack_trace] = Place(
+                stack, self.file(user.file) if user else 0, user.line if user else 0
+            )
         return known
 
     def user_frame(self, frames: tuple[Frame, ...]) -> Frame | None:
@@ -174,5 +192,8 @@ def _change(known: str, path: str) -> str:
     before, after = (text.removesuffix("\n").split("\n") for text in (known, now))
     if before == after:
         return ""
-    same = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after)))
+    same = next(
+        (i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b),
+        min(len(before), len(after)),
+    )
     return f"has changed, first in line {same + 1}"

@@ -50,15 +50,24 @@ def _text(value: Any, names: Names, depth: int) -> str:
         return f"module {ModuleType.__getattribute__(value, '__dict__').get('__name__', '')}"
     if value is vars(builtins):
         return "Python's builtins"
-    return _container(value, names, depth - 1) if depth and kind in (list, tuple, dict) else described(value)
+    return (
+        _container(value, names, depth - 1)
+        if depth and kind in (list, tuple, dict)
+        else described(value)
+    )
 
 
 def _container(value: Any, names: Names, depth: int) -> str:
     if type(value) is dict:
         few = list(value.items())[:FEW_MEMBERS]
-        shown = [f"{in_short(key, names, depth=0)}: {in_short(held, names, depth=depth)}" for key, held in few]
+        shown = [
+            f"{in_short(key, names, depth=0)}: {in_short(held, names, depth=depth)}"
+            for key, held in few
+        ]
         return f"{{{_members(shown, len(value))}}}"
-    inside = _members([in_short(one, names, depth=depth) for one in value[:FEW_MEMBERS]], len(value))
+    inside = _members(
+        [in_short(one, names, depth=depth) for one in value[:FEW_MEMBERS]], len(value)
+    )
     return f"[{inside}]" if type(value) is list else f"({inside}{',' if len(value) == 1 else ''})"
 
 
@@ -80,7 +89,12 @@ def _tensor(value: Any) -> str:
 
 def _few(value: torch.Tensor) -> str:
     """Return the values of a small tensor, if they can be read without waiting for a device."""
-    if value.device.type != "cpu" or value.layout != torch.strided or value.is_quantized or value.numel() > FEW_VALUES:
+    if (
+        value.device.type != "cpu"
+        or value.layout != torch.strided
+        or value.is_quantized
+        or value.numel() > FEW_VALUES
+    ):
         return ""
     return f" {_numbers(value.tolist())}" if value.numel() else ""
 

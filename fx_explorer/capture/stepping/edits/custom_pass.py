@@ -39,14 +39,20 @@ def load_pass(path: str | Path) -> PassFunction:
         exec(compile(source, str(path), "exec", dont_inherit=True), vars(module))
     except SyntaxError as error:
         line = f": {error.text.strip()}" if error.text else ""
-        raise PassProblem(f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}{line}; {UNCHANGED}") from error
+        raise PassProblem(
+            f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}{line}; {UNCHANGED}"
+        ) from error
     # A ``sys.exit`` in the user's file must not end the worker.
     except (Exception, SystemExit) as error:
         raise PassProblem(f"{_said(error, path)}, when the file was loaded; {UNCHANGED}") from error
     function = getattr(module, "pass_", None)
     if not callable(function):
-        found = ", ".join(name for name, value in vars(module).items() if isinstance(value, types.FunctionType))
-        raise PassProblem(f"{path} has no function pass_(gm){f'; it has {found}' if found else ''}; {UNCHANGED}")
+        found = ", ".join(
+            name for name, value in vars(module).items() if isinstance(value, types.FunctionType)
+        )
+        raise PassProblem(
+            f"{path} has no function pass_(gm){f'; it has {found}' if found else ''}; {UNCHANGED}"
+        )
     return function
 
 
@@ -68,7 +74,9 @@ def apply_pass(path: str | Path, module: GraphModule) -> GraphModule:
     try:
         check_edited(module, edited)
     except BrokenGraphError as broken:
-        raise PassProblem(f"pass_ of {path} leaves a graph that cannot be compiled: {broken}; {UNCHANGED}") from broken
+        raise PassProblem(
+            f"pass_ of {path} leaves a graph that cannot be compiled: {broken}; {UNCHANGED}"
+        ) from broken
     return edited
 
 
@@ -90,6 +98,10 @@ def _said(error: BaseException, path: Path) -> str:
     """Return ``fold.py:12: KeyError: 'gelu'``: the innermost line of the user's file, and what was
     raised there or below.
     """
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == str(path)
+    ]
     where = f"{path}:{lines[-1]}" if lines else str(path)
     return f"{where}: {''.join(traceback.format_exception_only(type(error), error)).strip()}"

@@ -47,10 +47,22 @@ def check_edited(module: GraphModule, edited: GraphModule) -> None:
 
 
 def _same_inputs(module: GraphModule, edited: GraphModule) -> None:
-    before, after = ({node.name: node for node in of.graph.nodes if node.op == "placeholder"} for of in (module, edited))
+    before, after = (
+        {node.name: node for node in of.graph.nodes if node.op == "placeholder"}
+        for of in (module, edited)
+    )
     if list(before) != list(after):
-        lost, added = [name for name in before if name not in after], [name for name in after if name not in before]
-        what = f"{', '.join(lost)} removed" if lost else f"{', '.join(added)} added" if added else "their order changed"
+        lost, added = (
+            [name for name in before if name not in after],
+            [name for name in after if name not in before],
+        )
+        what = (
+            f"{', '.join(lost)} removed"
+            if lost
+            else f"{', '.join(added)} added"
+            if added
+            else "their order changed"
+        )
         raise BrokenGraphError(f"its inputs must stay as they are, but: {what}")
     for name, node in before.items():
         # A pass that builds the graph anew leaves its inputs without metadata.
@@ -70,9 +82,14 @@ def _outputs(module: GraphModule) -> list[Any]:
 
 def _same_outputs(before: list[Any], after: list[Any]) -> None:
     for position, (old, new) in enumerate(zip(before, after, strict=True)):
-        was, now = (describe_value(node_value(one)) if isinstance(one, Node) else repr(one) for one in (old, new))
+        was, now = (
+            describe_value(node_value(one)) if isinstance(one, Node) else repr(one)
+            for one in (old, new)
+        )
         if was != now:
-            raise BrokenGraphError(f"output {position}, {new}, was {was} and is now {now}, which what follows does not expect")
+            raise BrokenGraphError(
+                f"output {position}, {new}, was {was} and is now {now}, which what follows does not expect"
+            )
 
 
 def _is_after_autograd(module: GraphModule) -> bool:
@@ -105,7 +122,9 @@ class _NodeValues:
             is_changed = node.op in CALLS and self._is_changed(node)
             if is_changed and self._key == "val":
                 _check_target(node)
-            if self._mode is not None and (is_changed or not self._differing.isdisjoint(node.all_input_nodes)):
+            if self._mode is not None and (
+                is_changed or not self._differing.isdisjoint(node.all_input_nodes)
+            ):
                 self._update(node)
 
     def _is_changed(self, node: Node) -> bool:
@@ -143,7 +162,9 @@ class _NodeValues:
 
     def _value(self, node: Node) -> Any:
         value = node_value(node)
-        return self._attribute(str(node.target)) if value is None and node.op == "get_attr" else value
+        return (
+            self._attribute(str(node.target)) if value is None and node.op == "get_attr" else value
+        )
 
     def _attribute(self, target: str) -> Any:
         """Return a constant as a fake tensor, or a nested graph as it is."""
@@ -155,11 +176,20 @@ class _NodeValues:
 
 def _looks(value: Any) -> str:
     """Return dtype and sizes as text: comparing symbolic sizes would add a guard."""
-    layout = f" {value.stride()} {value.device}" if isinstance(value, torch.Tensor) and value.layout == torch.strided else ""
+    layout = (
+        f" {value.stride()} {value.device}"
+        if isinstance(value, torch.Tensor) and value.layout == torch.strided
+        else ""
+    )
     return describe_value(value) + layout
 
 
-_PLAIN_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, torch._ops.OpOverloadPacket)
+_PLAIN_FUNCTIONS = (
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodType,
+    torch._ops.OpOverloadPacket,
+)
 
 
 def _check_target(node: Node) -> None:
@@ -167,7 +197,9 @@ def _check_target(node: Node) -> None:
     (``torch.ops.aten.relu.default``), higher-order ops, and Python's arithmetic on sizes.
     """
     module = getattr(node.target, "__module__", "") or ""
-    is_sizes = module in ("_operator", "operator", "math") or target_name(node).startswith("torch.sym_")
+    is_sizes = module in ("_operator", "operator", "math") or target_name(node).startswith(
+        "torch.sym_"
+    )
     if node.op != "call_function" or (isinstance(node.target, _PLAIN_FUNCTIONS) and not is_sizes):
         like = "use an overload such as torch.ops.aten.relu.default"
         raise BrokenGraphError(

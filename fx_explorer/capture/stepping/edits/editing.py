@@ -13,7 +13,15 @@ from fx_explorer.capture.links.links import copied_links
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.stepping.variants.variant import Variant
 from fx_explorer.errors import PassProblem, UsageError
-from fx_explorer.model import GATE_STAGES, Changes, Direction, Gate, Intervention, InterventionKind, Mark
+from fx_explorer.model import (
+    GATE_STAGES,
+    Changes,
+    Direction,
+    Gate,
+    Intervention,
+    InterventionKind,
+    Mark,
+)
 from fx_explorer.model.rows.stepping import stage_at
 
 
@@ -23,12 +31,20 @@ class GraphEdits:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
 
-    def mark(self, variant: Variant, gate: Gate | None, module: GraphModule | None, marks: tuple[Mark, ...]) -> list[str]:
+    def mark(
+        self,
+        variant: Variant,
+        gate: Gate | None,
+        module: GraphModule | None,
+        marks: tuple[Mark, ...],
+    ) -> list[str]:
         """Mark regions at a gate, and say how torch will cut each out. Raises UsageError with
         nothing changed.
         """
         if gate != "dynamo" or module is None:
-            raise UsageError("A region is marked in Dynamo's graph: go again from dynamo to mark one here.")
+            raise UsageError(
+                "A region is marked in Dynamo's graph: go again from dynamo to mark one here."
+            )
         # On a copy first: a mark that is refused must leave the graph as it was.
         trial = snapshot(module)
         found = marked(trial, marks)
@@ -43,7 +59,9 @@ class GraphEdits:
         if found and not variant.is_taken_up:
             self._record(variant, "mark", "dynamo", "", module, found)
 
-    def apply_passes(self, variant: Variant, gate: Gate, direction: Direction, module: GraphModule) -> list[str]:
+    def apply_passes(
+        self, variant: Variant, gate: Gate, direction: Direction, module: GraphModule
+    ) -> list[str]:
         """Apply this variant's passes for the gate. Returns what is wrong with those that were left
         out.
         """
@@ -56,11 +74,14 @@ class GraphEdits:
                     problems.append(str(problem))
                     # What was not applied is no change of this variant's.
                     variant.changes = replace(
-                        variant.changes, passes=tuple(other for other in variant.changes.passes if other != one)
+                        variant.changes,
+                        passes=tuple(other for other in variant.changes.passes if other != one),
                     )
         return problems
 
-    def apply_pass(self, variant: Variant, path: str, gate: Gate, direction: Direction, module: GraphModule) -> None:
+    def apply_pass(
+        self, variant: Variant, path: str, gate: Gate, direction: Direction, module: GraphModule
+    ) -> None:
         """Apply the pass to ``module`` in place. Raises PassProblem with nothing changed."""
         become(module, passed(path, module))
         with open(path, encoding="utf-8", errors="replace") as file:
@@ -83,9 +104,15 @@ class GraphEdits:
         with recording.noting("an edited graph", GATE_STAGES[gate]):
             before, after = self._add_graph(module, gate, direction, f"after {kind}")
             for title in titles:
-                recording.writer.add(Intervention(0, variant.row.id, gate, direction, kind, title, before, after, text))
+                recording.writer.add(
+                    Intervention(
+                        0, variant.row.id, gate, direction, kind, title, before, after, text
+                    )
+                )
 
-    def _add_graph(self, module: GraphModule, gate: Gate, direction: Direction, name: str) -> tuple[int, int]:
+    def _add_graph(
+        self, module: GraphModule, gate: Gate, direction: Direction, name: str
+    ) -> tuple[int, int]:
         """Store a graph after an edit; later stages link to it. Returns the rows of the graph
         before and after.
         """
@@ -103,7 +130,9 @@ def marked(module: GraphModule, marks: tuple[Mark, ...]) -> list[str]:
     """Mark the regions and say how many nodes each has. Raises UsageError."""
     if not marks:
         return []
-    from fx_explorer.capture.stepping.edits.marking import apply_mark  # it imports torch's partitioner: only for those who mark
+    from fx_explorer.capture.stepping.edits.marking import (
+        apply_mark,
+    )  # it imports torch's partitioner: only for those who mark
 
     return [f'region "{mark.name}": {_nodes(len(apply_mark(module, mark)))}' for mark in marks]
 

@@ -53,7 +53,9 @@ def apply_mark(gm: torch.fx.GraphModule, mark: Mark) -> list[str]:
 def marked_nodes(gm: torch.fx.GraphModule, mark: Mark) -> list[torch.fx.Node]:
     """Return the nodes that ``mark`` names, in graph order. Raises as ``apply_mark`` does."""
     if not mark.name.strip():
-        raise UsageError("a region needs a name: its nodes are told apart from those of other regions by it")
+        raise UsageError(
+            "a region needs a name: its nodes are told apart from those of other regions by it"
+        )
     _check_configs(mark)
     _check_config_types(mark)
     _check_names(gm, mark)
@@ -73,9 +75,14 @@ def cut(gm: torch.fx.GraphModule, nodes: Iterable[torch.fx.Node]) -> RegionCut:
     """
     wanted = set(nodes)
     support = create_op_support(lambda _, node: node in wanted)
-    partitions = CapabilityBasedPartitioner(gm, support, allows_single_node_partition=True).propose_partitions()
+    partitions = CapabilityBasedPartitioner(
+        gm, support, allows_single_node_partition=True
+    ).propose_partitions()
     order = {node: position for position, node in enumerate(gm.graph.nodes)}
-    pieces = sorted((sorted(one.nodes, key=order.__getitem__) for one in partitions), key=lambda piece: order[piece[0]])
+    pieces = sorted(
+        (sorted(one.nodes, key=order.__getitem__) for one in partitions),
+        key=lambda piece: order[piece[0]],
+    )
     names = tuple(tuple(node.name for node in piece) for piece in pieces)
     return RegionCut(names, _why_split(pieces, order) if len(pieces) > 1 else "")
 
@@ -84,7 +91,10 @@ def regions_in_words(gm: torch.fx.GraphModule, marks: Iterable[Mark]) -> list[st
     """Report the pieces that the region of each mark is cut into, after all marks were applied. A
     later mark takes nodes away from an earlier one.
     """
-    found = {mark.name: [node for node in gm.graph.nodes if region_name(node) == mark.name] for mark in marks}
+    found = {
+        mark.name: [node for node in gm.graph.nodes if region_name(node) == mark.name]
+        for mark in marks
+    }
     return [cut_in_words(name, cut(gm, nodes)) for name, nodes in found.items()]
 
 
@@ -105,7 +115,11 @@ def cut_in_words(region: str, made: RegionCut) -> str:
 def _is_marked(node: torch.fx.Node, mark: Mark) -> bool:
     if node.op not in CALLS:
         return False
-    return node.name in mark.nodes or bool(mark.module and _is_below(node, mark.module)) or _is_on_lines(node, mark)
+    return (
+        node.name in mark.nodes
+        or bool(mark.module and _is_below(node, mark.module))
+        or _is_on_lines(node, mark)
+    )
 
 
 def _is_below(node: torch.fx.Node, module: str) -> bool:
@@ -128,11 +142,17 @@ def _is_on_lines(node: torch.fx.Node, mark: Mark) -> bool:
     """
     if not mark.file:
         return False
-    return any(file == mark.file and mark.first_line <= line <= mark.last_line for file, line in _frames(node))
+    return any(
+        file == mark.file and mark.first_line <= line <= mark.last_line
+        for file, line in _frames(node)
+    )
 
 
 def _frames(node: torch.fx.Node) -> list[tuple[str, int]]:
-    return [(found["file"], int(found["line"])) for found in _FRAME.finditer(node.meta.get("stack_trace") or "")]
+    return [
+        (found["file"], int(found["line"]))
+        for found in _FRAME.finditer(node.meta.get("stack_trace") or "")
+    ]
 
 
 # what can be wrong with a mark
@@ -185,9 +205,13 @@ def _why_empty(gm: torch.fx.GraphModule, mark: Mark) -> str:
     reasons = []
     if mark.module:
         tops = dict.fromkeys(path for node in calls for path in _module_paths(node) if path)
-        reasons.append(f"no node was traced in module {mark.module!r}; there are {_listed(list(tops)) or 'no modules'}")
+        reasons.append(
+            f"no node was traced in module {mark.module!r}; there are {_listed(list(tops)) or 'no modules'}"
+        )
     if mark.file:
-        lines = sorted({line for node in calls for file, line in _frames(node) if file == mark.file})
+        lines = sorted(
+            {line for node in calls for file, line in _frames(node) if file == mark.file}
+        )
         where = f"lines {mark.first_line} to {mark.last_line} of {mark.file}"
         reasons.append(
             f"no node comes from {where}; nodes come from its lines {_listed(lines)}"
@@ -202,7 +226,11 @@ def _why_split(pieces: list[list[torch.fx.Node]], order: dict[torch.fx.Node, int
     inside = {node for piece in pieces for node in piece}
     for piece in pieces:
         for node in sorted(_users_of(set(piece)) - inside, key=order.__getitem__):
-            needing = [other[0] for other in pieces if other is not piece and _users_of({node}) & set(other)]
+            needing = [
+                other[0]
+                for other in pieces
+                if other is not piece and _users_of({node}) & set(other)
+            ]
             if needing:
                 return (
                     f"{node.name}, which is not marked, needs {piece[-1].name}'s piece and is needed by that of "

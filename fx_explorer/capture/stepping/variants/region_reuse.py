@@ -25,7 +25,9 @@ def check_region(origin: Variant, command: Command) -> None:
     if not command.region:
         return
     if command.gate != "partition":
-        raise UsageError("One region alone is lowered again from the partition: regions are cut out of its graphs.")
+        raise UsageError(
+            "One region alone is lowered again from the partition: regions are cut out of its graphs."
+        )
     if {"compile.backend", "compile.mode"} & command.changes.settings.keys():
         raise UsageError("Another backend or mode holds for the whole graph: leave the region out.")
     names, name = origin.region_names(command.direction), origin.row.name
@@ -36,7 +38,9 @@ def check_region(origin: Variant, command: Command) -> None:
             "regional_inductor first, with a region marked."
         )
     if command.region not in names:
-        raise UsageError(f'[{name}] has no region "{command.region}"{where}; there are {", ".join(names)}.')
+        raise UsageError(
+            f'[{name}] has no region "{command.region}"{where}; there are {", ".join(names)}.'
+        )
 
 
 def share_regions(origin: Variant, variant: Variant, gate: Gate) -> None:

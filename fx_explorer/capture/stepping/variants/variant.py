@@ -129,11 +129,19 @@ class Variant:
 
     def region_names(self, direction: Direction) -> list[str]:
         """Return the regions that were compiled in this direction; an empty one stands for both."""
-        return list(dict.fromkeys(one.name for (of, _), one in self.regions.items() if one.name and direction in ("", of)))
+        return list(
+            dict.fromkeys(
+                one.name
+                for (of, _), one in self.regions.items()
+                if one.name and direction in ("", of)
+            )
+        )
 
     def all_settings(self) -> list[Settings]:
         """Return the settings of everything that runs when this variant does."""
-        return [] if self.compiled_with is None else [self.compiled_with, *self.lowered_with.values()]
+        return (
+            [] if self.compiled_with is None else [self.compiled_with, *self.lowered_with.values()]
+        )
 
     def settings_again(self, key: Key) -> Settings:
         """Return the settings to lower a part with again. Where there are regions, each has its
@@ -147,7 +155,9 @@ class Variant:
         """Return a variant that makes again what this one made; only lowering is done anew."""
         kept = {key: made for key, made in self.kept.items() if key[0] != "lowered"}
         segment = shared_segment(self.segment, GATES[-1], "")
-        variant = Variant(self.row, segment, self.changes, kept, replays=frozenset(kept), is_rebuilt=True)
+        variant = Variant(
+            self.row, segment, self.changes, kept, replays=frozenset(kept), is_rebuilt=True
+        )
         variant.lowered_with, variant.regions = dict(self.lowered_with), dict(self.regions)
         variant.passed = set(self.passed)
         return variant
@@ -188,7 +198,9 @@ class CapturedSegment:
     def __post_init__(self) -> None:
         known = self.tracing_context.tensor_to_context
         self.symbolic = [
-            (tensor, known[tensor]) for tensor in self.inputs if isinstance(tensor, torch.Tensor) and tensor in known
+            (tensor, known[tensor])
+            for tensor in self.inputs
+            if isinstance(tensor, torch.Tensor) and tensor in known
         ]
 
     def lower_as(self, lowering: LoweringRequest) -> None:
@@ -213,7 +225,9 @@ class CapturedSegment:
                 if isinstance(tensor, torch.Tensor) and not is_fake(tensor):
                     context = known.get(tensor)
                     source = getattr(context, "tensor_source", None)
-                    fake = mode.from_tensor(tensor, symbolic_context=context, source=source, trace=context is None)
+                    fake = mode.from_tensor(
+                        tensor, symbolic_context=context, source=source, trace=context is None
+                    )
                     self.fakes.append((tensor, fake))
 
     def variant(self, name: str) -> Variant | None:
@@ -282,7 +296,11 @@ def shared_segment(segment: Segment, gate: Gate, direction: Direction) -> Segmen
     def reached(name: Gate) -> bool:
         return last >= GATES.index(name)
 
-    post_grad = {d: g for d, g in segment.post_grad.items() if reached("post_grad") or (direction and d != direction)}
+    post_grad = {
+        d: g
+        for d, g in segment.post_grad.items()
+        if reached("post_grad") or (direction and d != direction)
+    }
     shared = replace(
         segment,
         pre_grad=segment.pre_grad if reached("pre_grad") else None,
@@ -297,7 +315,9 @@ def shared_segment(segment: Segment, gate: Gate, direction: Direction) -> Segmen
         saved=dict(segment.saved) if reached("partition") else {},
     )
     for (of_gate, of), graph in segment.unedited.items():
-        if of_gate == gate and (not direction or of in ("", direction)):  # it begins with the graph before the edits there
+        if of_gate == gate and (
+            not direction or of in ("", direction)
+        ):  # it begins with the graph before the edits there
             shared.put(stage_at(of_gate, of), of, graph)
         elif reached(of_gate):
             shared.unedited[(of_gate, of)] = graph

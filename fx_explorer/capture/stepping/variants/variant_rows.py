@@ -24,7 +24,12 @@ class VariantRows:
         self._recording = recording
 
     def add_variant(
-        self, kept: CapturedSegment, origin: Variant, gate: Gate, command: Command, replays: frozenset[Key]
+        self,
+        kept: CapturedSegment,
+        origin: Variant,
+        gate: Gate,
+        command: Command,
+        replays: frozenset[Key],
     ) -> Compilation:
         """Add the row of a variant that sets out from ``gate`` of another one."""
         row = replace(
@@ -46,7 +51,9 @@ class VariantRows:
 
     def change(self, variant: Variant, **changes: Any) -> None:
         if variant.row.variant_of:
-            variant.row = replace(variant.row, **{"duration_s": round(variant.spent_s(), 6), **changes})
+            variant.row = replace(
+                variant.row, **{"duration_s": round(variant.spent_s(), 6), **changes}
+            )
             self._recording.writer.update(variant.row)
         else:
             self._recording.change_compilation(variant.row.name, **changes)
@@ -83,7 +90,9 @@ class VariantRows:
         """
         row = self._recording.row(variant.row.name)
         missing = stages.missing(self._recording, row.name, row.status)
-        self.change(variant, duration_s=row.duration_s + variant.spent_now_s(), missing_stages=missing)
+        self.change(
+            variant, duration_s=row.duration_s + variant.spent_now_s(), missing_stages=missing
+        )
 
     def use(self, kept: CapturedSegment, variant: Variant) -> None:
         """Record that the program runs ``variant``."""
@@ -94,5 +103,12 @@ class VariantRows:
     def set_aside(self, kept: CapturedSegment, aside: str) -> None:
         """Rename this attempt to ``aside``, and with it the variants that set out from it."""
         for variant in kept.variants[1:]:
-            names = {field: getattr(variant.row, field).replace(kept.name, aside, 1) for field in ("name", "variant_of")}
-            self.change(variant, **names, status="restarted" if variant.row.status == "running" else variant.row.status)
+            names = {
+                field: getattr(variant.row, field).replace(kept.name, aside, 1)
+                for field in ("name", "variant_of")
+            }
+            self.change(
+                variant,
+                **names,
+                status="restarted" if variant.row.status == "running" else variant.row.status,
+            )

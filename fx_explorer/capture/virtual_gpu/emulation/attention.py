@@ -54,11 +54,23 @@ class Attention:
             return _flash(asked, scale)
         if backend == "math":
             math = torch.ops.aten._scaled_dot_product_attention_math
-            return math(query, key, value, mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa)[0]
+            return math(
+                query,
+                key,
+                value,
+                mask,
+                dropout_p,
+                is_causal,
+                None,
+                scale=scale,
+                enable_gqa=enable_gqa,
+            )[0]
         saves = torch.is_grad_enabled() and asked.needs_gradient
         if backend == "cudnn":
             fused = torch.ops.aten._scaled_dot_product_cudnn_attention
-            return fused(query, key, value, mask, saves, dropout_p, is_causal, False, scale=scale)[0]
+            return fused(query, key, value, mask, saves, dropout_p, is_causal, False, scale=scale)[
+                0
+            ]
         mask = None if mask is None else _aligned(mask).expand(*query.shape[:3], key.shape[2])
         fused = torch.ops.aten._scaled_dot_product_efficient_attention
         return fused(query, key, value, mask, saves, dropout_p, is_causal, scale=scale)[0]
@@ -91,7 +103,9 @@ class AttentionArguments:
 
 def chosen(asked: AttentionArguments, gpu: Gpu) -> Backend:
     """Return what ``_fused_sdp_choice`` of a build with CUDA would answer there."""
-    if any(one.dim() != 4 for one in asked.inputs) or any(one.shape[2] == 0 for one in asked.inputs):
+    if any(one.dim() != 4 for one in asked.inputs) or any(
+        one.shape[2] == 0 for one in asked.inputs
+    ):
         return "math"
     if _cudnn(asked, gpu):
         return "cudnn"
@@ -104,7 +118,11 @@ def _cudnn(asked: AttentionArguments, gpu: Gpu) -> bool:
     """Return whether cuDNN is preferred and takes the inputs (``check_prefer_cudnn_attention``,
     ``can_use_cudnn_attention``).
     """
-    if gpu.vendor != "nvidia" or gpu.capability not in ((9, 0), (10, 0)) or not torch._C._get_cudnn_sdp_enabled():
+    if (
+        gpu.vendor != "nvidia"
+        or gpu.capability not in ((9, 0), (10, 0))
+        or not torch._C._get_cudnn_sdp_enabled()
+    ):
         return False
     limit = CUDNN_HEAD_ON_HOPPER if gpu.capability == (9, 0) else CUDNN_HEAD
     heads = asked.query.shape[-1], asked.value.shape[-1]
@@ -141,7 +159,9 @@ def _flash_takes(asked: AttentionArguments, gpu: Gpu) -> bool:
 
 def _efficient_takes(asked: AttentionArguments, gpu: Gpu) -> bool:
     """Return whether efficient attention takes the inputs (``can_use_mem_efficient_attention``)."""
-    dtypes = [torch.float16, torch.float32] + [torch.bfloat16] * (gpu.vendor != "nvidia" or gpu.capability >= (8, 0))
+    dtypes = [torch.float16, torch.float32] + [torch.bfloat16] * (
+        gpu.vendor != "nvidia" or gpu.capability >= (8, 0)
+    )
     alignment = 1 if gpu.vendor != "nvidia" else 8 if asked.is_half else 4
     heads = asked.query.shape[-1], asked.value.shape[-1]
     return (
@@ -156,9 +176,13 @@ def _efficient_takes(asked: AttentionArguments, gpu: Gpu) -> bool:
 
 def _too_wide_for_backward(asked: AttentionArguments, gpu: Gpu) -> bool:
     """Follow ``check_requires_grad_and_head_dim_gt192_constraints_on_sm86_89_or_120``."""
-    small = gpu.vendor == "nvidia" and ((8, 6) <= gpu.capability <= (8, 9) or gpu.capability[0] == 12)
+    small = gpu.vendor == "nvidia" and (
+        (8, 6) <= gpu.capability <= (8, 9) or gpu.capability[0] == 12
+    )
     head = asked.query.shape[-1]
-    return small and asked.needs_gradient and bool(192 < head <= 224 or (head > 224 and asked.dropout))
+    return (
+        small and asked.needs_gradient and bool(192 < head <= 224 or (head > 224 and asked.dropout))
+    )
 
 
 def _mask_can_be_spread(asked: AttentionArguments) -> bool:
@@ -206,7 +230,9 @@ def _flash(asked: AttentionArguments, scale: float | None) -> torch.Tensor:
     # Of the size before padding: the kernel would take the other.
     scale = 1.0 / head**0.5 if scale is None else scale
     missing = -head % _ALIGNMENT
-    inputs = [torch.nn.functional.pad(one, (0, missing)) if missing else one for one in asked.inputs]
+    inputs = [
+        torch.nn.functional.pad(one, (0, missing)) if missing else one for one in asked.inputs
+    ]
     fused = torch.ops.aten._scaled_dot_product_flash_attention
     output: torch.Tensor = fused(*inputs, asked.dropout, asked.is_causal, False, scale=scale)[0]
     return torch.ops.aten.slice.Tensor(output, -1, 0, head) if missing else output

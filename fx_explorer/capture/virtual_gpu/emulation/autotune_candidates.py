@@ -23,7 +23,9 @@ def note_choices(emulation: Emulation) -> None:
         keep_choices(ordered)
         return ordered[:1]
 
-    require("torch._inductor.select_algorithm", "get_algorithm_selector_cache")().preprocessing_fns.append(templates_first)
+    require(
+        "torch._inductor.select_algorithm", "get_algorithm_selector_cache"
+    )().preprocessing_fns.append(templates_first)
 
 
 def is_library(candidate: Any) -> bool:
@@ -32,7 +34,15 @@ def is_library(candidate: Any) -> bool:
 
 def _choice(candidates: list[Any]) -> Choice:
     listed = [
-        {"name": one.name, "library": is_library(one), "description": str(getattr(one, "description", ""))}
+        {
+            "name": one.name,
+            "library": is_library(one),
+            "description": str(getattr(one, "description", "")),
+        }
         for one in candidates
     ]
-    return {"compilation": str(CompileContext.current_compile_id() or ""), "shown": listed[0]["name"], "candidates": listed}
+    return {
+        "compilation": str(CompileContext.current_compile_id() or ""),
+        "shown": listed[0]["name"],
+        "candidates": listed,
+    }

@@ -28,7 +28,10 @@ def ask_no_library(emulation: Emulation) -> None:
     def select(*args: Any, **kwargs: Any) -> Any:
         if emulation.mode != "transplant":
             return original(*args, **kwargs)
-        onednn, nnpack = torch.backends.mkldnn.set_flags(False), torch.backends.nnpack.set_flags(False)
+        onednn, nnpack = (
+            torch.backends.mkldnn.set_flags(False),
+            torch.backends.nnpack.set_flags(False),
+        )
         try:
             return original(*args, **kwargs)
         finally:

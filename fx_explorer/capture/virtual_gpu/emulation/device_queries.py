@@ -21,14 +21,23 @@ from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Emulation, 
 _MACHINERY = ("torch", "triton", "fx_explorer", "functools", "contextlib", "_pytest", "importlib")
 """Packages that must be told of the GPU."""
 
-_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib")})
+_LIBRARIES = tuple(
+    {sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib")}
+)
 
 _OURS = str(Path(__file__).parents[3])
 
 _KEPT = "device.type"
 """The type of a device in a variable: ``device.type``, ``target_device.type``."""
 
-ASKS = (".is_cuda", ".device.type", _KEPT, ".device", "torch.cuda.is_available()", "torch.cuda.device_count()")
+ASKS = (
+    ".is_cuda",
+    ".device.type",
+    _KEPT,
+    ".device",
+    "torch.cuda.is_available()",
+    "torch.cuda.device_count()",
+)
 """What a condition may ask about."""
 
 _TYPES = ("cuda", "cpu", "gpu")
@@ -54,7 +63,11 @@ def is_users(file: str) -> bool:
     """Return whether a file is the user's: neither of an installed package, nor Python's, nor
     ours.
     """
-    return file.endswith(".py") and not file.startswith((*_LIBRARIES, _OURS)) and "site-packages" not in file
+    return (
+        file.endswith(".py")
+        and not file.startswith((*_LIBRARIES, _OURS))
+        and "site-packages" not in file
+    )
 
 
 # what Dynamo is asked
@@ -154,4 +167,8 @@ def _asked(test: ast.expr) -> Iterator[tuple[ast.expr, str]]:
 
 
 def _ends_with(text: str, what: str) -> bool:
-    return text.endswith(what) if what.startswith(".") or what == _KEPT else text in (what, what.removeprefix("torch."))
+    return (
+        text.endswith(what)
+        if what.startswith(".") or what == _KEPT
+        else text in (what, what.removeprefix("torch."))
+    )

@@ -66,4 +66,9 @@ class Emulation:
     def to_json(self) -> dict[str, object]:
         """Return the value for ``meta["virtual_gpu"]``."""
         asked = [{"what": one.what, "file": one.file, "line": one.line} for one in self.questions]
-        return {"gpu": self.gpu.name, "feeding": self.mode, "reason": self.reason, "questions": asked}
+        return {
+            "gpu": self.gpu.name,
+            "feeding": self.mode,
+            "reason": self.reason,
+            "questions": asked,
+        }

@@ -24,7 +24,11 @@ from fx_explorer.capture.virtual_gpu.emulation.device_queries import is_users
 from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Emulation
 from fx_explorer.capture.virtual_gpu.emulation.initial_values import draw_nothing
 
-NO_VALUE = ("DataDependentOutputException", "GuardOnDataDependentSymNode", "DynamicOutputShapeException")
+NO_VALUE = (
+    "DataDependentOutputException",
+    "GuardOnDataDependentSymNode",
+    "DynamicOutputShapeException",
+)
 """Exceptions of torch when the content of a fake tensor is asked for
 (torch/_subclasses/fake_tensor.py).
 """
@@ -39,7 +43,9 @@ def allow_cuda_tensors(emulation: Emulation) -> None:
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
     fake_tensor_mode = require("torch._subclasses.fake_tensor", "FakeTensorMode")
-    maker = FakeTensorMaker(emulation, fake_tensor_mode(allow_non_fake_inputs=True, shape_env=ShapeEnv()))
+    maker = FakeTensorMaker(
+        emulation, fake_tensor_mode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
+    )
     library = torch.library.Library("aten", "IMPL")
     library.impl("empty.memory_format", maker.empty, "CUDA")
     library.impl("empty_strided", maker.empty_strided, "CUDA")
@@ -86,7 +92,9 @@ def _stepping_always(original: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @functools.wraps(original)
-    def _maybe_opt_step(scaler: Any, optimizer: Any, state: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+    def _maybe_opt_step(
+        scaler: Any, optimizer: Any, state: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> Any:
         if any(one.is_cuda for one in state["found_inf_per_device"].values()):
             return optimizer.step(*args, **kwargs)
         return original(scaler, optimizer, state, *args, **kwargs)
@@ -110,22 +118,35 @@ class FakeTensorMaker:
 
     # where C++ makes a tensor: below the dispatch mode, which is not there in every thread
 
-    def empty(self, size: Any, *, dtype: Any = None, memory_format: Any = None, **_: Any) -> torch.Tensor:
+    def empty(
+        self, size: Any, *, dtype: Any = None, memory_format: Any = None, **_: Any
+    ) -> torch.Tensor:
         self.notice()
-        return self._fake(torch.empty(size, dtype=dtype, device="meta", memory_format=memory_format or torch.contiguous_format))
+        return self._fake(
+            torch.empty(
+                size,
+                dtype=dtype,
+                device="meta",
+                memory_format=memory_format or torch.contiguous_format,
+            )
+        )
 
     def empty_strided(self, size: Any, stride: Any, *, dtype: Any = None, **_: Any) -> torch.Tensor:
         self.notice()
         return self._fake(torch.empty_strided(size, stride, dtype=dtype, device="meta"))
 
-    def copy_(self, to: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+    def copy_(
+        self, to: torch.Tensor, source: torch.Tensor, non_blocking: bool = False
+    ) -> torch.Tensor:
         """Copy nothing. ``torch.tensor([1, 2], device="cuda")`` fills a tensor in this way, with
         fake tensors switched off.
         """
         return to
 
     def _fake(self, meta: torch.Tensor) -> torch.Tensor:
-        made: torch.Tensor = require("torch._subclasses.fake_tensor", "FakeTensor")(self.mode, meta, torch.device("cuda", 0))
+        made: torch.Tensor = require("torch._subclasses.fake_tensor", "FakeTensor")(
+            self.mode, meta, torch.device("cuda", 0)
+        )
         return made
 
 
@@ -150,7 +171,9 @@ class CudaIsFake(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if _fake_mode_in_force() or not (_makes_on_cuda(kwargs) or _is_for_fake_mode(func, args, kwargs)):
+        if _fake_mode_in_force() or not (
+            _makes_on_cuda(kwargs) or _is_for_fake_mode(func, args, kwargs)
+        ):
             return func(*args, **kwargs)
         self._maker.notice()
         with self._maker.mode:
@@ -163,7 +186,9 @@ def _makes_on_cuda(kwargs: dict[str, Any]) -> bool:
         return False
     # None and 0 both stand for the one there is.
     if torch.device(device).index:
-        raise RuntimeError(f"there is one virtual GPU, cuda:0, and no {device}: use cuda:0 for this run")
+        raise RuntimeError(
+            f"there is one virtual GPU, cuda:0, and no {device}: use cuda:0 for this run"
+        )
     return True
 
 

@@ -50,7 +50,9 @@ def _move_regions(emulation: Emulation) -> None:
     def aot_autograd(**options: Any) -> Callable[..., Any]:
         compiler = original(**options)
 
-        def compile_there(module: torch.fx.GraphModule, inputs: Sequence[Any], **kwargs: Any) -> Any:
+        def compile_there(
+            module: torch.fx.GraphModule, inputs: Sequence[Any], **kwargs: Any
+        ) -> Any:
             if emulation.mode == "transplant":
                 module, inputs = moved(module, inputs)
             return compiler(module, inputs, **kwargs)
@@ -60,7 +62,9 @@ def _move_regions(emulation: Emulation) -> None:
     sys.modules["torch._dynamo.backends.common"].aot_autograd = aot_autograd  # type: ignore[attr-defined]
 
 
-def moved(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[torch.fx.GraphModule, list[Any]]:
+def moved(
+    module: torch.fx.GraphModule, inputs: Sequence[Any]
+) -> tuple[torch.fx.GraphModule, list[Any]]:
     """Return the graph and its inputs on the GPU; unchanged if any of it is there already."""
     placeholders = module.graph.find_nodes(op="placeholder")
     if any(_is_on_gpu(value) for value in (*inputs, *map(_value, module.graph.nodes))):
@@ -130,18 +134,27 @@ class _GraphMover:
         if id(tensor) not in self._moved:
             there = self._made(tensor)
             is_parameter = isinstance(tensor, torch.nn.Parameter)
-            self._moved[id(tensor)] = torch.nn.Parameter(there, tensor.requires_grad) if is_parameter else there, tensor
+            self._moved[id(tensor)] = (
+                torch.nn.Parameter(there, tensor.requires_grad) if is_parameter else there,
+                tensor,
+            )
         return self._moved[id(tensor)][0]
 
     def _made(self, tensor: torch.Tensor) -> torch.Tensor:
         if is_traceable_wrapper_subclass(tensor):  # nested or quantised: tensors in a wrapping
             names, context = tensor.__tensor_flatten__()
             inner = {name: self._tensor(getattr(tensor, name)) for name in names}
-            wrapped: torch.Tensor = type(tensor).__tensor_unflatten__(inner, context, tensor.size(), tensor.stride())
+            wrapped: torch.Tensor = type(tensor).__tensor_unflatten__(
+                inner, context, tensor.size(), tensor.stride()
+            )
             return wrapped.requires_grad_(tensor.requires_grad)
         with self._fake_mode:
             return torch.empty_strided(
-                tensor.size(), tensor.stride(), dtype=tensor.dtype, device=GPU_DEVICE, requires_grad=tensor.requires_grad
+                tensor.size(),
+                tensor.stride(),
+                dtype=tensor.dtype,
+                device=GPU_DEVICE,
+                requires_grad=tensor.requires_grad,
             )
 
 

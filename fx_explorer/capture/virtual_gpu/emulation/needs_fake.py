@@ -29,7 +29,11 @@ def insists_on_gpu(file: Path | None) -> str:
     """Return where the program stops if there is no GPU; empty when it does not."""
     tree = _parsed(file)
     for node in ast.walk(tree) if tree else ():
-        test = node.test if isinstance(node, ast.Assert) or (isinstance(node, ast.If) and _gives_up(node.body)) else None
+        test = (
+            node.test
+            if isinstance(node, ast.Assert) or (isinstance(node, ast.If) and _gives_up(node.body))
+            else None
+        )
         if test is not None and "cuda.is_available()" in ast.unparse(test):
             return f"the program stops without a GPU ({file.name if file else ''}:{test.lineno})"
     return ""
@@ -75,16 +79,25 @@ def _files_of_imports(tree: ast.Module, here: Path, folder: Path) -> Iterator[Pa
         elif isinstance(node, ast.ImportFrom):
             base = [here, *here.parents][node.level - 1] if node.level else folder
             module = f"{node.module}." if node.module else ""
-            names = [(base, module + alias.name) for alias in node.names] + [(base, module.rstrip("."))] * bool(module)
+            names = [(base, module + alias.name) for alias in node.names] + [
+                (base, module.rstrip("."))
+            ] * bool(module)
         else:
             continue
         for base, name in names:
             path = base.joinpath(*name.split("."))
-            yield from (one for one in (path.with_suffix(".py"), path / "__init__.py") if one.is_file())
+            yield from (
+                one for one in (path.with_suffix(".py"), path / "__init__.py") if one.is_file()
+            )
 
 
 def _imports(tree: ast.Module, package: str) -> bool:
-    names = (alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names)
+    names = (
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    )
     modules = (node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
     return any(name.partition(".")[0] == package for name in (*names, *modules))
 
@@ -94,10 +107,16 @@ def _named(tree: ast.Module, name: str) -> Iterator[int]:
     An import alone does not count.
     """
     for node in ast.walk(tree):
-        said = getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "value", None)
+        said = (
+            getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "value", None)
+        )
         if isinstance(node, ast.Name | ast.Attribute | ast.Constant) and said == name:
             yield node.lineno
 
 
 def _gives_up(body: list[ast.stmt]) -> bool:
-    return any(isinstance(one, ast.Raise) or (isinstance(one, ast.Expr) and "exit(" in ast.unparse(one.value)) for one in body)
+    return any(
+        isinstance(one, ast.Raise)
+        or (isinstance(one, ast.Expr) and "exit(" in ast.unparse(one.value))
+        for one in body
+    )

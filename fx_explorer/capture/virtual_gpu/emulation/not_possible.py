@@ -23,5 +23,8 @@ def _is_of_nccl(error: BaseException) -> bool:
     """Return whether the error is about NCCL. A build without NCCL says so; one with it fails in
     making the group (torch/distributed/distributed_c10d.py).
     """
-    made_group = any(frame.name == "_new_process_group_helper" for frame in traceback.extract_tb(error.__traceback__))
+    made_group = any(
+        frame.name == "_new_process_group_helper"
+        for frame in traceback.extract_tb(error.__traceback__)
+    )
     return made_group and any(word in str(error) for word in ("NCCL", "CUDA"))

@@ -18,7 +18,11 @@ from fx_explorer.capture.virtual_gpu import shim
 from fx_explorer.capture.virtual_gpu.emulation.attention import Attention
 from fx_explorer.model import Gpu
 
-RECURRENT = [f"{name}.{given}" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu") for given in ("input", "data")]
+RECURRENT = [
+    f"{name}.{given}"
+    for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")
+    for given in ("input", "data")
+]
 """On a GPU cuDNN runs these. Here they run as Python decomposes them: Dynamo leaves them to run
 between graphs, so only their shapes matter.
 """
@@ -63,8 +67,12 @@ def _ask_the_cpu() -> None:
     original = require("torch._subclasses.fake_tensor", "run_fallback_kernel")
 
     @functools.wraps(original)
-    def run_fallback_kernel(mode: Any, func: Any, flat_args: Sequence[Any], spec: Any, error: Exception) -> Any:
-        if not any(isinstance(one, torch.Tensor) and one.device.type == "cuda" for one in flat_args):
+    def run_fallback_kernel(
+        mode: Any, func: Any, flat_args: Sequence[Any], spec: Any, error: Exception
+    ) -> Any:
+        if not any(
+            isinstance(one, torch.Tensor) and one.device.type == "cuda" for one in flat_args
+        ):
             return original(mode, func, flat_args, spec, error)
         with no_dispatch():
             zeros = [_zeros(one) if mode.is_our_fake(one) else one for one in flat_args]
@@ -83,7 +91,9 @@ def _ask_the_cpu() -> None:
 
 
 def _zeros(fake: Any) -> torch.Tensor:
-    return torch.zeros_like(fake, device="cpu" if fake.fake_device.type == "cuda" else fake.fake_device)
+    return torch.zeros_like(
+        fake, device="cpu" if fake.fake_device.type == "cuda" else fake.fake_device
+    )
 
 
 def _like_on_gpu(tensor: torch.Tensor) -> torch.Tensor:
@@ -100,7 +110,9 @@ def fused_gru_cell(
     return torch.empty_like(hidden), hidden.new_empty((hidden.shape[0], 5 * hidden.shape[1]))
 
 
-def fused_gru_cell_backward(grad: torch.Tensor, workspace: torch.Tensor, has_bias: bool) -> tuple[torch.Tensor | None, ...]:
+def fused_gru_cell_backward(
+    grad: torch.Tensor, workspace: torch.Tensor, has_bias: bool
+) -> tuple[torch.Tensor | None, ...]:
     batch, hidden = grad.shape
     bias = (grad.new_empty(3 * hidden), grad.new_empty(3 * hidden)) if has_bias else (None, None)
     gates = grad.new_empty((batch, 3 * hidden)), grad.new_empty((batch, 3 * hidden))

@@ -25,7 +25,9 @@ def prefer_foreach(emulation: Emulation) -> None:
     original, module = require("torch.optim.optimizer", name), sys.modules["torch.optim.optimizer"]
     devices: list[str] = ["cpu", *original()]
 
-    def supported_devices() -> list[str]:  # Dynamo traces it, so it does nothing but return the list
+    def supported_devices() -> list[
+        str
+    ]:  # Dynamo traces it, so it does nothing but return the list
         return devices
 
     traced_as(original, supported_devices)

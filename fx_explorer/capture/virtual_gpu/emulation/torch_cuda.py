@@ -70,7 +70,9 @@ def answer(emulation: Emulation) -> None:
         setattr(torch.cuda.memory, name, _always(require("torch.cuda.memory", name), None))
     torch.Generator = _Generator
     for name, there, absent in (("is_available", True, False), ("device_count", 1, 0)):
-        setattr(torch.cuda, name, _by_who_asks(emulation, require("torch.cuda", name), there, absent))
+        setattr(
+            torch.cuda, name, _by_who_asks(emulation, require("torch.cuda", name), there, absent)
+        )
     _set_versions(gpu)
 
 
@@ -140,7 +142,9 @@ def _always(original: Callable[..., Any], value: Any) -> Callable[..., Any]:
     return function
 
 
-def _by_who_asks(emulation: Emulation, original: Callable[..., Any], there: Any, absent: Any) -> Callable[..., Any]:
+def _by_who_asks(
+    emulation: Emulation, original: Callable[..., Any], there: Any, absent: Any
+) -> Callable[..., Any]:
     """Return a function that tells the program, which runs on the CPU, that there is no GPU, and
     torch that there is one.
     """
@@ -159,7 +163,11 @@ def _set_versions(gpu: Gpu) -> None:
         torch.version.cuda, torch.version.hip = torch.version.cuda or CUDA_VERSION, None
     # The first is named at the beginning of generated code, which calls it only when it runs. The
     # last is about CUDA graphs.
-    answers = {"_cuda_getCurrentRawStream": 0, "_cuda_cudaCachingAllocator_is_enabled": True, "_host_emptyCache": None}
+    answers = {
+        "_cuda_getCurrentRawStream": 0,
+        "_cuda_cudaCachingAllocator_is_enabled": True,
+        "_host_emptyCache": None,
+    }
     for name, value in answers.items():
         if not hasattr(torch._C, name):
             setattr(torch._C, name, _always(torch.cuda.current_device, value))

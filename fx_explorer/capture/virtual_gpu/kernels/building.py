@@ -74,7 +74,9 @@ class Toolchain:
 
         _set_triton_ptxas_path()  # a CUDA build of torch has a ptxas of its own, which it would use
 
-        self.name = f"triton {triton.__version__}" + (f", ptxas {ptxas_version(gpu)}" if gpu.vendor == "nvidia" else "")
+        self.name = f"triton {triton.__version__}" + (
+            f", ptxas {ptxas_version(gpu)}" if gpu.vendor == "nvidia" else ""
+        )
 
         self._warm_up()
 
@@ -90,7 +92,10 @@ class Toolchain:
 
         torch_key()
         # A kernel out of the cache would warm nothing up.
-        with _environment(TRITON_ALWAYS_COMPILE="1"), tempfile.NamedTemporaryFile("w", suffix=".ttir") as file:
+        with (
+            _environment(TRITON_ALWAYS_COMPILE="1"),
+            tempfile.NamedTemporaryFile("w", suffix=".ttir") as file,
+        ):
             file.write(NOTHING)
             file.flush()
             triton.compile(file.name, target=target_of(self.gpu))
@@ -104,9 +109,15 @@ class Toolchain:
         with _environment(TRITON_DUMP_PTXAS_LOG="1"), contextlib.redirect_stdout(log):
             compiled = self._compile(kernel, kernel.configs[position])
         took = time.monotonic() - began
-        texts: dict[Level, str] = {level: compiled.asm[level] for level in TEXT_LEVELS if level in compiled.asm}
+        texts: dict[Level, str] = {
+            level: compiled.asm[level] for level in TEXT_LEVELS if level in compiled.asm
+        }
         cubin = compiled.asm.get("cubin", b"")
-        used = used_on_nvidia(cubin, log.getvalue(), texts["ptx"]) if cubin else used_on_amd(texts.get("amdgcn", ""))
+        used = (
+            used_on_nvidia(cubin, log.getvalue(), texts["ptx"])
+            if cubin
+            else used_on_amd(texts.get("amdgcn", ""))
+        )
         metadata = compiled.metadata
         return Built(
             texts=texts,

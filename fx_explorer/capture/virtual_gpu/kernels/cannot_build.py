@@ -13,7 +13,13 @@ def why(error: BaseException) -> str:
     """
     text = str(error).partition("Repro command:")[0].strip()
     if isinstance(error, SyntaxError):
-        text = f"line {error.lineno}: {error.msg}" + (f"\n{error.text.rstrip()}" if error.text else "")
-    cause = f"\n{error.__cause__}" if error.__cause__ is not None and str(error.__cause__) not in text else ""
+        text = f"line {error.lineno}: {error.msg}" + (
+            f"\n{error.text.rstrip()}" if error.text else ""
+        )
+    cause = (
+        f"\n{error.__cause__}"
+        if error.__cause__ is not None and str(error.__cause__) not in text
+        else ""
+    )
     name = type(error).__name__
     return (text + cause) if "ptxas" in text else f"{name}: {text}{cause}"

@@ -41,7 +41,9 @@ def used_on_nvidia(cubin: bytes, log: str, ptx: str) -> UsedResources:
     with _as_file(cubin) as path:
         usage = _run("cuobjdump", "-res-usage", path)
     return UsedResources(
-        _number(r"REG:(\d+)", usage), spills_told(log) if log else spilled_bytes(ptx), _number(r"STACK:(\d+)", usage)
+        _number(r"REG:(\d+)", usage),
+        spills_told(log) if log else spilled_bytes(ptx),
+        _number(r"STACK:(\d+)", usage),
     )
 
 
@@ -112,7 +114,9 @@ def _ptxas(gpu: Gpu) -> str:
 
 
 def ptxas_version(gpu: Gpu) -> str:
-    said = subprocess.run([_ptxas(gpu), "--version"], capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(
+        [_ptxas(gpu), "--version"], capture_output=True, text=True, check=True
+    ).stdout
     found = re.search(r"release ([\d.]+)", said)
     return found[1] if found else "?"
 

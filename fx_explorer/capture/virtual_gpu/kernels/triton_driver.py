@@ -36,7 +36,9 @@ def virtual_driver(gpu: Gpu) -> Any:
 
     class VirtualDriver(base):  # type: ignore[misc, valid-type]
         def __init__(self) -> None:
-            self.utils = types.SimpleNamespace(get_device_properties=lambda device: device_properties(gpu))
+            self.utils = types.SimpleNamespace(
+                get_device_properties=lambda device: device_properties(gpu)
+            )
 
         @classmethod
         def is_active(cls) -> bool:

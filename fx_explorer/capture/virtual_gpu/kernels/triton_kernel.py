@@ -33,7 +33,10 @@ class TritonKernel:
         """
         written = self.autotuner.inductor_meta.get("config_args") or {}
         return [
-            {**{name: _plain(value) for name, value in {**written, **config.kwargs}.items()}, **_sizes(config)}
+            {
+                **{name: _plain(value) for name, value in {**written, **config.kwargs}.items()},
+                **_sizes(config),
+            }
             for config in self.configs
         ]
 
@@ -42,9 +45,17 @@ class TritonKernel:
         of the first ones uses.
         """
         autotuner = self.autotuner
-        autotuner.compile_results = [_result(config, used) for config, used in zip(self.configs, registers, strict=False)]
-        instead = {"_precompile_config": _result, "_make_launchers": _nothing, "_ensure_kernel_loaded": _nothing}
-        vars(autotuner).update(instead)  # nothing is compiled or launched: only the configurations are wanted
+        autotuner.compile_results = [
+            _result(config, used) for config, used in zip(self.configs, registers, strict=False)
+        ]
+        instead = {
+            "_precompile_config": _result,
+            "_make_launchers": _nothing,
+            "_ensure_kernel_loaded": _nothing,
+        }
+        vars(autotuner).update(
+            instead
+        )  # nothing is compiled or launched: only the configurations are wanted
         try:
             autotuner._dynamic_scale_rblock()
         finally:
@@ -60,7 +71,9 @@ def loaded_of_a_stranger(name: str, source: str) -> TritonKernel:
     from fx_explorer.capture.virtual_gpu.kernels.triton_names import helpers
 
     try:
-        check_source(source.removeprefix("\n"), helpers())  # the line feed that Inductor puts in front is no line of the source
+        check_source(
+            source.removeprefix("\n"), helpers()
+        )  # the line feed that Inductor puts in front is no line of the source
     except UntrustedSourceError as error:
         raise CannotBuild(str(error)) from error
     return loaded(name, source)

@@ -10,7 +10,15 @@ from typing import Any
 
 from fx_explorer.session.untrusted.triton_allowed import Helpers
 
-OF_THE_LANGUAGE = {"constexpr", "range", "static_range", "tuple", "dtype", "PropagateNan", "TRITON_MAX_TENSOR_NUMEL"}
+OF_THE_LANGUAGE = {
+    "constexpr",
+    "range",
+    "static_range",
+    "tuple",
+    "dtype",
+    "PropagateNan",
+    "TRITON_MAX_TENSOR_NUMEL",
+}
 """Types and constants of ``triton.language`` that kernels name, beside its functions."""
 
 READS_FILES = {"extern_elementwise", "extern"}
@@ -38,14 +46,21 @@ def _functions(module: Any) -> frozenset[str]:
     """Return the names of the module's functions that are compiled or part of Triton's language.
     Python functions are left out.
     """
-    return frozenset(name for name in dir(module) if name not in READS_FILES and _is_tritons(getattr(module, name)))
+    return frozenset(
+        name
+        for name in dir(module)
+        if name not in READS_FILES and _is_tritons(getattr(module, name))
+    )
 
 
 def _is_tritons(value: object) -> bool:
     from triton.language import dtype
     from triton.runtime.jit import JITFunction
 
-    return isinstance(value, JITFunction | dtype) or getattr(value, "__triton_builtin__", False) is True
+    return (
+        isinstance(value, JITFunction | dtype)
+        or getattr(value, "__triton_builtin__", False) is True
+    )
 
 
 def _defined_in(module: Any) -> frozenset[str]:

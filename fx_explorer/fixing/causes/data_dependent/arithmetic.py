@@ -12,17 +12,39 @@ from fx_explorer.source_edit.code import Code
 from fx_explorer.source_edit.names import walk
 
 AN_EXPONENT = "an exponent of 0.5 or -0.5 with -0 or -inf below it: torch takes the root of a number, not of a tensor"
-A_NEIGHBOUR = "a comparison of numbers so near that the dtype of the tensor does not tell them apart"
+A_NEIGHBOUR = (
+    "a comparison of numbers so near that the dtype of the tensor does not tell them apart"
+)
 A_DIVISION = "a division of numbers by 0, which raises in Python only"
 INTEGERS = "integers beyond 2**63, which only Python has"
 ANOTHER_ORDER = "large numbers that cancel in a sum, which a graph may add in another order"
 
 _POWERS = frozenset(["pow", "pow_", "float_power", "float_power_"])
 
-_NUMBERS = frozenset([*("len", "int", "float", "abs", "min", "max", "sum", "round"), *("size", "numel", "dim", "item")])
+_NUMBERS = frozenset(
+    [
+        *("len", "int", "float", "abs", "min", "max", "sum", "round"),
+        *("size", "numel", "dim", "item"),
+    ]
+)
 """What these give is taken for a number."""
 
-_FLOATS = frozenset(["float", "double", "mean", "nanmean", "norm", "dist", "std", "var", "exp", "log", "sqrt", "sigmoid"])
+_FLOATS = frozenset(
+    [
+        "float",
+        "double",
+        "mean",
+        "nanmean",
+        "norm",
+        "dist",
+        "std",
+        "var",
+        "exp",
+        "log",
+        "sqrt",
+        "sigmoid",
+    ]
+)
 """Methods whose result is no integer."""
 
 Operators = tuple[type[cst.CSTNode], ...]
@@ -50,7 +72,9 @@ def _is_float(code: Code, call: cst.CSTNode) -> bool:
         return False
     taken = call.func.value if isinstance(call.func, cst.Attribute) else None
     made = taken.func if isinstance(taken, cst.Call) else None
-    return code.source(call.func) == "float" or (isinstance(made, cst.Attribute) and made.attr.value in _FLOATS)
+    return code.source(call.func) == "float" or (
+        isinstance(made, cst.Attribute) and made.attr.value in _FLOATS
+    )
 
 
 class NumberUses:
@@ -91,20 +115,32 @@ class NumberUses:
         )
 
     def has_integers_that_grow(self) -> bool:
-        return not _is_float(self._code, self._taken) and (self.meets_numbers(_GROWING) or self.is_summed())
+        return not _is_float(self._code, self._taken) and (
+            self.meets_numbers(_GROWING) or self.is_summed()
+        )
 
     def is_exponent(self) -> bool:
-        return any(self._holds(exponent) for node in self._nodes for exponent in _exponents(self._code, node))
+        return any(
+            self._holds(exponent)
+            for node in self._nodes
+            for exponent in _exponents(self._code, node)
+        )
 
     def is_compared(self) -> bool:
         comparisons = (node for node in self._nodes if isinstance(node, cst.Comparison))
-        sides = (side for node in comparisons for side in (node.left, *(one.comparator for one in node.comparisons)))
+        sides = (
+            side
+            for node in comparisons
+            for side in (node.left, *(one.comparator for one in node.comparisons))
+        )
         return any(self._holds(side) and self._is_number(side) for side in sides)
 
     def meets_numbers(self, operators: Operators) -> bool:
         """Return whether one of these operators is applied to the number and other numbers only."""
         pairs = (pair for node in self._nodes for pair in _operands(node, operators))
-        return any(any(map(self._holds, pair)) and all(map(self._is_number, pair)) for pair in pairs)
+        return any(
+            any(map(self._holds, pair)) and all(map(self._is_number, pair)) for pair in pairs
+        )
 
     def is_rounded(self) -> bool:
         """Return whether the number is given to ``round``, which takes no tensor."""
@@ -114,17 +150,26 @@ class NumberUses:
         return self._is_given_to("sum")
 
     def _is_given_to(self, function: str) -> bool:
-        calls = (node for node in self._nodes if isinstance(node, cst.Call) and self._code.source(node.func) == function)
+        calls = (
+            node
+            for node in self._nodes
+            if isinstance(node, cst.Call) and self._code.source(node.func) == function
+        )
         return any(self._holds(one) for node in calls for one in node.args)
 
     def _holds(self, value: cst.CSTNode) -> bool:
-        return any(node is self._taken or (isinstance(node, cst.Name) and node.value in self._names) for node in walk(value))
+        return any(
+            node is self._taken or (isinstance(node, cst.Name) and node.value in self._names)
+            for node in walk(value)
+        )
 
     def _is_number(self, value: cst.CSTNode, asked: frozenset[str] = frozenset()) -> bool:
         """Return whether a value is the number, looks like one, or is computed from such only.
         ``asked`` are the names that this is asked for.
         """
-        if isinstance(value, cst.BaseNumber) or (value is self._taken and isinstance(value, cst.Call)):
+        if isinstance(value, cst.BaseNumber) or (
+            value is self._taken and isinstance(value, cst.Call)
+        ):
             return True
         if isinstance(value, cst.IfExp):
             return self._is_number(value.body, asked) and self._is_number(value.orelse, asked)
@@ -153,7 +198,9 @@ def _given(code: Code, node: cst.CSTNode) -> Iterator[tuple[str, cst.CSTNode]]:
         yield code.source(node.target), node.value
 
 
-def _pairs(code: Code, target: cst.CSTNode, value: cst.CSTNode) -> Iterator[tuple[str, cst.CSTNode]]:
+def _pairs(
+    code: Code, target: cst.CSTNode, value: cst.CSTNode
+) -> Iterator[tuple[str, cst.CSTNode]]:
     if not isinstance(target, cst.Tuple | cst.List):
         yield code.source(target), value
         return

@@ -23,7 +23,21 @@ NOT_TAKEN = "a call in which the side that is not taken raises, or has an infini
 
 _WHERE = "choose with torch.where"
 
-_ASKS = frozenset(["any", "all", "isnan", "isinf", "isfinite", "logical_and", "logical_or", "logical_not", "eq", "gt", "lt"])
+_ASKS = frozenset(
+    [
+        "any",
+        "all",
+        "isnan",
+        "isinf",
+        "isfinite",
+        "logical_and",
+        "logical_or",
+        "logical_not",
+        "eq",
+        "gt",
+        "lt",
+    ]
+)
 """Calls that give a tensor of truth values."""
 
 Values = dict[str, str]
@@ -63,13 +77,26 @@ class _WhereChoice:
 
 def _chosen(site: Site, statement: cst.If) -> Iterator[Fix]:
     found = _assigned(site.code, statement) or _returned(site.code, statement)
-    are_of_tensors = all(is_of_tensors(site.code, test) for test, _ in branches_of(statement) if test)
-    if found and site.code.line_of(statement) is not None and is_pure(statement.test) and are_of_tensors:
+    are_of_tensors = all(
+        is_of_tensors(site.code, test) for test, _ in branches_of(statement) if test
+    )
+    if (
+        found
+        and site.code.line_of(statement) is not None
+        and is_pure(statement.test)
+        and are_of_tensors
+    ):
         start = site.code.line_start(site.code.lines(statement)[0])
         stop = site.code.line_start(site.code.lines(found.last)[1] + 1)
         indent = site.code.indent(statement)
-        splice = Splice(start, stop, "".join(f"{indent}{line}\n" for line in found.text.split("\n")))
-        targets = {target for _, body in branches_of(statement) for target in _values(site.code, body) or ()}
+        splice = Splice(
+            start, stop, "".join(f"{indent}{line}\n" for line in found.text.split("\n"))
+        )
+        targets = {
+            target
+            for _, body in branches_of(statement)
+            for target in _values(site.code, body) or ()
+        }
         yield _where(site, splice, NumberUses(site.code, statement, targets), found.sides)
 
 
@@ -132,8 +159,12 @@ def _assigned(code: Code, statement: cst.If) -> _WhereChoice | None:
         return None  # each condition would have to be kept before the first assignment
     for target in targets:
         choices = [value.get(target, target) for value in given]
-        lines.append(f"{target} = {_nested([name] if name else [condition(code, test) for test in tests], choices)}")
-    return _WhereChoice("\n".join(lines), [text for value in given for text in value.values()], statement)
+        lines.append(
+            f"{target} = {_nested([name] if name else [condition(code, test) for test in tests], choices)}"
+        )
+    return _WhereChoice(
+        "\n".join(lines), [text for value in given for text in value.values()], statement
+    )
 
 
 def _nested(conditions: list[str], choices: list[str]) -> str:
@@ -180,7 +211,10 @@ def _fits_a_tensor(code: Code, text: str) -> bool:
     value = cst.parse_expression(text)
     name = text.partition(".")[0]
     # A name that is not imported may hold a tensor.
-    is_function = isinstance(value, cst.Name | cst.Attribute) and code.imported.get(name, "torch") not in _WITH_NUMBERS
+    is_function = (
+        isinstance(value, cst.Name | cst.Attribute)
+        and code.imported.get(name, "torch") not in _WITH_NUMBERS
+    )
     return not isinstance(value, _NO_NUMBERS) and text != "None" and not is_function
 
 
@@ -202,12 +236,23 @@ def _is_pythons(code: Code, node: cst.CSTNode) -> bool:
     if isinstance(node, cst.Call):
         return code.name_of(node.func) in _PYTHONS
     if isinstance(node, cst.Comparison):
-        return any(isinstance(one.operator, cst.Is | cst.IsNot | cst.In | cst.NotIn) for one in node.comparisons)
+        return any(
+            isinstance(one.operator, cst.Is | cst.IsNot | cst.In | cst.NotIn)
+            for one in node.comparisons
+        )
     return isinstance(node, cst.Attribute) and node.attr.value == "training"
 
 
 _PYTHONS = frozenset(
-    ["torch.equal", "torch.allclose", "torch.is_tensor", "torch.is_floating_point", "isinstance", "hasattr", "callable"]
+    [
+        "torch.equal",
+        "torch.allclose",
+        "torch.is_tensor",
+        "torch.is_floating_point",
+        "isinstance",
+        "hasattr",
+        "callable",
+    ]
 )
 
 
@@ -215,7 +260,9 @@ def branches_of(statement: cst.If) -> list[tuple[cst.BaseExpression | None, cst.
     """Return (condition, body) of ``if``, every ``elif`` and ``else``; a missing ``else`` is (None,
     None).
     """
-    found: list[tuple[cst.BaseExpression | None, cst.CSTNode | None]] = [(statement.test, statement.body)]
+    found: list[tuple[cst.BaseExpression | None, cst.CSTNode | None]] = [
+        (statement.test, statement.body)
+    ]
     following = statement.orelse
     while isinstance(following, cst.If):
         found.append((following.test, following.body))
@@ -232,8 +279,15 @@ def small_statements(body: cst.CSTNode | None) -> list[cst.BaseSmallStatement] |
     if isinstance(body, cst.SimpleStatementLine | cst.SimpleStatementSuite):
         return list(body.body)
     lines = body.body if isinstance(body, cst.IndentedBlock) else ()
-    found = [small_statements(line) if isinstance(line, cst.SimpleStatementLine) else None for line in lines]
-    return None if any(one is None for one in found) else [small for one in found for small in one or ()]
+    found = [
+        small_statements(line) if isinstance(line, cst.SimpleStatementLine) else None
+        for line in lines
+    ]
+    return (
+        None
+        if any(one is None for one in found)
+        else [small for one in found for small in one or ()]
+    )
 
 
 def _values(code: Code, body: cst.CSTNode | None) -> Values | None:
@@ -272,7 +326,11 @@ def assignment(code: Code, statement: cst.BaseSmallStatement) -> tuple[str, str]
 
 def _return_value(code: Code, body: cst.CSTNode | None) -> str:
     statements = small_statements(body) or []
-    if len(statements) != 1 or not isinstance(statements[0], cst.Return) or statements[0].value is None:
+    if (
+        len(statements) != 1
+        or not isinstance(statements[0], cst.Return)
+        or statements[0].value is None
+    ):
         return ""
     value = statements[0].value
     # torch.where chooses one tensor, and no tuple of them.
@@ -289,7 +347,11 @@ def condition(code: Code, test: cst.BaseExpression) -> str:
     if isinstance(test, cst.Call) and code.name_of(test.func) == "bool" and test.args:
         return condition(code, test.args[0].value)
     text = re.sub(r"\.item\(\)", "", code.source(test))
-    asks = isinstance(test, cst.Call) and isinstance(test.func, cst.Attribute) and test.func.attr.value in _ASKS
+    asks = (
+        isinstance(test, cst.Call)
+        and isinstance(test.func, cst.Attribute)
+        and test.func.attr.value in _ASKS
+    )
     if asks or isinstance(test, cst.Comparison) or text != code.source(test):
         return text
     return f"({text}).bool()"

@@ -36,7 +36,10 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
                     [*imports(site.code, "torch"), rewritten(site.code, statement, text)],
                     "Both branches must give tensors of the same shapes and dtypes.",
                 )
-                yield replace(fix, untried="a second derivative (create_graph=True), which torch.cond does not have")
+                yield replace(
+                    fix,
+                    untried="a second derivative (create_graph=True), which torch.cond does not have",
+                )
 
 
 def _text(code: Code, statement: cst.If) -> str:
@@ -49,7 +52,10 @@ def _text(code: Code, statement: cst.If) -> str:
     bodies = [small_statements(body) for _, body in branches]
     if any(body is None for body in bodies):
         return ""
-    pairs = [[assignment(code, one) for one in body or () if not isinstance(one, cst.Pass)] for body in bodies]
+    pairs = [
+        [assignment(code, one) for one in body or () if not isinstance(one, cst.Pass)]
+        for body in bodies
+    ]
     # A branch of torch.cond may not change what is outside of it, as an assignment to an attribute
     # does.
     if any(pair is None or "." in pair[0] for branch in pairs for pair in branch):
@@ -58,19 +64,30 @@ def _text(code: Code, statement: cst.If) -> str:
     targets = list(dict.fromkeys(target for branch in made for target, _ in branch))
     known = [target for target in targets if target in bound_before(code, statement)]
     # What one branch does not assign it must return as it was, which needs a value from before.
-    if not targets or any(target not in known for branch in made for target in set(targets) - {name for name, _ in branch}):
+    if not targets or any(
+        target not in known
+        for branch in made
+        for target in set(targets) - {name for name, _ in branch}
+    ):
         return ""
     names = new_name(code, "if_true"), new_name(code, "if_false")
-    functions = [_function(code, name, branch, targets, known) for name, branch in zip(names, made, strict=True)]
+    functions = [
+        _function(code, name, branch, targets, known)
+        for name, branch in zip(names, made, strict=True)
+    ]
     operands = f"({', '.join(known)}{',' if len(known) == 1 else ''})"
     call = f"{', '.join(targets)} = torch.cond({condition(code, statement.test)}, {', '.join(names)}, {operands})"
     return "\n\n".join([*functions, call])
 
 
-def _function(code: Code, name: str, branch: list[tuple[str, str]], targets: list[str], known: list[str]) -> str:
+def _function(
+    code: Code, name: str, branch: list[tuple[str, str]], targets: list[str], known: list[str]
+) -> str:
     """Return a branch as a function. It must not return what it was given, so that is copied."""
     unit = code.unit
     lines = [f"{unit}{target} = {value}" for target, value in branch]
-    copied = {target for target, value in branch if value.isidentifier()} | (set(targets) - {target for target, _ in branch})
+    copied = {target for target, value in branch if value.isidentifier()} | (
+        set(targets) - {target for target, _ in branch}
+    )
     results = ", ".join(f"{target}.clone()" if target in copied else target for target in targets)
     return "\n".join([f"def {name}({', '.join(known)}):", *lines, f"{unit}return {results}"])

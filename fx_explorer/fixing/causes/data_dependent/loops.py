@@ -16,7 +16,14 @@ from fx_explorer.fixing.sites import Site
 from fx_explorer.session import SessionReader
 from fx_explorer.source_edit.code import Code, parsed, spliced
 from fx_explorer.source_edit.edits import imports, replaced, rewritten, unwrapped
-from fx_explorer.source_edit.names import bound_before, bound_in, is_pure, new_name, read_after, walk
+from fx_explorer.source_edit.names import (
+    bound_before,
+    bound_in,
+    is_pure,
+    new_name,
+    read_after,
+    walk,
+)
 
 _LEAVING: dict[type[cst.CSTNode], str] = {
     cst.Break: "break",
@@ -39,7 +46,10 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
                 yield site.edit(
                     "loop with torch.while_loop",
                     "torch.while_loop is an operation of the graph: it holds the condition and the body, and runs them.",
-                    [*imports(site.code, "torch"), rewritten(site.code, statement, _text(site.code, statement))],
+                    [
+                        *imports(site.code, "torch"),
+                        rewritten(site.code, statement, _text(site.code, statement)),
+                    ],
                     "What the loop changes must keep its shape and dtype.",
                 )
 
@@ -48,9 +58,14 @@ def why_not(stack: list[Site]) -> str:
     """Say what is in the way of turning the loop into one of the graph; empty when nothing is, or
     there is none.
     """
-    loops = [(site, one) for site in stack[:1] for one in site.statements if isinstance(one, cst.While)]
+    loops = [
+        (site, one) for site in stack[:1] for one in site.statements if isinstance(one, cst.While)
+    ]
     reasons = [_obstacle(site.code, loop) for site, loop in loops]
-    return next((f"This while cannot become torch.while_loop: {reason}." for reason in reasons if reason), "")
+    return next(
+        (f"This while cannot become torch.while_loop: {reason}." for reason in reasons if reason),
+        "",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +82,38 @@ class _Scope:
 
 def _scope(code: Code, loop: cst.While) -> _Scope:
     bound, before = bound_in(loop.body), bound_before(code, loop)
-    return _Scope(tuple(name for name in bound if name in before), tuple(name for name in bound if name not in before))
+    return _Scope(
+        tuple(name for name in bound if name in before),
+        tuple(name for name in bound if name not in before),
+    )
 
 
 def _obstacle(code: Code, loop: cst.While) -> str:
-    if code.function(loop) is None or code.line_of(loop) is None or not isinstance(loop.body, cst.IndentedBlock):
+    if (
+        code.function(loop) is None
+        or code.line_of(loop) is None
+        or not isinstance(loop.body, cst.IndentedBlock)
+    ):
         return "it does not stand on lines of its own in a function"
     if loop.orelse:
         return "it has an else"
-    inside = next((what for node in walk(loop.body) for kind, what in _LEAVING.items() if isinstance(node, kind)), "")
+    inside = next(
+        (
+            what
+            for node in walk(loop.body)
+            for kind, what in _LEAVING.items()
+            if isinstance(node, kind)
+        ),
+        "",
+    )
     if inside:
         return f"{inside} inside leaves or changes the function around it"
     if not is_pure(loop.test) or (isinstance(loop.test, cst.Name) and loop.test.value == "True"):
-        return "its condition does more than compute" if not is_pure(loop.test) else "it has no condition"
+        return (
+            "its condition does more than compute"
+            if not is_pure(loop.test)
+            else "it has no condition"
+        )
     return _acts(code, loop) or _unknown(code, loop)
 
 
@@ -87,7 +121,11 @@ def _acts(code: Code, loop: cst.While) -> str:
     """Say what the body does to things that are not its own."""
     for node in walk(loop.body):
         if isinstance(node, cst.Assign | cst.AugAssign | cst.AnnAssign):
-            targets = [target.target for target in node.targets] if isinstance(node, cst.Assign) else [node.target]
+            targets = (
+                [target.target for target in node.targets]
+                if isinstance(node, cst.Assign)
+                else [node.target]
+            )
             if not all(_is_names(target) for target in targets):
                 return f"{code.source(node)!r} changes something that is not a variable of the function"
             if node.value is not None and not is_pure(node.value):
@@ -109,7 +147,11 @@ def _unknown(code: Code, loop: cst.While) -> str:
         return "nothing that was there before it changes inside"
     later = read_after(code, loop)
     needed = next((name for name in scope.new if name in later), "")
-    return f"{needed} is made inside and used behind it, where there may have been no round" if needed else ""
+    return (
+        f"{needed} is made inside and used behind it, where there may have been no round"
+        if needed
+        else ""
+    )
 
 
 def _text(code: Code, loop: cst.While) -> str:
@@ -135,12 +177,22 @@ def _body(code: Code, loop: cst.While) -> str:
     """Return the body of the loop with ``a += b`` as ``a = a + (b)``: in place it would change what
     the loop was given.
     """
-    pairs = ((node, assignment(code, node)) for node in walk(loop.body) if isinstance(node, cst.AugAssign))
-    text = spliced(code.text, [replaced(code, node, f"{pair[0]} = {pair[1]}") for node, pair in pairs if pair])
+    pairs = (
+        (node, assignment(code, node))
+        for node in walk(loop.body)
+        if isinstance(node, cst.AugAssign)
+    )
+    text = spliced(
+        code.text, [replaced(code, node, f"{pair[0]} = {pair[1]}") for node, pair in pairs if pair]
+    )
     other = parsed(text)
-    (again,) = (one for one in other.statements_at(code.lines(loop)[0]) if isinstance(one, cst.While))
+    (again,) = (
+        one for one in other.statements_at(code.lines(loop)[0]) if isinstance(one, cst.While)
+    )
     indent = other.indent(again)
-    return "\n".join(line.removeprefix(indent) for line in unwrapped(other, again, again.body).splitlines())
+    return "\n".join(
+        line.removeprefix(indent) for line in unwrapped(other, again, again.body).splitlines()
+    )
 
 
 def _returned(code: Code, loop: cst.While, name: str) -> str:
@@ -150,6 +202,7 @@ def _returned(code: Code, loop: cst.While, name: str) -> str:
     given = [
         node.value
         for node in walk(loop.body)
-        if isinstance(node, cst.Assign) and any(code.source(target.target) == name for target in node.targets)
+        if isinstance(node, cst.Assign)
+        and any(code.source(target.target) == name for target in node.targets)
     ]
     return f"{name}.clone()" if any(isinstance(value, cst.Name) for value in given) else name

@@ -22,13 +22,40 @@ _SCALAR = ("GB0124", "GB0109", "GB0033")
 
 _FRESH = frozenset(
     [
-        *("sum", "mean", "max", "min", "amax", "amin", "norm", "std", "var", "prod", "any", "all", "argmax", "argmin"),
-        *("median", "item", "numel", "dot", "dist", "count_nonzero", "logsumexp", "nansum", "nanmean"),
+        *(
+            "sum",
+            "mean",
+            "max",
+            "min",
+            "amax",
+            "amin",
+            "norm",
+            "std",
+            "var",
+            "prod",
+            "any",
+            "all",
+            "argmax",
+            "argmin",
+        ),
+        *(
+            "median",
+            "item",
+            "numel",
+            "dot",
+            "dist",
+            "count_nonzero",
+            "logsumexp",
+            "nansum",
+            "nanmean",
+        ),
     ]
 )
 """Calls whose result shares memory with nothing."""
 
-_TRUTHS = frozenset([*("any", "all", "isnan", "isinf", "isfinite"), *("eq", "ne", "gt", "ge", "lt", "le")])
+_TRUTHS = frozenset(
+    [*("any", "all", "isnan", "isinf", "isfinite"), *("eq", "ne", "gt", "ge", "lt", "le")]
+)
 """Calls that give truth values."""
 
 _BITWISE = cst.BitAnd | cst.BitOr | cst.BitXor
@@ -45,18 +72,24 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
         # The first is the outermost: with it, those inside need no change.
         for site, call, value in taken[:1] if uses and not uses[0].is_rounded() else ():
             fix = _stay(site, [replaced(site.code, call, value)])
-            yield replace(fix, risk=f"{fix.risk}{unwarned}", untried="; ".join(uses[0].untried_in_a_tensor()))
+            yield replace(
+                fix, risk=f"{fix.risk}{unwarned}", untried="; ".join(uses[0].untried_in_a_tensor())
+            )
         yield Fix(
             "let the graph hold the number",
             "With dynamo.capture_scalar_outputs the value becomes a symbol of the graph, read while it runs.",
             f"It holds for everything that is compiled. A branch on the number may still be a break.{unwarned}",
             broken.line,
             settings={"dynamo.capture_scalar_outputs": True},
-            untried="; ".join(dict.fromkeys(words for one in uses for words in one.untried_in_a_graph())),
+            untried="; ".join(
+                dict.fromkeys(words for one in uses for words in one.untried_in_a_graph())
+            ),
         )
 
 
-_UNWARNED = "Where the tensor has a gradient, torch's warning about the number is not given any more."
+_UNWARNED = (
+    "Where the tensor has a gradient, torch's warning about the number is not given any more."
+)
 
 
 def _is_warned_of(call: cst.Call) -> bool:
@@ -91,7 +124,11 @@ def _converted(code: Code, call: cst.Call, name: str) -> str:
         tensor, conversion = call.func.value, ".detach()"
         is_truth = _is_truth(code, tensor)
     # ``float("inf")`` is given no tensor.
-    elif name in _CONVERSIONS and len(call.args) == 1 and not isinstance(call.args[0].value, cst.BaseNumber | cst.BaseString):
+    elif (
+        name in _CONVERSIONS
+        and len(call.args) == 1
+        and not isinstance(call.args[0].value, cst.BaseNumber | cst.BaseString)
+    ):
         tensor, conversion = _without_item(call.args[0].value), _CONVERSIONS[name]
         is_truth = name == "bool"
     else:
@@ -103,7 +140,11 @@ def _converted(code: Code, call: cst.Call, name: str) -> str:
 
 
 def _without_item(value: cst.BaseExpression) -> cst.BaseExpression:
-    is_item = isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and value.func.attr.value == "item"
+    is_item = (
+        isinstance(value, cst.Call)
+        and isinstance(value.func, cst.Attribute)
+        and value.func.attr.value == "item"
+    )
     return value.func.value if is_item else value  # type: ignore[attr-defined]
 
 
@@ -111,7 +152,11 @@ def _is_fresh(tensor: cst.BaseExpression) -> bool:
     """Return whether nothing that is done in place later can change the tensor: a number stays what
     it was.
     """
-    is_call = isinstance(tensor, cst.Call) and isinstance(tensor.func, cst.Attribute) and tensor.func.attr.value in _FRESH
+    is_call = (
+        isinstance(tensor, cst.Call)
+        and isinstance(tensor.func, cst.Attribute)
+        and tensor.func.attr.value in _FRESH
+    )
     return is_call or isinstance(tensor, cst.BinaryOperation | cst.UnaryOperation | cst.Comparison)
 
 
@@ -122,7 +167,11 @@ def _is_truth(code: Code, tensor: cst.BaseExpression) -> bool:
         return _is_truth(code, tensor.left) and _is_truth(code, tensor.right)
     if isinstance(tensor, cst.UnaryOperation) and isinstance(tensor.operator, cst.BitInvert):
         return _is_truth(code, tensor.expression)
-    is_call = isinstance(tensor, cst.Call) and isinstance(tensor.func, cst.Attribute) and tensor.func.attr.value in _TRUTHS
+    is_call = (
+        isinstance(tensor, cst.Call)
+        and isinstance(tensor.func, cst.Attribute)
+        and tensor.func.attr.value in _TRUTHS
+    )
     return is_call or isinstance(tensor, cst.Comparison)
 
 
@@ -133,7 +182,9 @@ def _given_to(code: Code, name: cst.Name) -> Iterator[cst.BaseExpression]:
     function = code.function(name)
     for node in walk(function.body) if function else ():
         if isinstance(node, cst.Assign) and not isinstance(node.value, cst.Name):
-            yield from (node.value for target in node.targets if code.source(target.target) == name.value)
+            yield from (
+                node.value for target in node.targets if code.source(target.target) == name.value
+            )
 
 
 def _is_counted(code: Code, call: cst.Call) -> bool:
@@ -145,7 +196,15 @@ def _is_counted(code: Code, call: cst.Call) -> bool:
         parent = code.parent(parent)
     if isinstance(parent, cst.Assign) and isinstance(parent.targets[0].target, cst.Name):
         name, function = parent.targets[0].target.value, code.function(call)
-        nodes = [node for node in walk(function.body) if isinstance(node, cst.Name) and node.value == name] if function else []
+        nodes = (
+            [
+                node
+                for node in walk(function.body)
+                if isinstance(node, cst.Name) and node.value == name
+            ]
+            if function
+            else []
+        )
         return any(_is_operand(code.parent(node)) for node in nodes)
     return _is_operand(parent)
 

@@ -48,16 +48,32 @@ def _masked(site: Site) -> Iterator[Splice]:
             if selected and call.func.attr.value in ("sum", "mean"):
                 tensor, mask = selected
                 total = f"torch.where({mask}, {tensor}, 0).sum()"
-                yield replaced(site.code, call, total if call.func.attr.value == "sum" else f"({total} / ({mask}).sum())")
+                yield replaced(
+                    site.code,
+                    call,
+                    total if call.func.attr.value == "sum" else f"({total} / ({mask}).sum())",
+                )
 
 
 def _selected(code: Code, value: cst.BaseExpression) -> tuple[str, str] | None:
     """Return (tensor, mask) of ``x[mask]`` and ``torch.masked_select(x, mask)``."""
-    if isinstance(value, cst.Subscript) and len(value.slice) == 1 and isinstance(value.slice[0].slice, cst.Index):
+    if (
+        isinstance(value, cst.Subscript)
+        and len(value.slice) == 1
+        and isinstance(value.slice[0].slice, cst.Index)
+    ):
         mask = value.slice[0].slice.value
         # ``x[3]`` is an element. A name may be a mask or a number: the trial tells.
         is_number = re.fullmatch(r"-?\s*\d+", code.source(mask))
-        return (code.source(value.value), code.source(mask)) if is_pure(value) and not is_number else None
-    if isinstance(value, cst.Call) and code.name_of(value.func) == "torch.masked_select" and len(value.args) == 2:
+        return (
+            (code.source(value.value), code.source(mask))
+            if is_pure(value) and not is_number
+            else None
+        )
+    if (
+        isinstance(value, cst.Call)
+        and code.name_of(value.func) == "torch.masked_select"
+        and len(value.args) == 2
+    ):
         return code.source(value.args[0].value), code.source(value.args[1].value)
     return None

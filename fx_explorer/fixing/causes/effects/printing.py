@@ -17,8 +17,12 @@ from fx_explorer.session import SessionReader
 from fx_explorer.source_edit.code import Code, Splice, Statement
 from fx_explorer.source_edit.edits import after_imports, imports, removed, replaced, wrapped
 
-_LEVELS = frozenset(["debug", "info", "warning", "warn", "error", "exception", "critical", "log", "warning_once"])
-_FUNCTIONS = frozenset(["print", "warnings.warn", "pprint.pprint", "sys.stdout.write", "sys.stderr.write"])
+_LEVELS = frozenset(
+    ["debug", "info", "warning", "warn", "error", "exception", "critical", "log", "warning_once"]
+)
+_FUNCTIONS = frozenset(
+    ["print", "warnings.warn", "pprint.pprint", "sys.stdout.write", "sys.stderr.write"]
+)
 
 WHERE_A_LINE_BEHIND_RAISES = "a call in which a line behind the {} raises: nothing is written then"
 
@@ -54,7 +58,11 @@ def _kept(site: Site, call: cst.Call, name: str, what: str) -> Iterator[Fix]:
         fix = site.edit(
             f"let torch do the {what} after the graph",
             f"torch then keeps {written} out of the graph and calls it once the graph has run.",
-            [*imports(site.code, "torch._dynamo"), after_imports(site.code, line), *_as_text(site.code, call)],
+            [
+                *imports(site.code, "torch._dynamo"),
+                after_imports(site.code, line),
+                *_as_text(site.code, call),
+            ],
             "What is written comes later than before, after the graph it stands in: not at all where the graph raises.",
         )
         yield replace(fix, untried=WHERE_A_LINE_BEHIND_RAISES.format(what))
@@ -65,7 +73,11 @@ def _as_text(code: Code, call: cst.Call) -> list[Splice]:
     only.
     """
     values = [arg.value for arg in call.args if not arg.star and arg.keyword is None]
-    return [replaced(code, value, f"str({code.source(value)})") for value in values if _PLAIN.search(code.source(value))]
+    return [
+        replaced(code, value, f"str({code.source(value)})")
+        for value in values
+        if _PLAIN.search(code.source(value))
+    ]
 
 
 def _out(site: Site, statement: Statement, what: str) -> Iterator[Fix]:
@@ -77,7 +89,10 @@ def _out(site: Site, statement: Statement, what: str) -> Iterator[Fix]:
         fix = site.edit(
             f"do the {what} only when not compiled",
             "torch.compiler.is_compiling() is true while torch.compile reads the code, so the line is left out of the graph.",
-            [*imports(site.code, "torch"), *wrapped(site.code, "if not torch.compiler.is_compiling():", line)],
+            [
+                *imports(site.code, "torch"),
+                *wrapped(site.code, "if not torch.compiler.is_compiling():", line),
+            ],
             "Compiled, nothing is written.",
         )
         yield replace(fix, unseen=_unseen(what))

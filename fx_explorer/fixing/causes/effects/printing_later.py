@@ -34,7 +34,9 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
             yield _edit(site, "print where the compiled code is called", splices, moved)
         # A print that is last stands at the end already.
         if not moved.is_last:
-            yield _edit(site, "print at the end of the function", _at_the_end(site.code, moved), moved)
+            yield _edit(
+                site, "print at the end of the function", _at_the_end(site.code, moved), moved
+            )
 
 
 def _edit(site: Site, title: str, splices: list[Splice], moved: _MovedPrint) -> Fix:
@@ -49,7 +51,14 @@ class _MovedPrint:
     names.
     """
 
-    def __init__(self, code: Code, function: cst.FunctionDef, lines: list[cst.BaseStatement], at: int, call: cst.Call) -> None:
+    def __init__(
+        self,
+        code: Code,
+        function: cst.FunctionDef,
+        lines: list[cst.BaseStatement],
+        at: int,
+        call: cst.Call,
+    ) -> None:
         self.code = code
         self.function = function
         self.values = _values(code, call)
@@ -57,7 +66,10 @@ class _MovedPrint:
         self.names = names
         given = dict(zip((id(value) for value in self.values), names, strict=True))
         self.writing = _with_names(code, call, given)
-        computed = [f"{name} = {_without_item(code, value)}" for name, value in zip(names, self.values, strict=True)]
+        computed = [
+            f"{name} = {_without_item(code, value)}"
+            for name, value in zip(names, self.values, strict=True)
+        ]
         last = lines[-1]
         leaving = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else None
         self.result = leaving.value if isinstance(leaving, cst.Return) else None
@@ -75,10 +87,16 @@ def _moved(site: Site) -> _MovedPrint | None:
     for statement, call, name in site.calls():
         line, function = code.line_of(statement), code.function(statement)
         is_print = name == "print" and isinstance(statement, cst.Expr) and statement.value is call
-        lines = body_lines(function) if function and isinstance(function.body, cst.IndentedBlock) else []
+        lines = (
+            body_lines(function)
+            if function and isinstance(function.body, cst.IndentedBlock)
+            else []
+        )
         if is_print and function is not None and line in lines and _has_one_end(lines):
             at = lines.index(line)  # type: ignore[arg-type]
-            return None if _raises(lines[at + 1 :]) else _MovedPrint(code, function, lines, at, call)
+            return (
+                None if _raises(lines[at + 1 :]) else _MovedPrint(code, function, lines, at, call)
+            )
     return None
 
 
@@ -87,7 +105,9 @@ def _has_one_end(lines: list[cst.BaseStatement]) -> bool:
     returns = [node for node in nodes if isinstance(node, cst.Return)]
     last = lines[-1].body if isinstance(lines[-1], cst.SimpleStatementLine) else ()
     # Text moved to the end would not be written on the way out in the middle.
-    return not any(isinstance(node, cst.Yield) for node in nodes) and all(list(last) == [one] for one in returns)
+    return not any(isinstance(node, cst.Yield) for node in nodes) and all(
+        list(last) == [one] for one in returns
+    )
 
 
 def _raises(lines: list[cst.BaseStatement]) -> bool:
@@ -100,8 +120,14 @@ def _values(code: Code, call: cst.Call) -> list[cst.BaseExpression]:
     """
     found: list[cst.BaseExpression] = []
     for argument in call.args:
-        fields = [node for node in walk(argument.value) if isinstance(node, cst.FormattedStringExpression)]
-        given = [field.expression for field in fields] if isinstance(argument.value, cst.FormattedString) else [argument.value]
+        fields = [
+            node for node in walk(argument.value) if isinstance(node, cst.FormattedStringExpression)
+        ]
+        given = (
+            [field.expression for field in fields]
+            if isinstance(argument.value, cst.FormattedString)
+            else [argument.value]
+        )
         found += [value for value in given if locals_read(code, value)]
     return found
 
@@ -126,7 +152,11 @@ def _with_names(code: Code, call: cst.Call, names: dict[int, str]) -> str:
 
 
 def _is_item(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "item"
+    return (
+        isinstance(node, cst.Call)
+        and isinstance(node.func, cst.Attribute)
+        and node.func.attr.value == "item"
+    )
 
 
 def _without_item(code: Code, value: cst.BaseExpression) -> str:
@@ -138,7 +168,11 @@ def _apart(moved: _MovedPrint) -> SplitLines:
     results = [*([name] if moved.result else []), *moved.names]
     given = [*([f"({moved.code.source(moved.result)})"] if moved.result else []), *moved.names]
     back = [f"return {', '.join(given)}"] if given else []
-    return SplitLines([*moved.body, *back], [moved.writing, *([f"return {name}"] if moved.result else [])], results)
+    return SplitLines(
+        [*moved.body, *back],
+        [moved.writing, *([f"return {name}"] if moved.result else [])],
+        results,
+    )
 
 
 def _at_the_end(code: Code, moved: _MovedPrint) -> list[Splice]:

@@ -47,7 +47,9 @@ def _is_elsewhere(code: Code, target: cst.BaseExpression) -> bool:
     function = code.function(target)
     if node is target or function is None:
         return False
-    return isinstance(node, cst.Call) or (isinstance(node, cst.Name) and node.value not in locals_of(function))
+    return isinstance(node, cst.Call) or (
+        isinstance(node, cst.Name) and node.value not in locals_of(function)
+    )
 
 
 def _skipped(site: Site, statement: Statement) -> Iterator[Fix]:
@@ -59,7 +61,10 @@ def _skipped(site: Site, statement: Statement) -> Iterator[Fix]:
         fix = site.edit(
             "do this only when not compiled",
             "torch.compiler.is_compiling() is true while torch.compile reads the code, so the line is left out of the graph.",
-            [*imports(site.code, "torch"), *wrapped(site.code, "if not torch.compiler.is_compiling():", line)],
+            [
+                *imports(site.code, "torch"),
+                *wrapped(site.code, "if not torch.compiler.is_compiling():", line),
+            ],
             "Compiled, the line does nothing.",
         )
         yield replace(fix, unseen=_unseen(site, statement))
@@ -86,13 +91,25 @@ def _as_global(site: Site, statement: Statement) -> Iterator[Fix]:
         yield site.edit(
             f"assign the global {name} by its name",
             "torch follows an assignment to a global and makes it after the graph has run.",
-            [rewritten(site.code, line, f"global {name}\n{name} = {site.code.source(statement.value)}")],
+            [
+                rewritten(
+                    site.code, line, f"global {name}\n{name} = {site.code.source(statement.value)}"
+                )
+            ],
         )
 
 
 def _set_by_name(code: Code, statement: Statement) -> str:
-    target = statement.targets[0].target if isinstance(statement, cst.Assign) and len(statement.targets) == 1 else None
-    if not isinstance(target, cst.Subscript) or not isinstance(target.value, cst.Call) or len(target.slice) != 1:
+    target = (
+        statement.targets[0].target
+        if isinstance(statement, cst.Assign) and len(statement.targets) == 1
+        else None
+    )
+    if (
+        not isinstance(target, cst.Subscript)
+        or not isinstance(target.value, cst.Call)
+        or len(target.slice) != 1
+    ):
         return ""
     index = target.slice[0].slice
     text = index.value if isinstance(index, cst.Index) else None

@@ -27,7 +27,10 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
         # compiled.
         if len(stack) > 1 and function is not None and _breaks_in(site, function, lines) > 1:
             yield replace(_kept_out(site, function), compiles_less=True)
-        if site.path != broken.file and sum((site.path, site.line) in stack_lines for stack_lines in lines) > 1:
+        if (
+            site.path != broken.file
+            and sum((site.path, site.line) in stack_lines for stack_lines in lines) > 1
+        ):
             # It breaks in a library, of which only the call is the user's.
             yield from (replace(fix, compiles_less=True) for fix in _call_kept_out(site))
 
@@ -38,7 +41,9 @@ def _lines(broken: DistinctBreak) -> set[tuple[str, int]]:
 
 def _breaks_in(site: Site, function: cst.FunctionDef, lines: list[set[tuple[str, int]]]) -> int:
     first, last = site.code.lines(function)
-    return sum(any(path == site.path and first <= line <= last for path, line in one) for one in lines)
+    return sum(
+        any(path == site.path and first <= line <= last for path, line in one) for one in lines
+    )
 
 
 def _kept_out(site: Site, function: cst.FunctionDef) -> Fix:
@@ -48,7 +53,10 @@ def _kept_out(site: Site, function: cst.FunctionDef) -> Fix:
     return site.edit(
         f"keep {function.name.value}() out of compilation as a whole",
         "It breaks in several places; kept out, it is one cut instead.",
-        [*imports(code, "torch"), Splice(start, start, f"{code.indent(function)}@torch.compiler.disable\n")],
+        [
+            *imports(code, "torch"),
+            Splice(start, start, f"{code.indent(function)}@torch.compiler.disable\n"),
+        ],
         _RISK,
     )
 
@@ -62,7 +70,11 @@ def _call_kept_out(site: Site) -> Iterator[Fix]:
                 "What it calls breaks in several places; kept out, it is one cut instead.",
                 [
                     *imports(site.code, "torch"),
-                    replaced(site.code, call.func, f"torch.compiler.disable({site.code.source(call.func)})"),
+                    replaced(
+                        site.code,
+                        call.func,
+                        f"torch.compiler.disable({site.code.source(call.func)})",
+                    ),
                 ],
                 _RISK,
             )
@@ -70,4 +82,6 @@ def _call_kept_out(site: Site) -> Iterator[Fix]:
 
 
 def _is_method(code: Code, call: cst.Call) -> bool:
-    return isinstance(call.func, cst.Attribute) and code.source(call.func).partition(".")[0] not in (*code.imported, "self")
+    return isinstance(call.func, cst.Attribute) and code.source(call.func).partition(".")[
+        0
+    ] not in (*code.imported, "self")

@@ -119,9 +119,20 @@ class KernelBuild:
     @property
     def shown_options(self) -> str:
         """Return the options as text: ``XBLOCK 1024 · 4 warps · 1 stage``."""
-        own = [f"{name} {value}" for name, value in self.options.items() if name not in ("num_warps", "num_stages")]
+        own = [
+            f"{name} {value}"
+            for name, value in self.options.items()
+            if name not in ("num_warps", "num_stages")
+        ]
         return " · ".join(
-            [*own, *(_counted(self.options, name) for name in ("num_warps", "num_stages") if name in self.options)]
+            [
+                *own,
+                *(
+                    _counted(self.options, name)
+                    for name in ("num_warps", "num_stages")
+                    if name in self.options
+                ),
+            ]
         )
 
 

@@ -118,4 +118,6 @@ class BenchAnswer:
         fields: dict[str, Any] = json.loads(text)
         time, ceilings = fields.get("time"), fields.get("ceilings", ())
         found = KernelTime(**time) if time else None
-        return cls(**{**fields, "time": found, "ceilings": tuple(CardCeiling(**one) for one in ceilings)})
+        return cls(
+            **{**fields, "time": found, "ceilings": tuple(CardCeiling(**one) for one in ceilings)}
+        )

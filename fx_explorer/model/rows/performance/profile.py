@@ -13,7 +13,9 @@ compiled graph. ``similar``: the process that was profiled generated code whose 
 ``shared``: several calls share the name and the order does not tell them apart, so that each has an equal part.
 """
 
-OutsideKind = Literal["unjoined", "wrapper", "optimizer", "autograd", "compiling", "break", "eager", "not known"]
+OutsideKind = Literal[
+    "unjoined", "wrapper", "optimizer", "autograd", "compiling", "break", "eager", "not known"
+]
 """What ran without being joined. ``unjoined``: in a compiled graph, but no call of the session's. ``wrapper``:
 around a compiled graph, by what AOTAutograd puts there. ``optimizer``: of ``Optimizer.step``. ``autograd``:
 a backward that was not compiled. ``compiling``: while torch compiled. ``break``: in a compiled function,

@@ -51,15 +51,23 @@ def post_grad_operations(reader: SessionReader, graphs: Collection[int] | None) 
 
 def _operations(reader: SessionReader, condition: str) -> int:
     # The cast is for damaged files: their numbers may add up to one that Python has no int for.
-    return number(reader, f"SELECT CAST(coalesce(sum(call_count), 0) AS INTEGER) FROM graph WHERE {condition}")
+    return number(
+        reader, f"SELECT CAST(coalesce(sum(call_count), 0) AS INTEGER) FROM graph WHERE {condition}"
+    )
 
 
-def partition_sizes(reader: SessionReader, graphs: Collection[int] | None) -> dict[model.Direction, int]:
+def partition_sizes(
+    reader: SessionReader, graphs: Collection[int] | None
+) -> dict[model.Direction, int]:
     """Return how many nodes AOTAutograd's graphs among ``graphs`` (None: among all) have, by
     direction.
     """
     partitioned = f"stage IN ('forward', 'backward') AND {among(graphs, 'id')}"
-    return dict(reader.query(f"SELECT direction, sum(node_count) FROM graph WHERE {partitioned} GROUP BY direction"))
+    return dict(
+        reader.query(
+            f"SELECT direction, sum(node_count) FROM graph WHERE {partitioned} GROUP BY direction"
+        )
+    )
 
 
 def frequent_targets(reader: SessionReader) -> dict[int, list[tuple[str, int]]]:
@@ -100,12 +108,17 @@ def nodes_on_same_lines(reader: SessionReader, graph: int, nodes: Iterable[int])
 
 def nodes_on_line(reader: SessionReader, graph: int, file: int, line: int) -> list[int]:
     """Return the nodes of one graph whose innermost line of the user's this is."""
-    return column(reader, "SELECT id FROM node WHERE graph=? AND file=? AND line=?", graph, file, line)
+    return column(
+        reader, "SELECT id FROM node WHERE graph=? AND file=? AND line=?", graph, file, line
+    )
 
 
 def nodes_of_stage(reader: SessionReader, nodes: Iterable[int], stage: model.Stage) -> list[int]:
     """Return the nodes that belong to a graph of this stage, sorted."""
-    ranges = reader.query("SELECT first_node, first_node + node_count FROM graph WHERE stage=? ORDER BY first_node", (stage,))
+    ranges = reader.query(
+        "SELECT first_node, first_node + node_count FROM graph WHERE stage=? ORDER BY first_node",
+        (stage,),
+    )
     return _within(sorted(nodes), ranges)
 
 
@@ -114,7 +127,10 @@ def nodes_lowered_forward(reader: SessionReader, nodes: Iterable[int]) -> list[i
     from.
     """
     lowered = "stage = 'post_grad' AND direction != 'backward'"
-    return _within(nodes, reader.query(f"SELECT first_node, first_node + node_count FROM graph WHERE {lowered}"))
+    return _within(
+        nodes,
+        reader.query(f"SELECT first_node, first_node + node_count FROM graph WHERE {lowered}"),
+    )
 
 
 def _within(nodes: Iterable[int], ranges: Collection[tuple[int, int]]) -> list[int]:
@@ -138,7 +154,9 @@ def leading_placeholders(reader: SessionReader, graph: model.Graph) -> int:
     """Return how many inputs stand before a graph's first operation."""
     end = graph.first_node + graph.node_count
     asked = "SELECT position FROM node WHERE id >= ? AND id < ? AND op != 'placeholder' ORDER BY id LIMIT 1"
-    return next((position for (position,) in reader.query(asked, (graph.first_node, end))), graph.node_count)
+    return next(
+        (position for (position,) in reader.query(asked, (graph.first_node, end))), graph.node_count
+    )
 
 
 def sources_of_inputs(reader: SessionReader, nodes: Iterable[int]) -> dict[int, str]:

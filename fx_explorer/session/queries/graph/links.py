@@ -55,7 +55,9 @@ def _closure(reader: SessionReader, nodes: Iterable[int], here: str, there: str)
     return frozenset(found)
 
 
-def post_grad_calls(reader: SessionReader, direction: model.Direction, graphs: Collection[int] | None) -> tuple[int, int]:
+def post_grad_calls(
+    reader: SessionReader, direction: model.Direction, graphs: Collection[int] | None
+) -> tuple[int, int]:
     """Return how many call nodes the post-grad graphs of a direction have, and how many of them are
     no views.
 
@@ -67,7 +69,9 @@ def post_grad_calls(reader: SessionReader, direction: model.Direction, graphs: C
     return nodes, compute
 
 
-def nodes_without_source(reader: SessionReader, direction: model.Direction, graphs: Collection[int] | None) -> list[int]:
+def nodes_without_source(
+    reader: SessionReader, direction: model.Direction, graphs: Collection[int] | None
+) -> list[int]:
     """Return the ids of post-grad call nodes that no user line is known for."""
     return column(
         reader,
@@ -79,7 +83,9 @@ def nodes_without_source(reader: SessionReader, direction: model.Direction, grap
     )
 
 
-def nodes_without_kernel(reader: SessionReader, direction: model.Direction, graphs: Collection[int] | None) -> list[int]:
+def nodes_without_kernel(
+    reader: SessionReader, direction: model.Direction, graphs: Collection[int] | None
+) -> list[int]:
     """Return the ids of post-grad compute nodes that neither a generated kernel nor a library call
     is known for.
     """

@@ -68,7 +68,9 @@ def computed_by_calls(reader: SessionReader) -> list[ComputedNode]:
 def ids_of_calls(reader: SessionReader) -> dict[int, list[int]]:
     """Return the ids of the calls of each kernel, in their order, by the id of the kernel."""
     calls: dict[int, list[int]] = {}
-    for kernel, call in reader.query("SELECT kernel, id FROM kernel_call ORDER BY kernel, position, id"):
+    for kernel, call in reader.query(
+        "SELECT kernel, id FROM kernel_call ORDER BY kernel, position, id"
+    ):
         calls.setdefault(kernel, []).append(call)
     return calls
 
@@ -78,7 +80,9 @@ def seconds_by_compilation(reader: SessionReader) -> dict[int, float]:
     of one that was stepped through are left out.
     """
     spans = "SELECT coalesce(sum(duration_s), 0) FROM span WHERE depth=0 AND span.compilation=compilation.id"
-    return dict(reader.query(f"SELECT id, max(duration_s, ({spans})) FROM compilation WHERE variant_of=''"))
+    return dict(
+        reader.query(f"SELECT id, max(duration_s, ({spans})) FROM compilation WHERE variant_of=''")
+    )
 
 
 class InModule(NamedTuple):

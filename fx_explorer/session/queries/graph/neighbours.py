@@ -28,7 +28,9 @@ def edges_among(reader: SessionReader, nodes: Collection[int]) -> list[tuple[int
     )
 
 
-def kernels_by_node(reader: SessionReader, nodes: Iterable[int], direction: model.Direction = "") -> dict[int, list[int]]:
+def kernels_by_node(
+    reader: SessionReader, nodes: Iterable[int], direction: model.Direction = ""
+) -> dict[int, list[int]]:
     """Return the ids of the kernels that compute each node, or what became of it at later stages: those of
     ``direction``, where one is given.
     """

@@ -12,7 +12,9 @@ from fx_explorer.session.queries.sql import column, json_list
 from fx_explorer.session.reader import SessionReader
 
 
-def operation_names(reader: SessionReader, nodes: Iterable[int], stage: model.Stage | None = None) -> list[str]:
+def operation_names(
+    reader: SessionReader, nodes: Iterable[int], stage: model.Stage | None = None
+) -> list[str]:
     """Return the names of those nodes that are operations (of this stage), each once, in the order
     of the ids.
     """
@@ -27,7 +29,9 @@ def operation_names(reader: SessionReader, nodes: Iterable[int], stage: model.St
     )
 
 
-def operation_counts(reader: SessionReader, nodes: Iterable[int]) -> dict[tuple[model.Stage, model.Direction], int]:
+def operation_counts(
+    reader: SessionReader, nodes: Iterable[int]
+) -> dict[tuple[model.Stage, model.Direction], int]:
     """Return how many of the nodes are operations, by the stage and direction of their graph."""
     found = reader.query(
         "SELECT graph.stage, graph.direction, count(*) FROM json_each(?) AS wanted JOIN node ON node.id = wanted.value "
@@ -51,7 +55,10 @@ def compilations_of_nodes(reader: SessionReader, nodes: Iterable[int]) -> set[in
 def user_stacks(reader: SessionReader, nodes: Iterable[int]) -> list[tuple[model.Frame, ...]]:
     """Return the distinct user stacks of the nodes, each outermost frame first."""
     stacks = "SELECT DISTINCT node.stack FROM json_each(?) JOIN node ON node.id = json_each.value WHERE node.stack"
-    return [stack.frames for stack in reader.by_ids(model.Stack, column(reader, stacks, json_list(nodes)))]
+    return [
+        stack.frames
+        for stack in reader.by_ids(model.Stack, column(reader, stacks, json_list(nodes)))
+    ]
 
 
 def returned_nodes(reader: SessionReader, nodes: Iterable[int]) -> set[int]:
@@ -114,8 +121,12 @@ def nodes_containing(reader: SessionReader, words: Collection[str], limit: int) 
     """Return the ids of nodes that have all words in their name, target or module: one scan that
     stops when it has enough.
     """
-    condition = " AND ".join(["(name || ' ' || target || ' ' || module) LIKE ? ESCAPE '\\'"] * len(words))
-    return column(reader, f"SELECT id FROM node WHERE {condition} LIMIT ?", *map(_like, words), limit)
+    condition = " AND ".join(
+        ["(name || ' ' || target || ' ' || module) LIKE ? ESCAPE '\\'"] * len(words)
+    )
+    return column(
+        reader, f"SELECT id FROM node WHERE {condition} LIMIT ?", *map(_like, words), limit
+    )
 
 
 def _like(word: str) -> str:

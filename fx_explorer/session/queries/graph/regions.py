@@ -32,10 +32,14 @@ def annotations_of_nodes(reader: SessionReader, nodes: Iterable[int]) -> dict[st
 
 def annotated_count(reader: SessionReader, graph: int) -> int:
     """Return how many nodes of a graph have annotations."""
-    return number(reader, "SELECT count(*) FROM node WHERE graph=? AND annotations IS NOT NULL", graph)
+    return number(
+        reader, "SELECT count(*) FROM node WHERE graph=? AND annotations IS NOT NULL", graph
+    )
 
 
-def annotated_rows(reader: SessionReader, graph: model.Graph, annotations: Iterable[str]) -> list[int]:
+def annotated_rows(
+    reader: SessionReader, graph: model.Graph, annotations: Iterable[str]
+) -> list[int]:
     """Return the rows of a graph whose nodes have one of these sets of annotations, ascending."""
     return column(
         reader,
@@ -118,7 +122,9 @@ def kernels_by_subgraph(reader: SessionReader) -> dict[tuple[int, model.Directio
     for the subgraph.
     """
     kernels: dict[tuple[int, model.Direction, str], list[str]] = {}
-    found = reader.query("SELECT compilation, direction, subgraph, name FROM kernel WHERE subgraph != '' ORDER BY id")
+    found = reader.query(
+        "SELECT compilation, direction, subgraph, name FROM kernel WHERE subgraph != '' ORDER BY id"
+    )
     for compilation, direction, subgraph, name in found:
         kernels.setdefault((compilation, direction, subgraph), []).append(name)
     return kernels

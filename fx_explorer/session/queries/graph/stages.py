@@ -23,7 +23,8 @@ def plain_operations(reader: SessionReader, graphs: Iterable[int]) -> list[Plain
     found = []
     for graph in graphs:
         rows = reader.query(
-            f"SELECT id, is_view, is_backward FROM node WHERE graph=? AND {IS_CALL} ORDER BY position", (graph,)
+            f"SELECT id, is_view, is_backward FROM node WHERE graph=? AND {IS_CALL} ORDER BY position",
+            (graph,),
         )
         found += [PlainNode(number, bool(view), bool(backward)) for number, view, backward in rows]
     return found
@@ -63,27 +64,45 @@ def origins(reader: SessionReader, before: Collection[int], after: Collection[in
         f"JOIN node ON node.id = up.id AND {IS_CALL} "
         f"WHERE {_in(here, 'up.id')} GROUP BY 1, 2 ORDER BY 1, 2"
     )
-    return [Origin(child, parent, bool(is_copy), bool(differs)) for child, parent, is_copy, differs in rows]
+    return [
+        Origin(child, parent, bool(is_copy), bool(differs))
+        for child, parent, is_copy, differs in rows
+    ]
 
 
 def _within(reader: SessionReader, graphs: Collection[int]) -> list[tuple[int, int]]:
     found = reader.by_ids(model.Graph, graphs)
-    return [(graph.first_node, graph.first_node + graph.node_count) for graph in found if graph.node_count]
+    return [
+        (graph.first_node, graph.first_node + graph.node_count)
+        for graph in found
+        if graph.node_count
+    ]
 
 
 def _in(ranges: list[tuple[int, int]], column: str) -> str:
     """Return a condition; the ranges are whole numbers, and there may be more than SQLite takes parameters."""
-    return "(" + " OR ".join(f"({column} >= {first} AND {column} < {end})" for first, end in ranges) + ")"
+    return (
+        "("
+        + " OR ".join(f"({column} >= {first} AND {column} < {end})" for first, end in ranges)
+        + ")"
+    )
 
 
 def nodes_of_lines(reader: SessionReader, artifact: int) -> list[tuple[int, int]]:
     """Return (line, node) for every line of an artifact that is linked to a node."""
-    return reader.query("SELECT DISTINCT line, node FROM line_node WHERE artifact=? ORDER BY 1, 2", (artifact,))
+    return reader.query(
+        "SELECT DISTINCT line, node FROM line_node WHERE artifact=? ORDER BY 1, 2", (artifact,)
+    )
 
 
 def source_lines(reader: SessionReader, graphs: Iterable[int]) -> int:
     """Return how many lines of source the operations of these graphs stand on, by their innermost lines."""
     found: set[tuple[int, int]] = set()
     for graph in graphs:
-        found |= set(reader.query(f"SELECT DISTINCT file, line FROM node WHERE graph=? AND file AND {IS_CALL}", (graph,)))
+        found |= set(
+            reader.query(
+                f"SELECT DISTINCT file, line FROM node WHERE graph=? AND file AND {IS_CALL}",
+                (graph,),
+            )
+        )
     return len(found)

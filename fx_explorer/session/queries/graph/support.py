@@ -41,14 +41,27 @@ def support_counts(reader: SessionReader) -> list[SupportCount]:
         "JOIN node ON node.id = node_support.node WHERE node.op LIKE 'call_%' GROUP BY 1, 2, 3"
     )
     return [
-        SupportCount(report, support, bool(inside), operators, int(flops), int(size_bytes), without_flops, without_bytes)
+        SupportCount(
+            report,
+            support,
+            bool(inside),
+            operators,
+            int(flops),
+            int(size_bytes),
+            without_flops,
+            without_bytes,
+        )
         for report, support, inside, operators, flops, size_bytes, without_flops, without_bytes in found
     ]
 
 
 def segment_counts(reader: SessionReader) -> dict[int, int]:
     """Return how many segments each report has that has any."""
-    return dict(reader.query("SELECT report, count(DISTINCT segment) FROM node_support WHERE segment > 0 GROUP BY report"))
+    return dict(
+        reader.query(
+            "SELECT report, count(DISTINCT segment) FROM node_support WHERE segment > 0 GROUP BY report"
+        )
+    )
 
 
 def edges_of_graph(reader: SessionReader, graph: model.Graph) -> list[tuple[int, int]]:
@@ -72,7 +85,9 @@ class ShownSupport(NamedTuple):
     segment: int
 
 
-def support_of_nodes(reader: SessionReader, graph: int, nodes: Iterable[int]) -> dict[int, ShownSupport]:
+def support_of_nodes(
+    reader: SessionReader, graph: int, nodes: Iterable[int]
+) -> dict[int, ShownSupport]:
     """Return what the report of a graph says of some of its nodes, that of the variant in use before any
     later one; empty without a report, and where the backend does not say.
     """

@@ -7,7 +7,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from fx_explorer import model
-from fx_explorer.session.queries.sql import IS_COUNTED, among, column, computed_nodes, json_list, number
+from fx_explorer.session.queries.sql import (
+    IS_COUNTED,
+    among,
+    column,
+    computed_nodes,
+    json_list,
+    number,
+)
 from fx_explorer.session.reader import SessionReader
 
 _IS_KERNEL = "coalesce(runs, '[]') IN ('[]', '')"
@@ -16,12 +23,19 @@ _IS_KERNEL = "coalesce(runs, '[]') IN ('[]', '')"
 
 def kernel_count(reader: SessionReader, kernels: Collection[int] | None) -> int:
     """Return how many of ``kernels`` (None: of all) are generated functions or library calls."""
-    return number(reader, f"SELECT count(*) FROM kernel WHERE {_IS_KERNEL} AND {IS_COUNTED} AND {among(kernels, 'id')}")
+    return number(
+        reader,
+        f"SELECT count(*) FROM kernel WHERE {_IS_KERNEL} AND {IS_COUNTED} AND {among(kernels, 'id')}",
+    )
 
 
 def kernels_by_compilation(reader: SessionReader) -> dict[int, int]:
     """Return how many generated functions and library calls a compilation has, by its id."""
-    return dict(reader.query(f"SELECT compilation, count(*) FROM kernel WHERE {_IS_KERNEL} GROUP BY compilation"))
+    return dict(
+        reader.query(
+            f"SELECT compilation, count(*) FROM kernel WHERE {_IS_KERNEL} GROUP BY compilation"
+        )
+    )
 
 
 def may_have_language(reader: SessionReader, language: model.KernelLanguage, most: int) -> bool:
@@ -57,7 +71,10 @@ def kernel_nodes(reader: SessionReader, compilation: int | None = None) -> dict[
     sorted, by the id of the kernel.
     """
     condition, values = ("", []) if compilation is None else ("kernel.compilation=?", [compilation])
-    found = reader.query(f"SELECT kernel, computed FROM {computed_nodes(condition=condition)} ORDER BY 1, 2", values * 2)
+    found = reader.query(
+        f"SELECT kernel, computed FROM {computed_nodes(condition=condition)} ORDER BY 1, 2",
+        values * 2,
+    )
     nodes: dict[int, list[int]] = {}
     for kernel, node in found:
         nodes.setdefault(kernel, []).append(node)
@@ -94,10 +111,16 @@ def lines_of_calls(reader: SessionReader) -> dict[tuple[str, str, int], int]:
 
 def names_of_computed_nodes(reader: SessionReader) -> dict[int, str]:
     """Return the name of every node that a line of an artifact computes, by its id."""
-    return dict(reader.query("SELECT DISTINCT node.id, node.name FROM line_node JOIN node ON node.id = line_node.node"))
+    return dict(
+        reader.query(
+            "SELECT DISTINCT node.id, node.name FROM line_node JOIN node ON node.id = line_node.node"
+        )
+    )
 
 
-def fused_operations(reader: SessionReader, direction: model.Direction, kernels: Collection[int] | None) -> int:
+def fused_operations(
+    reader: SessionReader, direction: model.Direction, kernels: Collection[int] | None
+) -> int:
     """Return how many distinct nodes the generated kernels of a direction compute, of those among
     ``kernels`` (None: of all).
 
@@ -105,7 +128,11 @@ def fused_operations(reader: SessionReader, direction: model.Direction, kernels:
     the time.
     """
     wanted = f"SELECT artifact FROM kernel WHERE artifact AND direction=? AND {among(kernels, 'kernel.id')}"
-    return number(reader, f"SELECT count(DISTINCT node) FROM line_node WHERE artifact IN ({wanted})", direction)
+    return number(
+        reader,
+        f"SELECT count(DISTINCT node) FROM line_node WHERE artifact IN ({wanted})",
+        direction,
+    )
 
 
 def kernels_of(reader: SessionReader, nodes: Sequence[int]) -> list[model.Kernel]:
@@ -142,7 +169,9 @@ def build_with_level(reader: SessionReader, artifact: int) -> model.KernelBuild 
     return reader.get(model.KernelBuild, found[0]) if found else None
 
 
-def build_with_source(reader: SessionReader, compilation: int, artifact: int) -> model.KernelBuild | None:
+def build_with_source(
+    reader: SessionReader, compilation: int, artifact: int
+) -> model.KernelBuild | None:
     """Return the configuration that has a text as a source of its own; None when none has."""
     found = reader.query(
         "SELECT kernel_build.id FROM kernel JOIN kernel_build ON kernel_build.kernel = kernel.id "
@@ -152,7 +181,9 @@ def build_with_source(reader: SessionReader, compilation: int, artifact: int) ->
     return reader.get(model.KernelBuild, found[0][0]) if found else None
 
 
-def calls_in_output_code(reader: SessionReader, output_code: int) -> list[tuple[int, str, int, int]]:
+def calls_in_output_code(
+    reader: SessionReader, output_code: int
+) -> list[tuple[int, str, int, int]]:
     """Return the calls that a wrapper makes, in the order of its lines: the line, the kernel's name,
     the artifact with the kernel's code (0: a library call), and the id of the call.
     """
@@ -163,7 +194,9 @@ def calls_in_output_code(reader: SessionReader, output_code: int) -> list[tuple[
     )
 
 
-def nodes_of_artifacts(reader: SessionReader, artifacts: Collection[int]) -> list[tuple[int, int, int, int]]:
+def nodes_of_artifacts(
+    reader: SessionReader, artifacts: Collection[int]
+) -> list[tuple[int, int, int, int]]:
     """Return (artifact, line, call, node) for every line of the artifacts that computes a node. The
     call is 0 for what holds in each call of a kernel.
     """
@@ -191,12 +224,18 @@ def texts_but_of_kernels(reader: SessionReader, compilation: int) -> list[int]:
     written.
     """
     others = ", ".join(f"'{stage}'" for stage in model.STAGES if stage != "kernel")
-    return column(reader, f"SELECT id FROM artifact WHERE compilation=? AND stage IN ({others}) ORDER BY id", compilation)
+    return column(
+        reader,
+        f"SELECT id FROM artifact WHERE compilation=? AND stage IN ({others}) ORDER BY id",
+        compilation,
+    )
 
 
 def first_kernel_texts(reader: SessionReader, compilation: int) -> list[int]:
     """Return the ids of the first text of a kernel in each direction."""
-    first = (
-        "SELECT id FROM artifact WHERE compilation=? AND stage='kernel' AND kind='kernel' AND direction=? ORDER BY id LIMIT 1"
-    )
-    return [found for direction in model.DIRECTIONS for found in column(reader, first, compilation, direction)]
+    first = "SELECT id FROM artifact WHERE compilation=? AND stage='kernel' AND kind='kernel' AND direction=? ORDER BY id LIMIT 1"
+    return [
+        found
+        for direction in model.DIRECTIONS
+        for found in column(reader, first, compilation, direction)
+    ]

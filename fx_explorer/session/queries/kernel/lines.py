@@ -55,7 +55,9 @@ def kernel_around(reader: SessionReader, output_code: int, line: int) -> model.K
     return reader.get(model.Kernel, found[0][0]) if found and line < found[0][1] else None
 
 
-def embedded_kernels(reader: SessionReader, output_code: int, artifacts: Iterable[int]) -> list[tuple[int, int, int]]:
+def embedded_kernels(
+    reader: SessionReader, output_code: int, artifacts: Iterable[int]
+) -> list[tuple[int, int, int]]:
     """Find the kernels of the output code whose own code is one of the artifacts. Gives their id,
     that artifact, and the line of the output code (from 1, 0 when it is not known) on which their
     code begins.
@@ -68,7 +70,9 @@ def embedded_kernels(reader: SessionReader, output_code: int, artifacts: Iterabl
     )
 
 
-def call_lines(reader: SessionReader, kernels: Iterable[int], calls: Iterable[int], whole: Iterable[int]) -> list[int]:
+def call_lines(
+    reader: SessionReader, kernels: Iterable[int], calls: Iterable[int], whole: Iterable[int]
+) -> list[int]:
     """Return the lines of the output code on which the wrapper makes these calls of these kernels,
     or any call of the kernels that are asked for as a whole.
     """

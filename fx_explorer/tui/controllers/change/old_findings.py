@@ -45,9 +45,13 @@ class OldFindings:
     def begin_to_look(self) -> None:
         """Look, unless a look is under way, or the session is being written just now."""
         captures = self._services.captures
-        is_written = captures.incoming is not None and captures.incoming is self._services.explorer.reader
+        is_written = (
+            captures.incoming is not None and captures.incoming is self._services.explorer.reader
+        )
         if not self._is_looking and (captures.waiting or not is_written):
-            self._services.begin(self.look, "old", "old", "look whether files have changed", may_fail=True)
+            self._services.begin(
+                self.look, "old", "old", "look whether files have changed", may_fail=True
+            )
 
     async def look(self) -> None:
         """Look at the files now, and show what is old."""
@@ -71,7 +75,9 @@ class OldFindings:
         """
         now = (reader, reader.data_version())
         if now != self._read:
-            is_own = self._services.captures.can_run or await asyncio.to_thread(self._is_own, reader.path)
+            is_own = self._services.captures.can_run or await asyncio.to_thread(
+                self._is_own, reader.path
+            )
             files = FilesNow(await read_beside(reader.path, captured_files) if is_own else ())
             if files.files != self._files.files:
                 self._files = files

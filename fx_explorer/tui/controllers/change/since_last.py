@@ -52,7 +52,9 @@ class SinceLast:
         if now != self._made_of and (is_through or has_ended):
             self._made_of = now
             work = partial(self._make, reader, earlier, is_through=is_through)
-            self._services.begin(work, "since", "since", "compare this capture with the last one", exclusive=True)
+            self._services.begin(
+                work, "since", "since", "compare this capture with the last one", exclusive=True
+            )
 
     def _is_through(self, reader: SessionReader) -> bool:
         """Return whether Dynamo has seen the whole program of the session on screen."""
@@ -82,10 +84,17 @@ class SinceLast:
             heading, before = "Since the last capture: before, and now", earlier.session
             if OVERVIEW_READS.takes_long(reader):
                 self._services.notify(COMPARING)
-            found = await read_beside(reader.path, partial(_differences, earlier, self._is_through(reader)))
+            found = await read_beside(
+                reader.path, partial(_differences, earlier, self._is_through(reader))
+            )
         from fx_explorer.tui.screens.changes import ChangesScreen  # not needed for the first paint
 
-        await ask(self.app, ChangesScreen(heading, before, reader.path, found, aspect, self._services.explorer.keymap))
+        await ask(
+            self.app,
+            ChangesScreen(
+                heading, before, reader.path, found, aspect, self._services.explorer.keymap
+            ),
+        )
 
     def _nothing_before(self) -> str:
         again = first_key(by_id("capture.again"), self._services.explorer.keymap)
@@ -104,7 +113,10 @@ def _differences(earlier: Earlier, is_through: bool, reader: SessionReader) -> D
     from fx_explorer.analysis.since_last.differences import differences
 
     with SessionReader(earlier.session) as before:
-        then, now = extent_of(before, is_through=earlier.is_through), extent_of(reader, is_through=is_through)
+        then, now = (
+            extent_of(before, is_through=earlier.is_through),
+            extent_of(reader, is_through=is_through),
+        )
         return differences(before, reader, extent_of_both(then, now))
 
 
@@ -114,5 +126,9 @@ def _of_files(changed: Sequence[ChangedFile], _: SessionReader) -> Differences:
     from fx_explorer.analysis.since_last.differences import Differences, source_row
 
     return Differences(
-        tuple(source_row(ChangedSource(one.file.path, one.file.text, read(one.file.path).text)) for one in changed), ()
+        tuple(
+            source_row(ChangedSource(one.file.path, one.file.text, read(one.file.path).text))
+            for one in changed
+        ),
+        (),
     )

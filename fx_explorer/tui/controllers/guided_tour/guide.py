@@ -32,7 +32,9 @@ SKIPS, BACK, LEAVES = "tour.skip", "tour.back", "tour.leave"
 class Guide:
     """Goes through the steps. Without a walk it does nothing."""
 
-    def __init__(self, services: Services, count_trials: Callable[[], int], walk: Walk | None) -> None:
+    def __init__(
+        self, services: Services, count_trials: Callable[[], int], walk: Walk | None
+    ) -> None:
         self._services = services
         self._count_trials = count_trials
         self._walk = walk

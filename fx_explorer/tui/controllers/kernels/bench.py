@@ -26,7 +26,9 @@ GROUP = "bench"
 
 
 async def really_measure(session: Path, kernel: int, tell: Told, python: str) -> model.KernelTime:
-    from fx_explorer.client.kernels.kernel_bench import measure_kernel  # not needed for the first paint
+    from fx_explorer.client.kernels.kernel_bench import (
+        measure_kernel,
+    )  # not needed for the first paint
 
     return await measure_kernel(session, kernel, tell, python)
 
@@ -59,12 +61,19 @@ class KernelBench:
         self._is_benching = True
         try:
             reader = await self._builds.writable(MEASURES)
-            self._services.notify(f"Measuring {kernel.name} alone on this machine's GPU … esc stops it.")
+            self._services.notify(
+                f"Measuring {kernel.name} alone on this machine's GPU … esc stops it."
+            )
             await self.measure_kernel(
-                reader.path, kernel.id, self._services.explorer.show_progress, self._services.trial_worker.python
+                reader.path,
+                kernel.id,
+                self._services.explorer.show_progress,
+                self._services.trial_worker.python,
             )
         except FxExplorerError as error:
-            self._services.notify(str(error), title="not measured", severity="warning", timeout=READ_S)
+            self._services.notify(
+                str(error), title="not measured", severity="warning", timeout=READ_S
+            )
         else:
             self._services.notify(_told(reader, kernel), title=kernel.name, timeout=READ_S)
             self._services.explorer.show_inspector()
@@ -87,4 +96,6 @@ def _told(reader: SessionReader, kernel: model.Kernel) -> str:
     from fx_explorer.analysis.kernels.kernel_speed import kernel_speed, speed_in_words
 
     speed = kernel_speed(reader, kernel)
-    return "\n".join(speed_in_words(speed, measured_card(reader, speed.time.device))) if speed else ""
+    return (
+        "\n".join(speed_in_words(speed, measured_card(reader, speed.time.device))) if speed else ""
+    )

@@ -40,7 +40,13 @@ class Configurations:
         reader = self._services.explorer.reader
         if reader and gpu_of(reader) and event.kernel.language == "triton":
             work = partial(self._build_all, event.kernel)
-            self._services.begin(work, "build all", "build all", "compile every configuration of a kernel", exclusive=True)
+            self._services.begin(
+                work,
+                "build all",
+                "build all",
+                "compile every configuration of a kernel",
+                exclusive=True,
+            )
 
     async def _build_all(self, kernel: model.Kernel) -> None:
         """Build every configuration, and make the view again as each one ends. Those that Inductor
@@ -51,24 +57,44 @@ class Configurations:
         asked: set[int] = set()
         try:
             if not self._rows(kernel):
-                self._services.explorer.show_progress("Listing them … (the first time a builder has to start)")
+                self._services.explorer.show_progress(
+                    "Listing them … (the first time a builder has to start)"
+                )
                 await self._asked_quietly("candidates", kernel, 0, waiting_for)
             self._tell_how_far(kernel, began)
-            while waiting := [row for row in self._rows(kernel) if row.position not in asked and row.state == "candidate"]:
+            while waiting := [
+                row
+                for row in self._rows(kernel)
+                if row.position not in asked and row.state == "candidate"
+            ]:
                 asked.update(row.position for row in waiting)
                 gate = asyncio.Semaphore(AT_ONCE)
-                await asyncio.gather(*(self._one_of(kernel, row.position, gate, began, waiting_for) for row in waiting))
+                await asyncio.gather(
+                    *(
+                        self._one_of(kernel, row.position, gate, began, waiting_for)
+                        for row in waiting
+                    )
+                )
             self._services.explorer.show_progress("")
         except asyncio.CancelledError:
             if self._all_asked is waiting_for:  # or another kernel was asked for meanwhile
-                self._services.explorer.show_progress("Cancelled: the rest is compiled when you look at it.")
+                self._services.explorer.show_progress(
+                    "Cancelled: the rest is compiled when you look at it."
+                )
         except FxExplorerError as error:
             self._services.explorer.show_progress(f"{error}")
         finally:
             if self._all_asked is waiting_for:
                 self._all_asked = None
 
-    async def _one_of(self, kernel: model.Kernel, position: int, gate: asyncio.Semaphore, began: float, among: Asked) -> None:
+    async def _one_of(
+        self,
+        kernel: model.Kernel,
+        position: int,
+        gate: asyncio.Semaphore,
+        began: float,
+        among: Asked,
+    ) -> None:
         async with gate:
             await self._asked_quietly("resources", kernel, position, among)
             self._tell_how_far(kernel, began)
@@ -77,10 +103,16 @@ class Configurations:
         rows = [row for row in self._rows(kernel) if row.origin != "library"]
         done = sum(row.state != "candidate" for row in rows)
         took = f"{time.monotonic() - began:.0f} s"
-        words = f"{done} of {len(rows)} configurations are compiled … {took}, esc cancels." if done < len(rows) else ""
+        words = (
+            f"{done} of {len(rows)} configurations are compiled … {took}, esc cancels."
+            if done < len(rows)
+            else ""
+        )
         self._services.explorer.show_progress(words)
 
-    async def _asked_quietly(self, task: model.BuildTask, kernel: model.Kernel, position: int, among: Asked) -> BuildAnswer:
+    async def _asked_quietly(
+        self, task: model.BuildTask, kernel: model.Kernel, position: int, among: Asked
+    ) -> BuildAnswer:
         """Ask a builder without a message; ``among`` says what Escape stops. Raises WorkerError
         when nothing could be done; a compiler's refusal is kept.
         """
@@ -98,7 +130,11 @@ class Configurations:
         return answer
 
     def _rows(self, kernel: model.Kernel) -> list[model.KernelBuild]:
-        return builds_here(self._services.explorer.reader, kernel) if self._services.explorer.reader else []
+        return (
+            builds_here(self._services.explorer.reader, kernel)
+            if self._services.explorer.reader
+            else []
+        )
 
     def stop(self) -> bool:
         """Stop on Escape. Returns whether there was something to stop."""
@@ -130,7 +166,9 @@ class Configurations:
         async def dump() -> str:
             return await self._dump(kernel, position)
 
-        title = f"MLIR pass by pass · {kernel.name}" + (f" · {build.shown_options}" if build else "")
+        title = f"MLIR pass by pass · {kernel.name}" + (
+            f" · {build.shown_options}" if build else ""
+        )
         await ask(self.app, PassesScreen(title, dump, explorer.keymap))
 
     async def _dump(self, kernel: model.Kernel, position: int) -> str:

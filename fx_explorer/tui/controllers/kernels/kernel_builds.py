@@ -37,13 +37,17 @@ class BuilderPoolLike(Protocol):
 
     async def warm_up(self) -> BuildAnswer: ...
 
-    def ask(self, task: BuildTask, session: Path, kernel: int, position: int = 0) -> asyncio.Task[BuildAnswer]: ...
+    def ask(
+        self, task: BuildTask, session: Path, kernel: int, position: int = 0
+    ) -> asyncio.Task[BuildAnswer]: ...
 
     async def close(self) -> None: ...
 
 
 def real_builds(gpu: Gpu, python: str) -> BuilderPoolLike:
-    from fx_explorer.client.kernels.builder_pool import BuilderPool  # not needed for the first paint
+    from fx_explorer.client.kernels.builder_pool import (
+        BuilderPool,
+    )  # not needed for the first paint
 
     return BuilderPool(gpu, python)
 
@@ -68,8 +72,15 @@ class KernelBuilds:
     def prepare(self) -> None:
         """Start a builder before somebody asks for it, because it takes some seconds to start."""
         reader = self._services.explorer.reader
-        if reader and self._builds is None and gpu_of(reader) and reader.count(model.Kernel, language="triton"):
-            self._services.begin(partial(self._prepare, reader), "prepare builds", "warm up", STARTS, may_fail=True)
+        if (
+            reader
+            and self._builds is None
+            and gpu_of(reader)
+            and reader.count(model.Kernel, language="triton")
+        ):
+            self._services.begin(
+                partial(self._prepare, reader), "prepare builds", "warm up", STARTS, may_fail=True
+            )
 
     async def _prepare(self, reader: SessionReader) -> None:
         """Start builders for a session that may be built without asking: a stranger's starts
@@ -77,7 +88,9 @@ class KernelBuilds:
         """
         from fx_explorer.client.trust import COMPILES
 
-        may_build = await asyncio.to_thread(self._services.consents.is_needless, reader.path, COMPILES)
+        may_build = await asyncio.to_thread(
+            self._services.consents.is_needless, reader.path, COMPILES
+        )
         if may_build and reader is self._services.explorer.reader:
             self._builds_for(reader)
 
@@ -92,9 +105,14 @@ class KernelBuilds:
         gpu = gpu_of(reader)
         assert gpu is not None
         if self._builds is None or gpu.name != self._gpu:
-            self._builds, self._gpu = self.make_builds(gpu, self._services.trial_worker.python), gpu.name
+            self._builds, self._gpu = (
+                self.make_builds(gpu, self._services.trial_worker.python),
+                gpu.name,
+            )
             self._is_warm = asyncio.Event()
-            self._services.begin(partial(self._warm_up, self._builds), "warm up", "warm up", STARTS, may_fail=True)
+            self._services.begin(
+                partial(self._warm_up, self._builds), "warm up", "warm up", STARTS, may_fail=True
+            )
         return self._builds
 
     async def close(self) -> None:
@@ -147,9 +165,13 @@ class KernelBuilds:
             return await self._disassemble(rows[0])
         options = f" with {rows[0].shown_options}" if rows else ""
         try:
-            answer = await self._ask("build", kernel, wanted.position, f"Compiling {kernel.name}{options}")
+            answer = await self._ask(
+                "build", kernel, wanted.position, f"Compiling {kernel.name}{options}"
+            )
         except asyncio.CancelledError:
-            return CANCELLED.format(key=first_key(by_id("preset.below"), self._services.explorer.keymap))
+            return CANCELLED.format(
+                key=first_key(by_id("preset.below"), self._services.explorer.keymap)
+            )
         except FxExplorerError as error:
             return str(error)
         return answer.text if answer.kind == "refused" else ""
@@ -161,12 +183,16 @@ class KernelBuilds:
 
         try:
             reader = await self.writable(DISASSEMBLES)
-            await asyncio.to_thread(with_sass, reader.path, build, self._services.trial_worker.python)
+            await asyncio.to_thread(
+                with_sass, reader.path, build, self._services.trial_worker.python
+            )
         except FxExplorerError as error:
             return str(error)
         return ""
 
-    async def _ask(self, task: BuildTask, kernel: model.Kernel, position: int, doing: str) -> BuildAnswer:
+    async def _ask(
+        self, task: BuildTask, kernel: model.Kernel, position: int, doing: str
+    ) -> BuildAnswer:
         """Ask a builder, telling the panes for how long it takes. Raises CancelledError after
         Escape.
         """
@@ -180,14 +206,22 @@ class KernelBuilds:
         try:
             while not asked.done():
                 took = time.monotonic() - began
-                now = f"{doing} for {gpu.title if gpu else 'the GPU'}" if self._is_warm.is_set() else STARTING
-                self._services.explorer.linked_selection.tell(f"{now} … {took:.0f} s\n\nesc cancels it.")
+                now = (
+                    f"{doing} for {gpu.title if gpu else 'the GPU'}"
+                    if self._is_warm.is_set()
+                    else STARTING
+                )
+                self._services.explorer.linked_selection.tell(
+                    f"{now} … {took:.0f} s\n\nesc cancels it."
+                )
                 await asyncio.wait({asked}, timeout=TELL_S)
             return asked.result()
         finally:
             self._asked = None
 
-    async def ask_builder(self, reader: SessionReader, task: BuildTask, kernel: model.Kernel, position: int) -> BuildAnswer:
+    async def ask_builder(
+        self, reader: SessionReader, task: BuildTask, kernel: model.Kernel, position: int
+    ) -> BuildAnswer:
         builds = self._builds_for(reader)
         await self._is_warm.wait()
         return await builds.ask(task, reader.path, kernel.id, position)
@@ -204,7 +238,10 @@ class KernelBuilds:
         await self._services.consents.ask(reader, consequence)
         path = await asyncio.to_thread(writable_session, reader.path)
         if path != reader.path:
-            self._services.notify(f"{reader.path} cannot be written to: what is compiled is kept in {path}.", timeout=10)
+            self._services.notify(
+                f"{reader.path} cannot be written to: what is compiled is kept in {path}.",
+                timeout=10,
+            )
             self._services.consents.note(path, consequence)
             self._services.explorer.open(SessionReader(path))
         assert self._services.explorer.reader is not None

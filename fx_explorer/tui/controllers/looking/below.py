@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from fx_explorer.analysis.documents import Place
-from fx_explorer.analysis.kernels.kernel_documents import first_statement, gpu_of, is_of_a_library, kernel_document, source_here
+from fx_explorer.analysis.kernels.kernel_documents import (
+    first_statement,
+    gpu_of,
+    is_of_a_library,
+    kernel_document,
+    source_here,
+)
 from fx_explorer.model import Kernel
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.controllers.looking.kernel_here import kernel_here, kernel_or_first, kernels_of, library_here
+from fx_explorer.tui.controllers.looking.kernel_here import (
+    kernel_here,
+    kernel_or_first,
+    kernels_of,
+    library_here,
+)
 from fx_explorer.tui.controllers.services import Services
-from fx_explorer.tui.inspector.levels import INSIDE_A_LIBRARY, OTHER_SOURCE, SEVERAL_KERNELS, CandidatesWanted
+from fx_explorer.tui.inspector.levels import (
+    INSIDE_A_LIBRARY,
+    OTHER_SOURCE,
+    SEVERAL_KERNELS,
+    CandidatesWanted,
+)
 from fx_explorer.tui.tasks.turn_lock import in_turn
 
 
@@ -61,7 +77,9 @@ class Below:
         # What was selected before may be in the kernel's own code, and would select the kernel's
         # own configuration.
         explorer.linked_selection.selection = own
-        await explorer.linked_selection.show_preset("below_amd" if gpu and gpu.vendor == "amd" else "below")
+        await explorer.linked_selection.show_preset(
+            "below_amd" if gpu and gpu.vendor == "amd" else "below"
+        )
         pane = await explorer.linked_selection.go(own)
         explorer.show_outline()
         if pane:
@@ -74,12 +92,20 @@ class Below:
         explorer.show_inspector()
         explorer.remember()
 
-    def _source_below(self, reader: SessionReader, kernel: Kernel, place: Place | None) -> Place | None:
+    def _source_below(
+        self, reader: SessionReader, kernel: Kernel, place: Place | None
+    ) -> Place | None:
         """Return where the cursor goes in the Triton source of the configuration; None for a
         library call.
         """
         build = self._explorer.linked_selection.levels.build(reader)
         if is_of_a_library(kernel, build):
             return None
-        document = (source_here(reader, build) if build else None) or kernel_document(reader, kernel)
-        return place if place and place.line and place.document == document else first_statement(reader, document)
+        document = (source_here(reader, build) if build else None) or kernel_document(
+            reader, kernel
+        )
+        return (
+            place
+            if place and place.line and place.document == document
+            else first_statement(reader, document)
+        )

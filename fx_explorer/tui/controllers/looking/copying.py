@@ -63,7 +63,11 @@ class Copying:
         if reader is None or place is None:
             self._copy("")
             return
-        self._copy(copying.node_text(reader, place, self._explorer.linked.kernel_marks.time_of_node(reader, place)))
+        self._copy(
+            copying.node_text(
+                reader, place, self._explorer.linked.kernel_marks.time_of_node(reader, place)
+            )
+        )
 
     def answer(self) -> None:
         """Copy what the view says, as markdown."""
@@ -78,7 +82,9 @@ class Copying:
             self._copy_made(shown.answer(explorer.view), shown.answer_lines)
         elif explorer.linked.active and explorer.linked.active.document:
             document = explorer.linked.active.document
-            self._copy_made(functools.partial(copying.document_markdown, document=document), document.line_count)
+            self._copy_made(
+                functools.partial(copying.document_markdown, document=document), document.line_count
+            )
 
     def _copy_made(self, make: Callable[[SessionReader], str], lines: int) -> None:
         """Copy a text that is still to be made: beside the screen where it has many lines."""
@@ -126,4 +132,6 @@ class Copying:
 
     def _tell_copied(self, copied: CopyDestination, text: str) -> None:
         what = counted(text.count("\n") + 1, "line")
-        self._services.notify(f"{what} {copied}" if not copied.problem else f"{what} {copied} ({copied.problem})")
+        self._services.notify(
+            f"{what} {copied}" if not copied.problem else f"{what} {copied} ({copied.problem})"
+        )

@@ -37,13 +37,18 @@ class GraphForms:
     @conversation("graph as a script", "write a graph as a script")
     async def write(self) -> None:
         """Ask for a file, and write the graph to it as a script that runs it alone."""
-        from fx_explorer.analysis.graph_code.written import script_name  # not needed for the first paint
+        from fx_explorer.analysis.graph_code.written import (
+            script_name,
+        )  # not needed for the first paint
 
         reader, pane = self._services.explorer.reader, self._pane()
         if reader is None or pane is None or pane.document is None:
             return
         shown = document_of(reader, "graph", pane.document.id)
-        name = await ask(self.app, Ask("Write the graph as a script to", script_name(shown.owner, shown.title), "writes"))
+        name = await ask(
+            self.app,
+            Ask("Write the graph as a script to", script_name(shown.owner, shown.title), "writes"),
+        )
         if not name:
             return
         try:
@@ -73,4 +78,7 @@ def _write(session: Path, shown: Document, path: Path) -> None:
     output.check()
     with SessionReader(session) as reader:  # a second one, for this thread
         graph = reader.get(model.Graph, shown.id)
-        output.write_text(written_graph(reader, graph, shown.title, "script", is_own=is_own(session)), "backslashreplace")
+        output.write_text(
+            written_graph(reader, graph, shown.title, "script", is_own=is_own(session)),
+            "backslashreplace",
+        )

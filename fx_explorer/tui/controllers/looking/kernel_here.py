@@ -17,11 +17,17 @@ def kernel_here(explorer: Explorer) -> Kernel | None:
     place = explorer.cursor.place_or_selection
     if explorer.reader is None:
         return None
-    kernel = library_here(explorer) or (explorer.linked_selection.kernel_at(place) if place else None)
+    kernel = library_here(explorer) or (
+        explorer.linked_selection.kernel_at(place) if place else None
+    )
     if kernel is None:
         explorer.notify(NO_KERNEL)
     elif kernel.language != "triton":
-        explorer.notify(INSIDE_A_LIBRARY if kernel.language == "extern" else NOT_TRITON.format(language=kernel.language))
+        explorer.notify(
+            INSIDE_A_LIBRARY
+            if kernel.language == "extern"
+            else NOT_TRITON.format(language=kernel.language)
+        )
         return None
     return kernel
 
@@ -34,7 +40,9 @@ def library_here(explorer: Explorer) -> Kernel | None:
     if explorer.reader is None or place is None:
         return None
     library = library_at(explorer.reader, place)
-    is_alone = library and (is_call_of(library, place) or explorer.linked_selection.kernel_at(place) is None)
+    is_alone = library and (
+        is_call_of(library, place) or explorer.linked_selection.kernel_at(place) is None
+    )
     return library if is_alone else None
 
 
@@ -48,7 +56,9 @@ def kernel_or_first(explorer: Explorer) -> Kernel | None:
     from fx_explorer.analysis.kernels.first_kernel import first_triton_kernel, why_no_triton
 
     kernel = first_triton_kernel(explorer.reader, place.document.compilation if place else 0)
-    explorer.notify(FIRST_KERNEL.format(name=kernel.name) if kernel else why_no_triton(explorer.reader))
+    explorer.notify(
+        FIRST_KERNEL.format(name=kernel.name) if kernel else why_no_triton(explorer.reader)
+    )
     return kernel
 
 
@@ -61,4 +71,6 @@ def kernels_of(reader: SessionReader, place: Place, shown: Kernel) -> int:
     computing = Selection(reader, place).computing
     if shown.artifact not in computing:
         return 0
-    return sum(one.artifact in computing for one in reader.rows(Kernel, compilation=shown.compilation))
+    return sum(
+        one.artifact in computing for one in reader.rows(Kernel, compilation=shown.compilation)
+    )

@@ -36,7 +36,9 @@ class Narrowing:
         linked = explorer.linked
         graphs = [pane for pane in linked.panes if pane.document and pane.document.kind == "graph"]
         first = first_place(explorer.reader, region)
-        if first and all(pane.place is None for pane in graphs):  # another compilation or another variant has the region
+        if first and all(
+            pane.place is None for pane in graphs
+        ):  # another compilation or another variant has the region
             await explorer.go(first)
         elif graphs and linked.active not in graphs and (was_elsewhere or linked.is_single):
             linked.activate(graphs[0])

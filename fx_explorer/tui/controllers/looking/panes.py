@@ -47,11 +47,15 @@ class Panes:
         if DOCUMENT_READS.takes_long(explorer.reader):
             reading = asyncio.create_task(read_beside(explorer.reader.path, pane_choices))
             try:
-                document = await ask(self.app, Chooser("Show in this pane", matching_when_read(reading)))
+                document = await ask(
+                    self.app, Chooser("Show in this pane", matching_when_read(reading))
+                )
             finally:
                 reading.cancel()
         else:
-            document = await ask(self.app, Chooser("Show in this pane", matching(pane_choices(explorer.reader))))
+            document = await ask(
+                self.app, Chooser("Show in this pane", matching(pane_choices(explorer.reader)))
+            )
         if pane and document:
             if isinstance(document, Document):
                 explorer.linked_selection.show_document(pane, document)
@@ -76,7 +80,9 @@ class Panes:
     async def close(self) -> None:
         linked = self._explorer.linked
         if self._explorer.view != "source" or len(linked.panes) < 2 or linked.active is None:
-            self._explorer.notify("The last pane stays: choose another document for it, or another view.")
+            self._explorer.notify(
+                "The last pane stays: choose another document for it, or another view."
+            )
             return
         await linked.close(linked.active)
         self._explorer.show_outline()
@@ -98,21 +104,33 @@ class Panes:
         if pane is None:
             self._explorer.notify("Lines are wrapped in the linked panes: press 2 to see them.")
         elif pane.document and pane.document.kind == "graph":
-            self._explorer.notify("A graph is a table: its rows are not wrapped. → shows what is right of the edge.")
+            self._explorer.notify(
+                "A graph is a table: its rows are not wrapped. → shows what is right of the edge."
+            )
         else:
             pane.toggle_wrap()
-            self._explorer.notify("Long lines go on in the next row." if pane.wraps else "Each line is in one row again.")
+            self._explorer.notify(
+                "Long lines go on in the next row."
+                if pane.wraps
+                else "Each line is in one row again."
+            )
 
     def mark_kernels(self) -> None:
         """Mark kernels in the linked panes, or do not any more."""
         is_on = self._explorer.linked_selection.toggle_kernel_marks()
-        where = "" if self._explorer.view == "source" else " in the linked panes: press 2 to see them"
-        self._explorer.notify(f"Kernels are marked{where}." if is_on else f"Kernels are not marked any more{where}.")
+        where = (
+            "" if self._explorer.view == "source" else " in the linked panes: press 2 to see them"
+        )
+        self._explorer.notify(
+            f"Kernels are marked{where}." if is_on else f"Kernels are not marked any more{where}."
+        )
 
     def machine_words(self) -> None:
         """Show or hide what the machine's code says beside each SASS instruction."""
         pane = self._explorer.cursor.pane
         if pane is None or pane.document is None or pane.document.language != "sass":
-            self._explorer.notify("Addresses and control bits are SASS's: go to a pane that shows it (p k).")
+            self._explorer.notify(
+                "Addresses and control bits are SASS's: go to a pane that shows it (p k)."
+            )
         elif not pane.toggle_machine_words():
             self._explorer.notify(NO_MACHINE_WORDS)

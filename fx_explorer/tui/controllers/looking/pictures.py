@@ -14,9 +14,7 @@ from fx_explorer.tui.tasks.conversation import ask, conversation
 
 READ_S = 10
 
-NO_PICTURE = (
-    "This view has no picture. Compile time (v w), kernels against the roof (v k), a call (v l) and the bench (v p) have."
-)
+NO_PICTURE = "This view has no picture. Compile time (v w), kernels against the roof (v k), a call (v l) and the bench (v p) have."
 
 
 class Pictures:
@@ -34,7 +32,9 @@ class Pictures:
         if draw is None:
             self._services.notify(NO_PICTURE)
             return
-        name = await ask(self.app, Ask("Write the picture as SVG to", f"{explorer.view}.svg", "writes"))
+        name = await ask(
+            self.app, Ask("Write the picture as SVG to", f"{explorer.view}.svg", "writes")
+        )
         if not name:
             return
         try:

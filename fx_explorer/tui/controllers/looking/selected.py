@@ -32,12 +32,23 @@ class Selected:
             return
         from fx_explorer.tui.inspector import inspect  # not needed for the first paint
 
-        links = [(entry, entry.place) for entry in inspect.links(reader, event.place) if entry.place]
+        links = [
+            (entry, entry.place) for entry in inspect.links(reader, event.place) if entry.place
+        ]
         if not links:
-            self._explorer.notify("This line is linked to nothing: no node comes from it, and nothing was made of it.")
+            self._explorer.notify(
+                "This line is linked to nothing: no node comes from it, and nothing was made of it."
+            )
             return
-        choices = [Choice(f"{entry.label:<10} {entry.text}", certainty(entry), place) for entry, place in links]
-        place = links[0][1] if len(links) == 1 else await ask(self.app, Chooser("Follow", matching(choices)))
+        choices = [
+            Choice(f"{entry.label:<10} {entry.text}", certainty(entry), place)
+            for entry, place in links
+        ]
+        place = (
+            links[0][1]
+            if len(links) == 1
+            else await ask(self.app, Chooser("Follow", matching(choices)))
+        )
         if place:
             await self._explorer.go(place)
 
@@ -45,7 +56,9 @@ class Selected:
     async def inspect(self) -> None:
         reader, place = self._explorer.reader, self._explorer.cursor.place_or_selection
         if reader is None or place is None:
-            self._explorer.notify("Nothing is selected: go to a line of source, a node or a line of a kernel first.")
+            self._explorer.notify(
+                "Nothing is selected: go to a line of source, a node or a line of a kernel first."
+            )
             return
         from fx_explorer.tui.inspector import inspect  # not needed for the first paint, both
         from fx_explorer.tui.screens.inspector import Inspector

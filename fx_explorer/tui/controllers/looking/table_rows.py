@@ -25,11 +25,16 @@ class TableRows:
     @conversation("filter rows", "narrow a table by typing")
     async def filter(self) -> None:
         """Narrow the table on screen; elsewhere that of the guards, which is the longest."""
-        from fx_explorer.tui.screens.table_filter import TableFilter  # not needed for the first paint
+        from fx_explorer.tui.screens.table_filter import (
+            TableFilter,
+        )  # not needed for the first paint
 
         pane = self._explorer.table or await self._guards()
         if pane:
-            await ask(self.app, TableFilter(pane, WORDS_OF_GUARDS if pane.id == "guards" else WORDS_OF_ROWS))
+            await ask(
+                self.app,
+                TableFilter(pane, WORDS_OF_GUARDS if pane.id == "guards" else WORDS_OF_ROWS),
+            )
 
     async def _guards(self) -> TablePane | None:
         await self._explorer.show_view("guards")
@@ -49,7 +54,11 @@ class TableRows:
         sort = pane.sort
         choices = [
             Choice(
-                title, f"sorted by it {sort.arrow}: chosen again it turns round" if sort and sort.column == title else "", title
+                title,
+                f"sorted by it {sort.arrow}: chosen again it turns round"
+                if sort and sort.column == title
+                else "",
+                title,
             )
             for title in pane.headings
         ]

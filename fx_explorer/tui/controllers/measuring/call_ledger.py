@@ -48,14 +48,20 @@ class CallLedger:
         try:
             writable = await self._builds.writable(RUNS)
         except FxExplorerError as error:
-            self._services.notify(str(error), title="not measured", severity="warning", timeout=READ_S)
+            self._services.notify(
+                str(error), title="not measured", severity="warning", timeout=READ_S
+            )
             return
         await self._services.explorer.action_show_view("ledger")
-        measure = self.account or partial(ledger.account_for_call, worker=self._services.trial_worker)
+        measure = self.account or partial(
+            ledger.account_for_call, worker=self._services.trial_worker
+        )
         found = await ask(self.app, MeasuringScreen(request, measure, OF_A_CALL))
         if found is None:
             return
         try:
             await asyncio.to_thread(ledger.add_ledger, writable.path, found)
         except FxExplorerError as error:
-            self._services.notify(f"the ledger could not be kept: {error}", severity="error", timeout=READ_S)
+            self._services.notify(
+                f"the ledger could not be kept: {error}", severity="error", timeout=READ_S
+            )

@@ -29,16 +29,22 @@ GROUP = "program bench"
 SUGGESTED = "--backends eager,aot_eager,inductor --batch 1,8,32 --budget 180"
 
 NO_TARGET = "This session does not say how it was captured: open its target, FILE.py:OBJECT."
-A_SCRIPT = "A script cannot be called again and again: point at a model or function of it, FILE.py:OBJECT."
+A_SCRIPT = (
+    "A script cannot be called again and again: point at a model or function of it, FILE.py:OBJECT."
+)
 QUESTION = "What is to be compared? Options as of fx-explorer bench"
 
 RUNS_ALREADY = "A bench runs already; esc stops it and keeps what it measured."
 
-RunBench = Callable[["BenchPlan", SessionWriter, str, Callable[["BenchProgress"], object]], Awaitable[None]]
+RunBench = Callable[
+    ["BenchPlan", SessionWriter, str, Callable[["BenchProgress"], object]], Awaitable[None]
+]
 """The plan, who writes to the session, the interpreter, who hears what is being done."""
 
 
-async def really_run(plan: BenchPlan, writer: SessionWriter, python: str, tell: Callable[[BenchProgress], object]) -> None:
+async def really_run(
+    plan: BenchPlan, writer: SessionWriter, python: str, tell: Callable[[BenchProgress], object]
+) -> None:
     from fx_explorer.bench.driving import Bench  # not needed for the first paint
 
     await Bench(plan, writer, python, tell).run()
@@ -63,28 +69,42 @@ class ProgramBench:
         request = reader.request() if reader else None
         problem = RUNS_ALREADY if self._is_running else NO_TARGET if request is None else ""
         if reader is None or request is None or problem:
-            self._services.notify(problem or NO_TARGET, title="not measured", severity="warning", timeout=READ_S)
+            self._services.notify(
+                problem or NO_TARGET, title="not measured", severity="warning", timeout=READ_S
+            )
             return
         if request.as_script or reader.is_of_a_script():
-            self._services.notify(A_SCRIPT, title="not measured", severity="warning", timeout=READ_S)
+            self._services.notify(
+                A_SCRIPT, title="not measured", severity="warning", timeout=READ_S
+            )
             return
         plan = await self._asked(replace(request, gpu=None, no_weights=False, pause="", stay=False))
         if plan is None:
             return
         await self._services.explorer.action_show_view("bench")
-        self._services.begin(partial(self._measure, plan), "bench", GROUP, "measure whether compiling pays", exclusive=True)
+        self._services.begin(
+            partial(self._measure, plan),
+            "bench",
+            GROUP,
+            "measure whether compiling pays",
+            exclusive=True,
+        )
 
     async def _asked(self, request: CaptureRequest) -> BenchPlan | None:
         """Ask until it is a plan, or nothing. What was typed last is suggested the next time."""
         from fx_explorer.bench.arguments import typed_plan  # not needed for the first paint
 
         is_typed = False
-        while typed := await ask(self.app, Ask(QUESTION, self._suggested, verb="measures", is_typed=is_typed)):
+        while typed := await ask(
+            self.app, Ask(QUESTION, self._suggested, verb="measures", is_typed=is_typed)
+        ):
             self._suggested, is_typed = typed, True
             try:
                 return typed_plan(typed, request)
             except UsageError as error:
-                self._services.notify(str(error), title="not measured", severity="warning", timeout=READ_S)
+                self._services.notify(
+                    str(error), title="not measured", severity="warning", timeout=READ_S
+                )
         return None
 
     async def _measure(self, plan: BenchPlan) -> None:
@@ -95,9 +115,13 @@ class ProgramBench:
             reader = await self._builds.writable(RUNS)
             with SessionWriter(reader.path) as writer:
                 # What it is doing comes into the session with the rest, and the view shows it.
-                await self.run_bench(plan, writer, self._services.trial_worker.python, lambda progress: None)
+                await self.run_bench(
+                    plan, writer, self._services.trial_worker.python, lambda progress: None
+                )
         except FxExplorerError as error:
-            self._services.notify(str(error), title="not measured", severity="warning", timeout=READ_S)
+            self._services.notify(
+                str(error), title="not measured", severity="warning", timeout=READ_S
+            )
         finally:
             self._is_running = False
 

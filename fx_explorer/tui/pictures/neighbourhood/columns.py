@@ -57,7 +57,15 @@ def _node_columns(found: Neighbourhood) -> dict[int, int]:
         producers.setdefault(consumer, []).append(producer)
     column = {found.centre.id: 0}
     for node in sorted((one for one, step in found.steps.items() if step < 0), reverse=True):
-        column[node] = min((column[one] for one in consumers.get(node, ()) if column.get(one, 1) <= 0), default=0) - 1
+        column[node] = (
+            min(
+                (column[one] for one in consumers.get(node, ()) if column.get(one, 1) <= 0),
+                default=0,
+            )
+            - 1
+        )
     for node in sorted(one for one, step in found.steps.items() if step > 0):
-        column[node] = max((column[one] for one in producers.get(node, ()) if one in column), default=0) + 1
+        column[node] = (
+            max((column[one] for one in producers.get(node, ()) if one in column), default=0) + 1
+        )
     return column

@@ -96,7 +96,11 @@ def drawn(found: Neighbourhood, picture: Picture, cursor: Key) -> Canvas:
     _draw_lines(canvas, picture)
     for kernel, frame in picture.frames.items():
         room = frame.width - 6
-        title = titles[kernel] if cell_len(titles[kernel]) <= room else titles[kernel].partition(" · ")[0]
+        title = (
+            titles[kernel]
+            if cell_len(titles[kernel]) <= room
+            else titles[kernel].partition(" · ")[0]
+        )
         canvas.write(frame.x + 2, frame.y, f" {cut_in_middle(title, room)} ", kernel_kind(kernel))
     for key, box in picture.boxes.items():
         _draw_box(canvas, found, key, box, key == cursor)
@@ -108,7 +112,9 @@ def frame_titles(found: Neighbourhood) -> dict[int, str]:
     titles = {}
     for kernel in {row.id: row for row in found.kernels.values()}.values():
         size = found.sizes.get(kernel.id, 0)
-        titles[kernel.id] = printable(f"{kernel.name} · {counted(size, 'operation')}" if size > 1 else kernel.name)
+        titles[kernel.id] = printable(
+            f"{kernel.name} · {counted(size, 'operation')}" if size > 1 else kernel.name
+        )
     return titles
 
 
@@ -117,7 +123,9 @@ def _draw_lines(canvas: Canvas, picture: Picture) -> None:
     bits: dict[tuple[int, int], int] = {}
     for one, other, turn in picture.lines:
         begins, ends = picture.place(one), picture.place(other)
-        _across(bits, begins.x if one[0] == "way" else begins.x + begins.width - 1, turn, begins.middle)
+        _across(
+            bits, begins.x if one[0] == "way" else begins.x + begins.width - 1, turn, begins.middle
+        )
         _down(bits, turn, begins.middle, ends.middle)
         _across(bits, turn, ends.x, ends.middle)
     for (x, y), sides in bits.items():
@@ -160,4 +168,7 @@ def box_lines(found: Neighbourhood, key: Key) -> Sequence[Piece]:
     name = found.names.get(node.id) or result_name(node)
     is_computed = node.op.startswith("call_")
     value = value_text(node) or operation(node)
-    return ((printable(name), "strong" if is_computed else "muted"), (printable(value), "type" if is_computed else "muted"))
+    return (
+        (printable(name), "strong" if is_computed else "muted"),
+        (printable(value), "type" if is_computed else "muted"),
+    )

@@ -97,7 +97,9 @@ def laid_out(found: Neighbourhood, room: int) -> Picture:
     lanes = _lanes(columns)
     lefts, width = _across(columns, lanes, room)
     placed = {key: Box(lefts[columns.column[key]], y, width, _rows(key)) for key, y in top.items()}
-    turns = {key: lefts[column] + width + FRAME_CELLS + 1 + lane for (column, key), lane in lanes.items()}
+    turns = {
+        key: lefts[column] + width + FRAME_CELLS + 1 + lane for (column, key), lane in lanes.items()
+    }
     frames = {group.kernel: _frame(group, lefts, width) for group in groups if group.kernel}
     drawn = [*placed.values(), *frames.values()]
     return Picture(
@@ -111,7 +113,9 @@ def laid_out(found: Neighbourhood, room: int) -> Picture:
     )
 
 
-def _across(columns: Columns, lanes: Mapping[tuple[int, Key], int], room: int) -> tuple[dict[int, int], int]:
+def _across(
+    columns: Columns, lanes: Mapping[tuple[int, Key], int], room: int
+) -> tuple[dict[int, int], int]:
     """Return the first cell of each column, and the cells of a box."""
     every = range(min(columns.column.values()), max(columns.column.values()) + 1)
     gaps = {at: LEAST_GAP + sum(column == at for column, _ in lanes) for at in every}
@@ -126,7 +130,9 @@ def _across(columns: Columns, lanes: Mapping[tuple[int, Key], int], room: int) -
 
 def _groups(found: Neighbourhood, columns: Columns) -> list[_Group]:
     """Return what stands together. An edge within one kernel stays in its frame."""
-    kernel_of: dict[Key, int] = {("node", node): kernel.id for node, kernel in found.kernels.items()}
+    kernel_of: dict[Key, int] = {
+        ("node", node): kernel.id for node, kernel in found.kernels.items()
+    }
     before = {other: one for one, other in columns.lines if other[0] == "way"}
     after = {one: other for one, other in columns.lines if one[0] == "way"}
     by_kernel: dict[int, _Group] = {}
@@ -135,7 +141,11 @@ def _groups(found: Neighbourhood, columns: Columns) -> list[_Group]:
         kernel = kernel_of.get(key, 0)
         if key[0] == "way":
             begins, ends = _end(key, before), _end(key, after)
-            kernel = kernel_of.get(begins, 0) if kernel_of.get(begins, 0) == kernel_of.get(ends, 0) else 0
+            kernel = (
+                kernel_of.get(begins, 0)
+                if kernel_of.get(begins, 0) == kernel_of.get(ends, 0)
+                else 0
+            )
         group = by_kernel.get(kernel) if kernel else None
         if group is None:
             group = _Group(kernel)
@@ -170,8 +180,15 @@ def _stacked(groups: list[_Group], columns: Columns) -> dict[Key, int]:
             bottom.update(dict.fromkeys(group.span, group.y + group.height))
         for group in groups:
             inside = {key for keys in group.members.values() for key in keys}
-            far = [top[other] + _rows(other) / 2 for key in inside for other in neighbours[key] if other not in inside]
-            wanted[id(group)] = (group.y + sum(far) / len(far) - group.height / 2) / 2 if far else group.y
+            far = [
+                top[other] + _rows(other) / 2
+                for key in inside
+                for other in neighbours[key]
+                if other not in inside
+            ]
+            wanted[id(group)] = (
+                (group.y + sum(far) / len(far) - group.height / 2) / 2 if far else group.y
+            )
     first = min(group.y for group in groups)
     for group in groups:
         group.y -= first

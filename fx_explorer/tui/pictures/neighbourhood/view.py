@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from textual import events
 
-from fx_explorer.analysis.neighbourhood.around import SHOWN_AT_A_STEP, Neighbourhood, Step, neighbourhood
+from fx_explorer.analysis.neighbourhood.around import (
+    SHOWN_AT_A_STEP,
+    Neighbourhood,
+    Step,
+    neighbourhood,
+)
 from fx_explorer.analysis.nodes import node_words
 from fx_explorer.model import Graph
 from fx_explorer.session import SessionReader
@@ -116,10 +121,14 @@ class NeighbourhoodView(LineView):
             if self._at not in self._picture.boxes:
                 self._at = ("node", self._found.centre.id)
         self._draw_again()
-        self._reveal_box(in_the_middle=self._at == ("node", self._found.centre.id) if self._found else False)
+        self._reveal_box(
+            in_the_middle=self._at == ("node", self._found.centre.id) if self._found else False
+        )
 
     def _draw_again(self) -> None:
-        self._canvas = drawn(self._found, self._picture, self._at) if self._found and self._picture else None
+        self._canvas = (
+            drawn(self._found, self._picture, self._at) if self._found and self._picture else None
+        )
         self.content_changed()
 
     def _reveal_box(self, in_the_middle: bool = False) -> None:
@@ -187,7 +196,9 @@ class NeighbourhoodView(LineView):
         """Go to the box on a row of the picture that is nearest."""
         if self._picture and self._box:
             here = self._box
-            self._user_goes_to(min(self._picture.boxes, key=lambda key: self._far(key, line, here.x), default=None))
+            self._user_goes_to(
+                min(self._picture.boxes, key=lambda key: self._far(key, line, here.x), default=None)
+            )
 
     def _far(self, key: Key, row: int, x: int) -> tuple[int, int]:
         assert self._picture is not None
@@ -207,9 +218,17 @@ class NeighbourhoodView(LineView):
             return
         side = 1 if columns > 0 else -1
         beside = self._column(side) or self._column(2 * side)
-        joined = {one if side < 0 else other for one, other, _ in picture.lines if self._at == (other if side < 0 else one)}
+        joined = {
+            one if side < 0 else other
+            for one, other, _ in picture.lines
+            if self._at == (other if side < 0 else one)
+        }
         self._user_goes_to(
-            min(beside, key=lambda key: (key not in joined, abs(picture.boxes[key].middle - box.middle)), default=None)
+            min(
+                beside,
+                key=lambda key: (key not in joined, abs(picture.boxes[key].middle - box.middle)),
+                default=None,
+            )
         )
 
     def _column(self, beside: int) -> list[Key]:

@@ -21,7 +21,12 @@ class Cursor:
     """Looks at the outline and at the view on screen."""
 
     def __init__(
-        self, outline: Outline, views: Views, facts: FactList, linked: LinkedPanes, linked_selection: LinkedSelection
+        self,
+        outline: Outline,
+        views: Views,
+        facts: FactList,
+        linked: LinkedPanes,
+        linked_selection: LinkedSelection,
     ) -> None:
         self._outline = outline
         self._views = views
@@ -66,7 +71,9 @@ class Cursor:
         """
         if self.pane is None:
             return ""
-        return "neighbourhood" if self.pane.picture else "below" if self._linked.shows_levels else ""
+        return (
+            "neighbourhood" if self.pane.picture else "below" if self._linked.shows_levels else ""
+        )
 
     @property
     def selected_lines(self) -> list[int]:
@@ -90,7 +97,9 @@ class Cursor:
         """Return the line of the break that the overview's cursor is on; None in another view, and on
         another fact.
         """
-        on_it = self._views.name_shown == "overview" and self._facts.is_on_a_break and self._facts.fact
+        on_it = (
+            self._views.name_shown == "overview" and self._facts.is_on_a_break and self._facts.fact
+        )
         return on_it.place if on_it else None
 
     def candidate(self, reader: SessionReader) -> int | None:

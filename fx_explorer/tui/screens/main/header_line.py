@@ -42,7 +42,14 @@ class HeaderLine(OneLine):
         if self._told is None:
             return
         left, conditions, state = self._told
-        only = Content.styled(f"  {header.only(self._region[1])}", "bold $warning") if self._region else Content("")
+        only = (
+            Content.styled(f"  {header.only(self._region[1])}", "bold $warning")
+            if self._region
+            else Content("")
+        )
         name = NAME + only + Content.styled(f"  {left}", "bold")
         colour = header.COLOURS[state.tone]
-        self.show(name + Content.styled(f"   {conditions}", "$foreground 60%"), Content.styled(state.text, colour))
+        self.show(
+            name + Content.styled(f"   {conditions}", "$foreground 60%"),
+            Content.styled(state.text, colour),
+        )

@@ -26,7 +26,12 @@ class InspectorLine(OneLine):
     """
 
     def tell(
-        self, place: Place | None, outline: Outline, views: Views, linked: LinkedPanes, linked_selection: LinkedSelection
+        self,
+        place: Place | None,
+        outline: Outline,
+        views: Views,
+        linked: LinkedPanes,
+        linked_selection: LinkedSelection,
     ) -> None:
         """Say what the cursor is on. Costs 1 ms, and is painted in the same frame as what lights
         up.
@@ -54,5 +59,8 @@ def inspector_content(parts: Sequence[str]) -> Content:
         return Content("")
     separator = Content.styled(" · ", "$foreground 30%")
     return separator.join(
-        [Content.styled(printable(parts[0]), "bold $foreground"), *(Content(printable(p)) for p in parts[1:])]
+        [
+            Content.styled(printable(parts[0]), "bold $foreground"),
+            *(Content(printable(p)) for p in parts[1:]),
+        ]
     )

@@ -23,7 +23,9 @@ class OverviewFacts:
         self._shown = shown
         self._keymap = keymap
         self._shows_others = shows_others
-        self._read: Renewed[list[Fact]] = Renewed(Beside(shown, "overview", "read the overview"), self._show, self._cannot_read)
+        self._read: Renewed[list[Fact]] = Renewed(
+            Beside(shown, "overview", "read the overview"), self._show, self._cannot_read
+        )
         self.waiting: Waiting | None = None
         """Where the compiler waits for the user, which is a fact too."""
 

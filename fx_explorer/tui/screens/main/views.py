@@ -27,7 +27,12 @@ class Views(Cached, DraggedEdge, Vertical):
     """
     EDGE = "left"
 
-    def __init__(self, facts: FactList, linked: LinkedPanes, make_candidates: Callable[[SessionReader], Table]) -> None:
+    def __init__(
+        self,
+        facts: FactList,
+        linked: LinkedPanes,
+        make_candidates: Callable[[SessionReader], Table],
+    ) -> None:
         """``make_candidates`` makes the table of a kernel's configurations, which depends on more than the session."""
         super().__init__(id="views")
         self._facts = facts

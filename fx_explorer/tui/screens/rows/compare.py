@@ -27,7 +27,9 @@ def figure_columns(titles: Sequence[str]) -> tuple[Column, ...]:
 DIFF_COLUMNS = (
     Column("", "muted", min_width=1, max_width=1),
     Column("", "text", min_width=24, max_width=200),
-    Column("", "text", min_width=24, max_width=200),  # as wide as the other column; as the last one it would not be cut
+    Column(
+        "", "text", min_width=24, max_width=200
+    ),  # as wide as the other column; as the last one it would not be cut
 )
 
 SIGN_KINDS = {" ": "muted", "-": "bad", "+": "good", "~": "warning"}
@@ -40,7 +42,12 @@ _KINDS: dict[Verdict, str] = {"": "muted", "other": "warning", "better": "good",
 def figure_row(figure: Figure) -> Row:
     """Return the row of a figure. The difference says in words what its colour says."""
     kind = _KINDS[figure.verdict] if figure.differs else "muted"
-    return (figure.what, (figure.left, "text" if figure.differs else "muted"), (figure.right, kind), (figure.change, kind))
+    return (
+        figure.what,
+        (figure.left, "text" if figure.differs else "muted"),
+        (figure.right, kind),
+        (figure.change, kind),
+    )
 
 
 def pair_row(pair: DocumentPair) -> Row:
@@ -67,10 +74,15 @@ def _noun(document: Document) -> str:
 
 
 def diff_rows(rows: Sequence[DiffRow[model.Node]] | Sequence[DiffRow[str]]) -> list[Row]:
-    return [((row.sign, SIGN_KINDS[row.sign]), _side(row, row.before), _side(row, row.after)) for row in rows]
+    return [
+        ((row.sign, SIGN_KINDS[row.sign]), _side(row, row.before), _side(row, row.after))
+        for row in rows
+    ]
 
 
-def _side(row: DiffRow[model.Node] | DiffRow[str], item: model.Node | str | None) -> tuple[str, str]:
+def _side(
+    row: DiffRow[model.Node] | DiffRow[str], item: model.Node | str | None
+) -> tuple[str, str]:
     kind = "text" if row.sign == " " else SIGN_KINDS[row.sign]
     if item is None:
         return "", kind

@@ -13,7 +13,10 @@ _PRIORITIES = {"graphs": 2, "guards": 1, "fixed sizes": 3, "kernels": 4}
 
 COLUMNS = (
     Column(HEADER[0], "strong", min_width=13),
-    *(Column(title, align="right", min_width=len(title), priority=_PRIORITIES.get(title, 0)) for title in HEADER[1:-1]),
+    *(
+        Column(title, align="right", min_width=len(title), priority=_PRIORITIES.get(title, 0))
+        for title in HEADER[1:-1]
+    ),
     Column(HEADER[-1], min_width=18, max_width=120),
 )
 
@@ -40,5 +43,9 @@ def words(way: Way, trials: Sequence[DynamicTrial], *, is_running: bool) -> list
         return here
     return [
         *here,
-        "\n".join(part for part in (verdict(trials), *(f"  {line}" for line in advice(trials).splitlines())) if part),
+        "\n".join(
+            part
+            for part in (verdict(trials), *(f"  {line}" for line in advice(trials).splitlines()))
+            if part
+        ),
     ]

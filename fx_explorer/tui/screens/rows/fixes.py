@@ -64,14 +64,14 @@ def measured(trial: Trial) -> str:
     if after is None:
         return took
     compiling = f"compiling {before.compile_s:.2f} s → {after.compile_s:.2f} s"
-    return (
-        f"breaks {before.graph_breaks} → {after.graph_breaks} · graphs {before.graphs} → {after.graphs} · {compiling} · {took}"
-    )
+    return f"breaks {before.graph_breaks} → {after.graph_breaks} · graphs {before.graphs} → {after.graphs} · {compiling} · {took}"
 
 
 def shown(fix: Fix) -> str:
     """Return the edit as a diff, and options as the lines to add to the program."""
-    options = "\n".join(f" {line}" if line.startswith("#") else f"+{line}" for line in fix.instruction.splitlines())
+    options = "\n".join(
+        f" {line}" if line.startswith("#") else f"+{line}" for line in fix.instruction.splitlines()
+    )
     return f"{fix.diff}{options}"
 
 

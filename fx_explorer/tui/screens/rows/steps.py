@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fx_explorer.analysis.naming.functions import plain_function
-from fx_explorer.analysis.step_record import StepRecord, StepValue, ending, happening, locals_of, stack_of
+from fx_explorer.analysis.step_record import (
+    StepRecord,
+    StepValue,
+    ending,
+    happening,
+    locals_of,
+    stack_of,
+)
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.widgets.row_list import Cell, Column, Row
@@ -20,7 +27,11 @@ ERROR_ON_ITS_WAY = "not known: an error is on its way"
 
 
 def state_rows(reader: SessionReader, record: StepRecord, at: int) -> list[Row]:
-    return [(("stack", "muted"), ("the top first", "muted")), *_stack(record, at), *_variables(reader, record, at)]
+    return [
+        (("stack", "muted"), ("the top first", "muted")),
+        *_stack(record, at),
+        *_variables(reader, record, at),
+    ]
 
 
 def _stack(record: StepRecord, at: int) -> Iterator[Row]:

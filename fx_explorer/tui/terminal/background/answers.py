@@ -71,4 +71,6 @@ def is_light(colour: str) -> bool | None:
     if found is None:
         return None
     red, green, blue = (int(channel, 16) / (16 ** len(channel) - 1) for channel in found.groups())
-    return bool(0.2126 * red + 0.7152 * green + 0.0722 * blue > MIDDLE_GREY)  # weights of ITU-R BT.709
+    return bool(
+        0.2126 * red + 0.7152 * green + 0.0722 * blue > MIDDLE_GREY
+    )  # weights of ITU-R BT.709

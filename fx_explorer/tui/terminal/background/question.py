@@ -50,11 +50,18 @@ class Question:
 
 
 @contextlib.contextmanager
-def asked(terminal: TextIO | None, out: TextIO, environ: Mapping[str, str] = os.environ) -> Iterator[Question | None]:
+def asked(
+    terminal: TextIO | None, out: TextIO, environ: Mapping[str, str] = os.environ
+) -> Iterator[Question | None]:
     """Ask at once. Until the block is left, the terminal shows nothing that comes in. Yields None where there
     is nobody to ask.
     """
-    if terminal is None or terminal.closed or not terminal.isatty() or environ.get("TERM", "") in MUTE:
+    if (
+        terminal is None
+        or terminal.closed
+        or not terminal.isatty()
+        or environ.get("TERM", "") in MUTE
+    ):
         yield None
         return
     input_fd = terminal.fileno()

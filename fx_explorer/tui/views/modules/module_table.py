@@ -10,7 +10,14 @@ from fx_explorer.analysis.kernels.roofline import microseconds
 from fx_explorer.analysis.modules.figures import NOTHING, ModuleFigures
 from fx_explorer.analysis.modules.module_regions import belongs, is_module, path_of, region_of
 from fx_explorer.analysis.modules.paths import in_words
-from fx_explorer.analysis.modules.tree import NO_MODULES, ModuleRow, ModuleTree, explained, module_tree, times_in_words
+from fx_explorer.analysis.modules.tree import (
+    NO_MODULES,
+    ModuleRow,
+    ModuleTree,
+    explained,
+    module_tree,
+    times_in_words,
+)
 from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.words import bar, counted, seconds, size
 from fx_explorer.session import SessionReader
@@ -36,7 +43,9 @@ def modules_table(reader: SessionReader) -> Table:
         origin="the modules that Dynamo was in when it made a node, and links from there",
         columns=shown.columns,
         rows=shown,
-        empty=NO_MODULES if reader.meta("outcome") is not None else "Nothing so far: modules are known when Dynamo is through.",
+        empty=NO_MODULES
+        if reader.meta("outcome") is not None
+        else "Nothing so far: modules are known when Dynamo is through.",
         tree=Tree(
             [row.depth for row in tree.rows],
             [_key(row) for row in tree.rows],
@@ -64,7 +73,11 @@ def _within(rows: Sequence[ModuleRow], region: RegionKey) -> list[int] | None:
         return None
     path, is_there = path_of(region), belongs(region)
     # A row of several layers stands for all of them, and is in what is around them.
-    return [at for at, row in enumerate(rows) if is_there(row.path) and not (row.is_fold and row.path == path)]
+    return [
+        at
+        for at, row in enumerate(rows)
+        if is_there(row.path) and not (row.is_fold and row.path == path)
+    ]
 
 
 class _Shown(Sequence[TableRow]):
@@ -74,7 +87,9 @@ class _Shown(Sequence[TableRow]):
         self._tree = tree
         whole = tree.whole
         self._figures: list[tuple[str, str]] = [
-            (title, name) for title, name, _ in _FIGURES if getattr(whole, name) or name in ("operations", "calls", "breaks")
+            (title, name)
+            for title, name, _ in _FIGURES
+            if getattr(whole, name) or name in ("operations", "calls", "breaks")
         ]
         self._has_difference = any(row.difference for row in tree.rows)
 
@@ -84,7 +99,9 @@ class _Shown(Sequence[TableRow]):
         priorities = {name: priority for _, name, priority in _FIGURES}
         for title, name in self._figures:
             width = max(8 if name in _IN_UNITS else 6, len(title))
-            found.append(TableColumn(title, is_number=True, min_width=width, priority=priorities[name]))
+            found.append(
+                TableColumn(title, is_number=True, min_width=width, priority=priorities[name])
+            )
             if getattr(self._tree.whole, name):
                 found.append(self._bar(title, name, priorities[name]))
         return (*found, *([DIFFERENCE] if self._has_difference else []))
@@ -95,7 +112,9 @@ class _Shown(Sequence[TableRow]):
         priority = BAR_PRIORITY if is_first else MORE_BARS + priority
         heading = _bar_title(title)
         cells = max(BAR_CELLS, len(heading))
-        return TableColumn(heading, "good", is_bar=True, bar_of=title, min_width=cells, priority=priority)
+        return TableColumn(
+            heading, "good", is_bar=True, bar_of=title, min_width=cells, priority=priority
+        )
 
     def totals(self, shown: Sequence[int]) -> str:
         """Return what rows that stand beside each other add up to."""

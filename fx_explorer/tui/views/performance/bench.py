@@ -58,7 +58,12 @@ def _notice(figures: BenchFigures) -> str:
 
 def _row(figures: BenchFigures, one: CellFigures) -> TableRow:
     row: CellRow = row_of(one)
-    return TableRow(row, None, lambda: Detail(_detail(figures, one)), "problem" if one.cell.agreement == "wrong" else "")
+    return TableRow(
+        row,
+        None,
+        lambda: Detail(_detail(figures, one)),
+        "problem" if one.cell.agreement == "wrong" else "",
+    )
 
 
 def _detail(figures: BenchFigures, one: CellFigures) -> str:
@@ -76,11 +81,15 @@ def _about(one: CellFigures) -> list[str]:
     ]
     if one.interval:
         ends = f"{run_time(one.interval.low)} to {run_time(one.interval.high)}"
-        told.append(f"A call takes {run_time(one.interval.middle)} ({ends} with 95 %), in {counted(one.rounds, 'round')}.")
+        told.append(
+            f"A call takes {run_time(one.interval.middle)} ({ends} with 95 %), in {counted(one.rounds, 'round')}."
+        )
     if one.speed_up:
         told.append(f"It is {times(one.speed_up)} as fast as uncompiled.")
     if cell.is_compiled and cell.agreement:
-        told.append(": ".join(filter(None, (f"Results: {RESULTS[cell.agreement]}", difference(one)))) + ".")
+        told.append(
+            ": ".join(filter(None, (f"Results: {RESULTS[cell.agreement]}", difference(one)))) + "."
+        )
     return told
 
 

@@ -54,7 +54,12 @@ def flame_table(reader: SessionReader) -> Table:
     found = compile_time(reader)
     if found is None:
         return Table(
-            shows="Where the time of compiling went.", notice="", origin="", columns=COLUMNS, rows=(), empty=why_no_time(reader)
+            shows="Where the time of compiling went.",
+            notice="",
+            origin="",
+            columns=COLUMNS,
+            rows=(),
+            empty=why_no_time(reader),
         )
     return _Zoomed(found, 0).table
 
@@ -78,7 +83,11 @@ class _Zoomed:
             rows=_Rows(self.whole, self.parts),
             empty="",
             chart=FlameChart(
-                frame, [part.frame.steps for part in self.parts], TONES, noun="phase", part_of_screen=PART_OF_SCREEN
+                frame,
+                [part.frame.steps for part in self.parts],
+                TONES,
+                noun="phase",
+                part_of_screen=PART_OF_SCREEN,
             ),
             svg=self._svg,
             opens=self._within,
@@ -102,9 +111,7 @@ class _Zoomed:
         dearest = max(self.parts, key=lambda part: part.frame.self_s).frame
         threads = [child for child in frame.children if child.kind == "thread"]
         on = f" on {counted(len(threads), 'thread')}, which run side by side" if threads else ""
-        words = (
-            f"{seconds(whole_s)} in all{on}; dearest by itself: {dearest.name}, {seconds(dearest.self_s)}. Enter opens a row."
-        )
+        words = f"{seconds(whole_s)} in all{on}; dearest by itself: {dearest.name}, {seconds(dearest.self_s)}. Enter opens a row."
         return words if self.whole.has_lines else f"{words} {NO_LINES}"
 
     def _svg(self) -> str:
@@ -129,7 +136,11 @@ class _Rows(Sequence[TableRow]):
     @overload
     def __getitem__(self, at: slice) -> list[TableRow]: ...
     def __getitem__(self, at: int | slice) -> TableRow | list[TableRow]:
-        return [self._row(one) for one in self._parts[at]] if isinstance(at, slice) else self._row(self._parts[at])
+        return (
+            [self._row(one) for one in self._parts[at]]
+            if isinstance(at, slice)
+            else self._row(self._parts[at])
+        )
 
     def _row(self, part: CompilePart) -> TableRow:
         frame = part.frame
@@ -143,26 +154,42 @@ class _Rows(Sequence[TableRow]):
             in_file(*frame.line) if frame.line else "",
             part.span.name if part.span else "",
         )
-        place = Place(Document("source", part.file), frame.line[1] - 1) if part.file and frame.line else None
-        values = {"itself": frame.self_s, "of the whole": frame.duration_s, "in all": frame.duration_s}
+        place = (
+            Place(Document("source", part.file), frame.line[1] - 1)
+            if part.file and frame.line
+            else None
+        )
+        values = {
+            "itself": frame.self_s,
+            "of the whole": frame.duration_s,
+            "in all": frame.duration_s,
+        }
         return TableRow(cells, place, lambda: Detail(self._detail(part)), values=values)
 
     def _detail(self, part: CompilePart) -> str:
         frame, span = part.frame, part.span
-        itself = f"; {run_time(frame.self_s)} of it itself" if frame.children and frame.self_s >= LEAST_S else ""
+        itself = (
+            f"; {run_time(frame.self_s)} of it itself"
+            if frame.children and frame.self_s >= LEAST_S
+            else ""
+        )
         told = [
             f"{frame.name}: {run_time(frame.duration_s)}, {careful_share(frame.duration_s, self._whole_s)} of all{itself}.",
             KINDS_IN_WORDS.get(frame.kind, ""),
         ]
         if span:
             thread = f" on the thread {span.thread}" if span.thread else ""
-            told.append(f"torch calls it {span.name}; it begins {seconds(span.start_s)} after the start{thread}.")
+            told.append(
+                f"torch calls it {span.name}; it begins {seconds(span.start_s)} after the start{thread}."
+            )
         if part.compilation:
             told.append(f"It is of [{part.compilation}].")
         lines = _line_sums(self._whole.parts[frame.steps.start : frame.steps.stop])
         if len(lines) > 1 or (lines and frame.kind != "line"):
             told += ["", f"Your lines in it, the dearest of {counted(len(lines), 'line')} first:"]
-            told += [f"{run_time(took_s):>9}  {where}" for where, took_s in list(lines.items())[:DEAREST]]
+            told += [
+                f"{run_time(took_s):>9}  {where}" for where, took_s in list(lines.items())[:DEAREST]
+            ]
         return "\n".join(line for number, line in enumerate(told) if line or number > 1)
 
 

@@ -9,10 +9,22 @@ from itertools import groupby
 
 from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.ledger.by_line import LineTime, line_times
-from fx_explorer.analysis.ledger.figures import KIND_EXPLAINED, LedgerEntry, LedgerFigures, SourceLine, ledger_figures
+from fx_explorer.analysis.ledger.figures import (
+    KIND_EXPLAINED,
+    LedgerEntry,
+    LedgerFigures,
+    SourceLine,
+    ledger_figures,
+)
 from fx_explorer.analysis.ledger.flame import flame
 from fx_explorer.analysis.ledger.rates import rate
-from fx_explorer.analysis.ledger.table import graph_of, kind_rows, kinds_told, lines_in_words, step_name
+from fx_explorer.analysis.ledger.table import (
+    graph_of,
+    kind_rows,
+    kinds_told,
+    lines_in_words,
+    step_name,
+)
 from fx_explorer.analysis.ledger.verdict import verdict
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted, in_file, share, size
@@ -85,7 +97,10 @@ class _Rows:
 
     def of_kinds(self) -> Iterator[RowOfSteps]:
         told = "\n".join(verdict(self._figures))
-        sums = [(took_s, self._positions(lambda one: one.step.kind == kind)) for kind, took_s in kinds_told(self._figures)]  # noqa: B023
+        sums = [
+            (took_s, self._positions(lambda one: one.step.kind == kind))  # noqa: B023
+            for kind, took_s in kinds_told(self._figures)
+        ]
         sums += [(0.0, []), (self._call_s, self._positions(lambda one: True))]
         for (name, time, part), (took_s, steps) in zip(kind_rows(self._figures), sums, strict=True):
             cells = ("sum", name, time, "", part, _bar(0, took_s, self._call_s), "", "", "")
@@ -103,8 +118,17 @@ class _Rows:
             cells = ("line", where, known, uncompiled, self._share(compiled_s))
             bar = _bar(0, compiled_s, self._call_s)
             place, values = self._source(one.line), {"in the call": compiled_s}
-            row = TableRow((*cells, bar, "", "", where), place, lambda one=one: self._about_line(one), values=values, part=1)  # type: ignore[misc]
-            yield row, self._positions(lambda entry: any(line == one.line for line, _ in entry.lines))  # noqa: B023
+            row = TableRow(
+                (*cells, bar, "", "", where),
+                place,
+                lambda one=one: self._about_line(one),  # type: ignore[misc]
+                values=values,
+                part=1,
+            )
+            yield (
+                row,
+                self._positions(lambda entry: any(line == one.line for line, _ in entry.lines)),  # noqa: B023
+            )
 
     def of_steps(self) -> Iterator[RowOfSteps]:
         """Yield the steps in order, those of one graph below a row for the graph."""
@@ -120,7 +144,9 @@ class _Rows:
     def _graph(self, name: str, entries: list[LedgerEntry]) -> TableRow:
         took_s = sum(entry.step.host_s for entry in entries)
         bar = _bar(entries[0].began_s, took_s, self._call_s)
-        told = Detail(f"{name}: {counted(len(entries), 'step')}, {run_time(took_s)} of a call of {run_time(self._call_s)}.")
+        told = Detail(
+            f"{name}: {counted(len(entries), 'step')}, {run_time(took_s)} of a call of {run_time(self._call_s)}."
+        )
         return TableRow(
             ("graph", name, run_time(took_s), "", self._share(took_s), bar, "", "", ""),
             None,
@@ -144,7 +170,11 @@ class _Rows:
         )
         place = entry.place or (self._source(entry.lines[0][0]) if entry.lines else None)
         # Only the steps are added up: kinds and lines are the same time once more.
-        values = {"time": step.host_s, "in the call": entry.began_s, **({"GPU": step.device_s} if step.device_s > 0 else {})}
+        values = {
+            "time": step.host_s,
+            "in the call": entry.began_s,
+            **({"GPU": step.device_s} if step.device_s > 0 else {}),
+        }
         return TableRow(cells, place, lambda: self._about_step(entry), values=values, part=2)
 
     def _share(self, took_s: float) -> str:
@@ -159,19 +189,38 @@ class _Rows:
         told = [
             f"{step_name(self._figures, entry)}: {KIND_EXPLAINED[step.kind]}",
             f"It begins {run_time(entry.began_s)} after the call and takes {run_time(step.host_s)}"
-            + (f" (middle half of the calls within {run_time(step.iqr_s)})." if step.iqr_s else "."),
+            + (
+                f" (middle half of the calls within {run_time(step.iqr_s)})." if step.iqr_s else "."
+            ),
         ]
         told += [f"The GPU computes for {run_time(step.device_s)}."] if step.device_s > 0 else []
         told += [f"It moves {size(step.moved_bytes)}: {reached.in_words}."] if reached else []
-        told += [f"{part:>4.0%} of its operators are of {in_file(line.file, line.line)}" for line, part in entry.lines]
+        told += [
+            f"{part:>4.0%} of its operators are of {in_file(line.file, line.line)}"
+            for line, part in entry.lines
+        ]
         return Detail("\n".join(told).replace("% of", " % of"))
 
     def _about_line(self, one: LineTime) -> Detail:
         """Say what computes a line, compiled and uncompiled."""
-        parts = [(entry, part) for entry in self._figures.entries for line, part in entry.lines if line == one.line]
-        compiled = [f"  {run_time(part * entry.seconds):>9}  {step_name(self._figures, entry)}" for entry, part in parts]
-        own = [row for row in self._figures.operators if (row.file, row.line) == (one.line.file, one.line.line)]
-        uncompiled = [f"  {run_time(self._took_s(row)):>9}  {row.name} {row.direction}" for row in own]
+        parts = [
+            (entry, part)
+            for entry in self._figures.entries
+            for line, part in entry.lines
+            if line == one.line
+        ]
+        compiled = [
+            f"  {run_time(part * entry.seconds):>9}  {step_name(self._figures, entry)}"
+            for entry, part in parts
+        ]
+        own = [
+            row
+            for row in self._figures.operators
+            if (row.file, row.line) == (one.line.file, one.line.line)
+        ]
+        uncompiled = [
+            f"  {run_time(self._took_s(row)):>9}  {row.name} {row.direction}" for row in own
+        ]
         where = in_file(one.line.file, one.line.line)
         return Detail("\n".join([f"{where}, compiled:", *compiled, "uncompiled:", *uncompiled]))
 

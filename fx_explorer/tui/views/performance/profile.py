@@ -55,7 +55,9 @@ class _Rows:
         for kind, seconds in self._figures.by_kind.items():
             yield self._sum(KIND_WORDS[kind], seconds)
         if self._figures.gaps:
-            yield self._heading("idle", f"idle in {profile.gaps:,} gaps, the longest first", self._figures.idle_s, 1)
+            yield self._heading(
+                "idle", f"idle in {profile.gaps:,} gaps, the longest first", self._figures.idle_s, 1
+            )
             yield from map(self._gap, self._figures.gaps)
         if self._figures.lines:
             yield self._heading("line", "your lines", self._figures.at_line_s, 2)
@@ -67,11 +69,26 @@ class _Rows:
 
     def _sum(self, what: str, seconds: float) -> TableRow:
         whole = self._figures.profile.work_s
-        cells = ("sum", what, run_time(seconds), careful_share(seconds, whole), bar(seconds, whole, BAR_CELLS), "", "")
-        return TableRow(cells, detail=lambda: self._told, values={"time": seconds, "of the longest": seconds})
+        cells = (
+            "sum",
+            what,
+            run_time(seconds),
+            careful_share(seconds, whole),
+            bar(seconds, whole, BAR_CELLS),
+            "",
+            "",
+        )
+        return TableRow(
+            cells, detail=lambda: self._told, values={"time": seconds, "of the longest": seconds}
+        )
 
     def _heading(self, kind: str, what: str, seconds: float, part: int) -> TableRow:
-        return TableRow((kind, what, run_time(seconds), "", "", "", ""), detail=lambda: self._told, part=part, is_heading=True)
+        return TableRow(
+            (kind, what, run_time(seconds), "", "", "", ""),
+            detail=lambda: self._told,
+            part=part,
+            is_heading=True,
+        )
 
     def _gap(self, gap: model.ProfileGap) -> TableRow:
         longest, span = self._figures.gaps[0].seconds, self._figures.profile.span_s
@@ -117,7 +134,9 @@ class _Rows:
         told = f"{KIND_WORDS[one.kind]}, {one.runs:,}×" + "".join(f", {part}" for part in where)
         shares = (careful_share(one.seconds, whole), bar(one.seconds, most, BAR_CELLS))
         values = {"time": one.seconds, "of the longest": one.seconds}
-        return TableRow(("else", one.name, run_time(one.seconds), *shares, "", told), values=values, part=3)
+        return TableRow(
+            ("else", one.name, run_time(one.seconds), *shares, "", told), values=values, part=3
+        )
 
 
 def _about_gap(gap: model.ProfileGap) -> str:
@@ -129,7 +148,10 @@ def _about_gap(gap: model.ProfileGap) -> str:
     ]
     if gap.doing:
         told.append("What the thread that launches what comes after does meanwhile:")
-        told += [f"  {run_time(took):>8}  {what}" for what, took in zip(gap.doing, gap.doing_s, strict=False)]
+        told += [
+            f"  {run_time(took):>8}  {what}"
+            for what, took in zip(gap.doing, gap.doing_s, strict=False)
+        ]
     else:
         told.append("The profile does not say which thread launched what comes after.")
     return "\n".join(told)

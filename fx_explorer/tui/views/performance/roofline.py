@@ -10,7 +10,11 @@ from fx_explorer.analysis.documents import place_of_kernel
 from fx_explorer.analysis.kernels.first_kernel import why_no_kernels
 from fx_explorer.analysis.kernels.roof import Roof, why_no_roof
 from fx_explorer.analysis.kernels.roofline import FLOPS_COUNTED, microseconds
-from fx_explorer.analysis.kernels.roofline_points import KernelPoint, KernelRoofline, kernel_roofline
+from fx_explorer.analysis.kernels.roofline_points import (
+    KernelPoint,
+    KernelRoofline,
+    kernel_roofline,
+)
 from fx_explorer.analysis.words import counted, size
 from fx_explorer.report.pictures.libraries import NO_LIBRARY
 from fx_explorer.report.pictures.roofline import rate_in_words, roofline_svg
@@ -62,7 +66,10 @@ def _notice(reader: SessionReader, found: KernelRoofline) -> str:
     told.append(_roof_in_words(found.roof, found.kinds) if found.roof else why_no_roof(reader))
     if drawn and not all(one.is_measured for one in drawn):
         told.append(AT_MOST)
-    told += [f"{counted(number, 'kernel')} not drawn: {reason}." for reason, number in found.reasons.items()]
+    told += [
+        f"{counted(number, 'kernel')} not drawn: {reason}."
+        for reason, number in found.reasons.items()
+    ]
     if drawn and find_spec("plotext") is None:
         told.append(NO_LIBRARY.format(library="plotext"))
     return " ".join(told)
@@ -70,14 +77,20 @@ def _notice(reader: SessionReader, found: KernelRoofline) -> str:
 
 def _roof_in_words(roof: Roof, kinds: Sequence[str]) -> str:
     """Return ``NVIDIA H100 SXM 80 GB (its data sheet): 3.35 TB/s, 67 TFLOP/s of fp32.``"""
-    peaks = [f"{rate_in_words(roof.flops_per_s[kind])}FLOP/s of {kind}" for kind in kinds if kind in roof.flops_per_s]
+    peaks = [
+        f"{rate_in_words(roof.flops_per_s[kind])}FLOP/s of {kind}"
+        for kind in kinds
+        if kind in roof.flops_per_s
+    ]
     return f"{roof.title} ({roof.origin}): {', '.join([f'{rate_in_words(roof.bytes_per_s)}B/s', *peaks])}."
 
 
 class _Rows(Sequence[TableRow]):
     """The rows, each made when it is asked for."""
 
-    def __init__(self, reader: SessionReader, found: KernelRoofline, columns: Sequence[TableColumn]) -> None:
+    def __init__(
+        self, reader: SessionReader, found: KernelRoofline, columns: Sequence[TableColumn]
+    ) -> None:
         self._reader = reader
         self._columns = columns
         self._found = found
@@ -91,7 +104,11 @@ class _Rows(Sequence[TableRow]):
     def __getitem__(self, at: slice) -> list[TableRow]: ...
     def __getitem__(self, at: int | slice) -> TableRow | list[TableRow]:
         points = self._found.points
-        return [self._row(one) for one in points[at]] if isinstance(at, slice) else self._row(points[at])
+        return (
+            [self._row(one) for one in points[at]]
+            if isinstance(at, slice)
+            else self._row(points[at])
+        )
 
     def _row(self, one: KernelPoint) -> TableRow:
         reader, kernel = self._reader, one.cost.use.kernel
@@ -103,7 +120,9 @@ class _Rows(Sequence[TableRow]):
             "of the roof": _share(one.of_roof) if one.of_roof else "",
             "bound by": _bound(one, self._found.roof),
             "memory": f"{rate_in_words(one.bytes_per_s)}B/s" if one.bytes_per_s else "",
-            "time": f"{'' if one.is_measured else '≥ '}{microseconds(one.time_s)}" if one.time_s else "",
+            "time": f"{'' if one.is_measured else '≥ '}{microseconds(one.time_s)}"
+            if one.time_s
+            else "",
             "numbers": one.kind if one.flops > 0 else "",
             "your line": one.cost.line_in_words,
             "module": one.cost.module_in_words,
@@ -142,7 +161,11 @@ def _detail(one: KernelPoint, roof: Roof | None) -> str:
     kernel, calls = one.cost.use.kernel, one.cost.use.calls
     told = [f"{kernel.name}: {counted(calls, 'call')}"]
     told += [f"It moves {size(one.size_bytes)}."] if one.size_bytes > 0 else []
-    told += [f"It does {rate_in_words(one.flops)}FLOP with {one.kind}: {one.intensity:.3g} a byte."] if one.flops > 0 else []
+    told += (
+        [f"It does {rate_in_words(one.flops)}FLOP with {one.kind}: {one.intensity:.3g} a byte."]
+        if one.flops > 0
+        else []
+    )
     if one.is_measured and one.time_s:
         told.append(f"It takes {microseconds(one.time_s)}, measured {one.time_kind}.")
     if one.missing:

@@ -40,7 +40,9 @@ def step_memory_table(reader: SessionReader) -> Table:
         notice=f"{sentences[0]}  {LEGEND}" if memory.is_known else "",
         origin="the wrappers around the kernels, read statement by statement; nothing was measured",
         columns=COLUMNS,
-        rows=[_row(used, row, paths, sentences) for row in timeline(used)] if memory.is_known else (),
+        rows=[_row(used, row, paths, sentences) for row in timeline(used)]
+        if memory.is_known
+        else (),
         empty=NOTHING_YET if is_running else " ".join(sentences),
     )
 
@@ -54,11 +56,18 @@ def _row(used: Usage, row: TimelineRow, paths: dict[int, str], sentences: list[s
         node.module if node else "",
         size(row.point.total_bytes),
         bar(row.point, whole, BAR_CELLS),
-        moment.call.name if row.calls == 1 else f"{moment.call.name} and {counted(row.calls - 1, 'more call')}",
+        moment.call.name
+        if row.calls == 1
+        else f"{moment.call.name} and {counted(row.calls - 1, 'more call')}",
     )
     held = float(row.point.total_bytes)
     values = {"held": held, "of the peak": held}
-    return TableRow(cells, moment.call.place, lambda: Detail(_detail(used, row, paths, sentences)), values=values)
+    return TableRow(
+        cells,
+        moment.call.place,
+        lambda: Detail(_detail(used, row, paths, sentences)),
+        values=values,
+    )
 
 
 def _detail(used: Usage, row: TimelineRow, paths: dict[int, str], sentences: list[str]) -> str:
@@ -69,7 +78,11 @@ def _detail(used: Usage, row: TimelineRow, paths: dict[int, str], sentences: lis
     lines = [
         f"{frame_of(row.moment)} · {row.moment.call.name}: {size(point.total_bytes)}, "
         f"{share(point.total_bytes, used.peak.total_bytes)} of the peak",
-        *(_kind(kind, point.by_kind[kind], point.total_bytes) for kind in KINDS if kind in point.by_kind),
+        *(
+            _kind(kind, point.by_kind[kind], point.total_bytes)
+            for kind in KINDS
+            if kind in point.by_kind
+        ),
         "",
         *(_held(one, paths) for one in held[:BIGGEST]),
         *([f"{size(rest):>10}  in {counted(len(held) - BIGGEST, 'more storage')}"] if rest else []),

@@ -25,7 +25,11 @@ COLUMNS = (
 
 def time_table(reader: SessionReader) -> Table:
     whole = stage_times(reader)
-    rows = _stage_rows(whole) + _compilation_rows(reader, whole.total_s) + _phase_rows(reader, whole.total_s)
+    rows = (
+        _stage_rows(whole)
+        + _compilation_rows(reader, whole.total_s)
+        + _phase_rows(reader, whole.total_s)
+    )
     return Table(
         shows="Where compile time went: by stage, by function, then the longest phases torch timed.",
         notice=_notice(reader, whole),
@@ -40,7 +44,10 @@ def _stage_rows(times: StageTimes) -> list[TableRow]:
     entries = [(STAGE_IN_WORDS.get(stage, stage), took) for stage, took in times.by_stage.items()]
     if times.unaccounted_s > 0.0005:
         entries.append(("in no phase torch timed", times.unaccounted_s))
-    return [_row("all", name, took, times.total_s, Detail(f"{name}: {seconds(took)}"), 0) for name, took in entries]
+    return [
+        _row("all", name, took, times.total_s, Detail(f"{name}: {seconds(took)}"), 0)
+        for name, took in entries
+    ]
 
 
 def _compilation_rows(reader: SessionReader, total_s: float) -> list[TableRow]:
@@ -48,7 +55,14 @@ def _compilation_rows(reader: SessionReader, total_s: float) -> list[TableRow]:
     if len(compilations) < 2:
         return []
     return [
-        _row(f"[{c.name}]", function_of(c), c.duration_s, total_s, Detail(f"{function_of(c)} at {c.file}:{c.line}"), 1)
+        _row(
+            f"[{c.name}]",
+            function_of(c),
+            c.duration_s,
+            total_s,
+            Detail(f"{function_of(c)} at {c.file}:{c.line}"),
+            1,
+        )
         for c in sorted(compilations, key=lambda c: -c.duration_s)
     ]
 
@@ -71,7 +85,9 @@ def _phase_rows(reader: SessionReader, total_s: float) -> list[TableRow]:
     ]
 
 
-def _row(owner: str, name: str, took_s: float, total_s: float, detail: Detail, part: int) -> TableRow:
+def _row(
+    owner: str, name: str, took_s: float, total_s: float, detail: Detail, part: int
+) -> TableRow:
     return TableRow(
         (owner, name, seconds(took_s), share(took_s, total_s), bar(took_s, total_s, BAR_CELLS)),
         None,
@@ -89,7 +105,11 @@ def _notice(reader: SessionReader, whole: StageTimes) -> str:
     part = "most of it" if 2 * took > whole.total_s else "the largest part"
     where = f"{part} ({share(took, whole.total_s)}) went into {STAGE_IN_WORDS.get(stage, stage)}"
     words = f"{seconds(whole.total_s)} in all; {where}."
-    return words if reader.meta("build") else f"{words} Building kernels is not in it: nothing was built."
+    return (
+        words
+        if reader.meta("build")
+        else f"{words} Building kernels is not in it: nothing was built."
+    )
 
 
 def why_no_time(reader: SessionReader) -> str:

@@ -34,7 +34,10 @@ class Tree:
     def end(self, at: int) -> int:
         """Return where the rows in this one end."""
         depth = self.depths[at]
-        return next((i for i in range(at + 1, len(self.depths)) if self.depths[i] <= depth), len(self.depths))
+        return next(
+            (i for i in range(at + 1, len(self.depths)) if self.depths[i] <= depth),
+            len(self.depths),
+        )
 
     def outermost(self, shown: Sequence[int]) -> list[int]:
         """Return the rows that lie in no other one of those shown."""

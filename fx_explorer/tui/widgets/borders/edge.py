@@ -28,7 +28,9 @@ class DraggedEdge(Widget):
         def control(self) -> DraggedEdge:
             return self.widget
 
-    def __init__(self, *children: Widget, id: str | None = None, classes: str | None = None) -> None:
+    def __init__(
+        self, *children: Widget, id: str | None = None, classes: str | None = None
+    ) -> None:
         super().__init__(*children, id=id, classes=classes)
         self._edge_is_dragged = False
 

@@ -70,7 +70,11 @@ class CodeView(LineView):
         self._lines = text if isinstance(text, Lines) else Lines(text, language)
         self._wrapped, self._layout = None, layout
         self._numbers = numbers
-        self._annotation_of, self._annotation_width, self._kind_of_number = _NO_ANNOTATIONS.get, 0, None
+        self._annotation_of, self._annotation_width, self._kind_of_number = (
+            _NO_ANNOTATIONS.get,
+            0,
+            None,
+        )
         self.forget_place()
         self._lay_out()
         self.move_to(self.rows_of_line(line)[0], center=True)
@@ -222,7 +226,11 @@ class CodeView(LineView):
         if not start and stop is None:
             return tokens
         room = self._row_room
-        part = crop([(text, kind, False) for text, kind in tokens], start, room if stop is None else stop - start)
+        part = crop(
+            [(text, kind, False) for text, kind in tokens],
+            start,
+            room if stop is None else stop - start,
+        )
         indent = " " * hanging(self._shown_text(line), room) if start else ""
         return [(indent, "text")] * bool(indent) + [(text, kind) for text, kind, _ in part]
 
@@ -233,7 +241,10 @@ class CodeView(LineView):
         rows = self._wrapped
         if rows is None:
             return [self._shown_text(line) for line in range(start, stop)]
-        return [self._shown_text(rows.line_of(row)) if rows.is_first(row) else "" for row in range(start, stop)]
+        return [
+            self._shown_text(rows.line_of(row)) if rows.is_first(row) else ""
+            for row in range(start, stop)
+        ]
 
     def _shown_text(self, line: int) -> str:
         return self._layout.text(self._lines.plain(line))

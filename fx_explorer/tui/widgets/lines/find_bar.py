@@ -34,10 +34,14 @@ class FindBar(Horizontal):
 
     def __init__(self, keymap: Keymap) -> None:
         super().__init__()
-        leaves, everywhere = (first_key(by_id(command), keymap) for command in ("dialog.close", "find.anything"))
+        leaves, everywhere = (
+            first_key(by_id(command), keymap) for command in ("dialog.close", "find.anything")
+        )
         self._no_match = f"no match; {leaves} {everywhere} looks everywhere"
         self._prompt = OneLine(classes="find-prompt")
-        self._input = Input(placeholder="find in this pane; capitals count when you type one", compact=True)
+        self._input = Input(
+            placeholder="find in this pane; capitals count when you type one", compact=True
+        )
         self._count = OneLine(classes="find-count")
         self._view: LineView | None = None
 
@@ -67,7 +71,9 @@ class FindBar(Horizontal):
             words = counted(event.count, "line") + ("" if event.done else " so far")
             finds_nothing = event.done and bool(event.pattern) and not event.count
             self.set_class(finds_nothing, "-nothing")
-            self._count.show(Content(self._no_match if finds_nothing else words if event.pattern else ""))
+            self._count.show(
+                Content(self._no_match if finds_nothing else words if event.pattern else "")
+            )
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()

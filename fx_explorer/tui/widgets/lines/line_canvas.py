@@ -46,7 +46,9 @@ class LineCanvas(TellsUnreadable, ScrollView):
     # Textual's scrollbars, though 0 cells wide, would be widgets that change at each scroll: it
     # then lays everything out anew.
 
-    def __init__(self, placeholder: str, name: str | None, id: str | None, classes: str | None) -> None:
+    def __init__(
+        self, placeholder: str, name: str | None, id: str | None, classes: str | None
+    ) -> None:
         super().__init__(name=name, id=id, classes=classes)
         self._placeholder = placeholder
         self._painter = LinePainter(self)
@@ -135,8 +137,15 @@ class LineCanvas(TellsUnreadable, ScrollView):
         """Draw these lines again, because they are lit differently. Lines off screen cost
         nothing.
         """
-        top, height, header, width = self.scroll_offset.y, self.body_height, self._header_height, self.outer_size.width
-        rows = [Region(0, line - top + header, width, 1) for line in lines if top <= line < top + height]
+        top, height, header, width = (
+            self.scroll_offset.y,
+            self.body_height,
+            self._header_height,
+            self.outer_size.width,
+        )
+        rows = [
+            Region(0, line - top + header, width, 1) for line in lines if top <= line < top + height
+        ]
         if rows:
             self.refresh(*rows)
 
@@ -203,7 +212,9 @@ class LineCanvas(TellsUnreadable, ScrollView):
 
     def scroll_to_track(self, y: int) -> None:
         """Scroll to where row ``y`` of the track points."""
-        self.scroll_lines_to(scroll_track.top_at(y - self._header_height, self.body_height, self.line_count))
+        self.scroll_lines_to(
+            scroll_track.top_at(y - self._header_height, self.body_height, self.line_count)
+        )
 
     # drawing
 
@@ -257,7 +268,9 @@ class LineCanvas(TellsUnreadable, ScrollView):
         # finished already. So the whole crop is the widget's outer size, which Textual has at hand;
         # to find the size inside it, it searches the layout some 30 times per key.
         width, height = self.outer_size
-        height = max(height, crop.bottom)  # Textual paints before it tells a widget that it has grown
+        height = max(
+            height, crop.bottom
+        )  # Textual paints before it tells a widget that it has grown
         try:
             strips = self._strips(crop.y, crop.bottom, width, height) if self.line_count else []
         except Exception as error:

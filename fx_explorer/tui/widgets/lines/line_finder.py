@@ -54,12 +54,18 @@ class LineFinder:
             self._look_in_background(is_first=False)
 
     def _look_in_background(self, is_first: bool) -> None:
-        looking = functools.partial(self._look, is_first)  # a coroutine that is cancelled before it begins would warn
-        self._worker = self._view.run_worker(looking, name="find", group="find", exclusive=True, description="find in pane")
+        looking = functools.partial(
+            self._look, is_first
+        )  # a coroutine that is cancelled before it begins would warn
+        self._worker = self._view.run_worker(
+            looking, name="find", group="find", exclusive=True, description="find in pane"
+        )
 
     async def _look(self, is_first: bool) -> None:
         count, start = self._view.line_count, self._view.cursor
-        spans = [(at, min(at + LINES_AT_A_TIME, count)) for at in range(start, count, LINES_AT_A_TIME)]
+        spans = [
+            (at, min(at + LINES_AT_A_TIME, count)) for at in range(start, count, LINES_AT_A_TIME)
+        ]
         spans += [(at, min(at + LINES_AT_A_TIME, start)) for at in range(0, start, LINES_AT_A_TIME)]
         for first, last in spans:
             found = self._matches_between(first, last)
@@ -76,10 +82,14 @@ class LineFinder:
     def _matches_between(self, first: int, last: int) -> list[int]:
         assert self._expression is not None
         search = self._expression.search
-        return [first + i for i, text in enumerate(self._view.search_text(first, last)) if search(text)]
+        return [
+            first + i for i, text in enumerate(self._view.search_text(first, last)) if search(text)
+        ]
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        return [found.span() for found in self._expression.finditer(text)] if self._expression else []
+        return (
+            [found.span() for found in self._expression.finditer(text)] if self._expression else []
+        )
 
     def after(self, line: int) -> int | None:
         """Return the first match below ``line``, or the first of all if there is none."""

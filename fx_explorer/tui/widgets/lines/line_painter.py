@@ -129,11 +129,15 @@ class LinePainter:
         skip, width = self._frame
         view = self._view
         segments = [self._pointer(state)]
-        segments += [Segment(text, self._style(kind, state)) for text, kind in view.gutter_tokens(line)]
+        segments += [
+            Segment(text, self._style(kind, state)) for text, kind in view.gutter_tokens(line)
+        ]
         room = width - 2 - view.gutter_width
         tokens = view.line_tokens(line)
         spans = view.match_spans("".join([text for text, _ in tokens]))
-        pieces = _cut_matches(tokens, spans) if spans else [(text, kind, False) for text, kind in tokens]
+        pieces = (
+            _cut_matches(tokens, spans) if spans else [(text, kind, False) for text, kind in tokens]
+        )
         used = 0
         cut = crop_visibly if view.shows_cuts else crop
         for text, kind, is_match in cut(pieces, skip, room):
@@ -147,7 +151,11 @@ class LinePainter:
     def _pointer(self, state: int) -> Segment:
         if state & CURSOR:
             return Segment("▶" if state & MARKED else "▸", self._style("pointer", state))
-        return Segment("▌", self._style("mark-glyph", state)) if state & MARKED else Segment(" ", self._style("text", state))
+        return (
+            Segment("▌", self._style("mark-glyph", state))
+            if state & MARKED
+            else Segment(" ", self._style("text", state))
+        )
 
     def _track(self, glyph: str) -> Segment:
         return Segment(glyph, self._style(_TRACK_PARTS[glyph]))

@@ -89,7 +89,12 @@ class LineView(LineCanvas, can_focus=True):
             return self.view
 
     def __init__(
-        self, *, placeholder: str = "", name: str | None = None, id: str | None = None, classes: str | None = None
+        self,
+        *,
+        placeholder: str = "",
+        name: str | None = None,
+        id: str | None = None,
+        classes: str | None = None,
     ) -> None:
         """``placeholder`` says why there are no lines, when there are none."""
         super().__init__(placeholder, name, id, classes)
@@ -146,7 +151,9 @@ class LineView(LineCanvas, can_focus=True):
         """
         self.marks = marks
         if marks and not any(line in marks for line in self.visible_lines):
-            self.reveal(min(marks) if near is None else min(marks, key=lambda line: abs(line - near)))
+            self.reveal(
+                min(marks) if near is None else min(marks, key=lambda line: abs(line - near))
+            )
 
     def content_changed(self) -> None:
         """Forget what was drawn, because everything may differ. Cursor and scroll position stay if
@@ -266,7 +273,9 @@ class LineView(LineCanvas, can_focus=True):
         )
 
     def track_ticks(self) -> dict[int, str]:
-        return scroll_track.ticks(self.body_height, self.line_count, self._marks, self._finder.matches)
+        return scroll_track.ticks(
+            self.body_height, self.line_count, self._marks, self._finder.matches
+        )
 
     def match_spans(self, text: str) -> Sequence[tuple[int, int]]:
         return self._finder.spans(text)

@@ -159,7 +159,9 @@ def _cuts(text: str, room: int) -> list[int]:
     cuts: list[int] = []
     start, at, width = 0, 0, room
     while cells - start > width:
-        row = cut_cells(text[at : at + width], 0, width)  # no more of the text is looked at: a line may be of megabytes
+        row = cut_cells(
+            text[at : at + width], 0, width
+        )  # no more of the text is looked at: a line may be of megabytes
         if cell_len(row[-1:]) == 1 and cell_len(text[at + len(row) - 1]) == 2:
             row = row[:-1]  # half a wide character was made a blank
         gap = max(row.rfind(" "), row.rfind(",")) + 1

@@ -93,7 +93,10 @@ def _plain_values_kept(namespaces: list[dict[str, Any]]) -> Iterator[None]:
     """Put numbers, texts and flags back after the block: they are what Dynamo's guards look at
     most.
     """
-    before = [{name: value for name, value in names.items() if type(value) in _PLAIN} for names in namespaces]
+    before = [
+        {name: value for name, value in names.items() if type(value) in _PLAIN}
+        for names in namespaces
+    ]
     try:
         yield
     finally:
@@ -108,9 +111,15 @@ def _buffers_kept(networks: list[torch.nn.Module], remarks: list[str]) -> Iterat
     """Put buffers back after the block. Parameters are not copied, which would take the model's
     size again: one that was written is named.
     """
-    buffers = [buffer for network in networks for buffer in network.buffers() if not buffer.is_inference()]
+    buffers = [
+        buffer for network in networks for buffer in network.buffers() if not buffer.is_inference()
+    ]
     before = [(buffer, buffer._version, buffer.detach().clone()) for buffer in buffers]
-    parameters = [(name, one, one._version) for network in networks for name, one in network.named_parameters()]
+    parameters = [
+        (name, one, one._version)
+        for network in networks
+        for name, one in network.named_parameters()
+    ]
     try:
         yield
     finally:

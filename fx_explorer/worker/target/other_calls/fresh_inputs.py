@@ -52,7 +52,9 @@ def _first_elements(*values: float) -> Change:
     def change(tensor: torch.Tensor) -> torch.Tensor:
         changed = tensor.clone(memory_format=torch.contiguous_format)
         count = min(len(values), tensor.numel())
-        changed.view(-1)[:count] = torch.tensor(values[:count], dtype=tensor.dtype, device=tensor.device)
+        changed.view(-1)[:count] = torch.tensor(
+            values[:count], dtype=tensor.dtype, device=tensor.device
+        )
         return changed
 
     return change
@@ -63,7 +65,9 @@ _OF_FLOATS: dict[str, Change] = {
     "the example inputs, 100 times as large": lambda tensor: tensor * 100,
     "the example inputs, a million times as large": lambda tensor: tensor * 1e6,
     "the example inputs negated, a million times as large": lambda tensor: tensor * -1e6,
-    "one large number in all places": lambda tensor: torch.full_like(tensor, _large_number(tensor.dtype)),
+    "one large number in all places": lambda tensor: torch.full_like(
+        tensor, _large_number(tensor.dtype)
+    ),
     "the example inputs with a NaN": _first_elements(float("nan")),
     "the example inputs with infinities": _first_elements(float("inf"), float("-inf")),
 }
@@ -85,8 +89,12 @@ _OF_ALL: dict[str, Change] = {
     "the example inputs as zeros": torch.zeros_like,
     "the example inputs as ones": torch.ones_like,
     "zeros but for one element": lambda tensor: _first_elements(1)(torch.zeros_like(tensor)),
-    "the smallest element in all places but one": lambda tensor: _all_but_one(tensor, torch.amin, torch.amax),
-    "the largest element in all places but one": lambda tensor: _all_but_one(tensor, torch.amax, torch.amin),
+    "the smallest element in all places but one": lambda tensor: _all_but_one(
+        tensor, torch.amin, torch.amax
+    ),
+    "the largest element in all places but one": lambda tensor: _all_but_one(
+        tensor, torch.amax, torch.amin
+    ),
 }
 """Changes for all tensors. With the last three a condition chooses a single element: a graph for
 any size may treat that size like the others.
@@ -100,7 +108,9 @@ def _all_but_one(tensor: torch.Tensor, common: Change, single: Change) -> torch.
     """
     if tensor.layout != torch.strided or tensor.numel() == 0 or tensor.is_complex():
         return tensor
-    wide = tensor.to(torch.float64 if tensor.is_floating_point() else torch.int64)  # not every dtype has a minimum in torch
+    wide = tensor.to(
+        torch.float64 if tensor.is_floating_point() else torch.int64
+    )  # not every dtype has a minimum in torch
     changed = torch.empty_like(tensor, memory_format=torch.contiguous_format).copy_(common(wide))
     changed.view(-1)[:1] = single(wide)
     return changed
@@ -141,9 +151,15 @@ def calls(arguments: Arguments) -> Iterator[PlannedCall]:
     """
     yield PlannedCall("the example inputs", copied(arguments))
     yield from (PlannedCall(words, given) for words, given in _other_content(arguments))
-    yield PlannedCall("the example inputs once more, from what the call before has left", copied(arguments), goes_on=True)
+    yield PlannedCall(
+        "the example inputs once more, from what the call before has left",
+        copied(arguments),
+        goes_on=True,
+    )
     yield PlannedCall("the example inputs a third time, likewise", copied(arguments), goes_on=True)
-    yield from (PlannedCall(words, given, has_other_sizes=True) for words, given in _other_sizes(arguments))
+    yield from (
+        PlannedCall(words, given, has_other_sizes=True) for words, given in _other_sizes(arguments)
+    )
 
 
 def _other_content(arguments: Arguments) -> Iterator[tuple[str, Arguments]]:
@@ -155,7 +171,10 @@ def _other_content(arguments: Arguments) -> Iterator[tuple[str, Arguments]]:
         for words, change in _OF_FLOATS.items():
             yield words, arguments.changed(lambda tensor, change=change: _float(tensor, change))  # type: ignore[misc]
     for words, change in _OF_ALL.items() if tensors else ():
-        yield words, arguments.changed(lambda tensor, change=change: _like(change(tensor.detach()), tensor))  # type: ignore[misc]
+        yield (
+            words,
+            arguments.changed(lambda tensor, change=change: _like(change(tensor.detach()), tensor)),  # type: ignore[misc]
+        )
     if any(_is_integer(tensor) for tensor in tensors):
         yield LARGEST, arguments.changed(_largest)
         yield ALL_LARGE, arguments.changed(_all_large)
@@ -163,7 +182,10 @@ def _other_content(arguments: Arguments) -> Iterator[tuple[str, Arguments]]:
         yield MODERATE, arguments.changed(_moderate)
     for seed in SEEDS if tensors else ():
         generator = torch.Generator().manual_seed(seed)
-        yield f"random inputs (seed {seed})", arguments.changed(lambda tensor, using=generator: _random(tensor, using))  # type: ignore[misc]
+        yield (
+            f"random inputs (seed {seed})",
+            arguments.changed(lambda tensor, using=generator: _random(tensor, using)),  # type: ignore[misc]
+        )
     for words, changed in _OF_NUMBERS.items():
         given = copied(arguments).with_numbers(changed)
         if given is not None:
@@ -235,7 +257,11 @@ def _random(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     if tensor.layout != torch.strided or tensor.numel() == 0:
         return _like(tensor, tensor)
     if tensor.is_floating_point() or tensor.is_complex():
-        drawn = torch.randn(tensor.shape, generator=generator, dtype=torch.promote_types(tensor.dtype, torch.float32))
+        drawn = torch.randn(
+            tensor.shape,
+            generator=generator,
+            dtype=torch.promote_types(tensor.dtype, torch.float32),
+        )
     elif tensor.dtype == torch.bool:
         drawn = torch.randint(0, 2, tensor.shape, generator=generator)
     else:

@@ -39,14 +39,20 @@ class CalledTarget:
         Raises TargetError when it is no expression or names what is not there, and whatever the
         expression raises.
         """
-        ready, _ = prepared(replace(self.target, arguments=self._arguments(expression)), self.request)
+        ready, _ = prepared(
+            replace(self.target, arguments=self._arguments(expression)), self.request
+        )
         return ready.arguments.args, ready.arguments.keywords
 
     def _arguments(self, expression: str) -> Arguments:
         if not expression.strip():
             return with_twice_the_batch(self.target.arguments)
         offer = OfferingModule(
-            str(self.target.scope.get("__name__", "")), dict(self.target.scope), self.place, self.request, _silent
+            str(self.target.scope.get("__name__", "")),
+            dict(self.target.scope),
+            self.place,
+            self.request,
+            _silent,
         )
         return as_arguments(offer.evaluate(expression, THESE), THESE)
 
@@ -54,7 +60,9 @@ class CalledTarget:
         """Mark what the request wants marked, on the inputs that ``target`` is called with."""
         other = self.request.mark_against
         if other:
-            mark_differing(target.arguments, self._arguments("" if other == TWICE_THE_BATCH else other))
+            mark_differing(
+                target.arguments, self._arguments("" if other == TWICE_THE_BATCH else other)
+            )
 
 
 @dataclass(frozen=True)
@@ -71,8 +79,12 @@ class Script:
     def inputs(self, expression: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return (args, kwargs) of an expression. Raises as ``CalledTarget.inputs`` does."""
         if not expression.strip():
-            raise TargetError("A script has no example inputs to double. Give inputs as an expression, in the script's names.")
-        offer = OfferingModule("__main__", dict(vars(sys.modules["__main__"])), self.place, self.request, _silent)
+            raise TargetError(
+                "A script has no example inputs to double. Give inputs as an expression, in the script's names."
+            )
+        offer = OfferingModule(
+            "__main__", dict(vars(sys.modules["__main__"])), self.place, self.request, _silent
+        )
         arguments = as_arguments(offer.evaluate(expression, THESE), THESE)
         return arguments.args, arguments.keywords
 
@@ -83,7 +95,9 @@ def mark_differing(first: Arguments, other: Arguments) -> None:
     """
     for one, another in zip(first.tensors(), other.tensors(), strict=False):
         if one.dim() == another.dim():
-            for dimension, (size, other_size) in enumerate(zip(one.shape, another.shape, strict=True)):
+            for dimension, (size, other_size) in enumerate(
+                zip(one.shape, another.shape, strict=True)
+            ):
                 if size != other_size:
                     torch._dynamo.mark_dynamic(one, dimension)
 

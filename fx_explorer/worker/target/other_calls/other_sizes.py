@@ -14,7 +14,9 @@ def with_twice_the_batch(arguments: Arguments) -> Arguments:
     """Return the arguments with every tensor repeated whose first size is that of the first tensor.
     Raises TargetError when there is none.
     """
-    return _with_another_batch(arguments, lambda tensor: torch.cat((tensor.detach(), tensor.detach())))
+    return _with_another_batch(
+        arguments, lambda tensor: torch.cat((tensor.detach(), tensor.detach()))
+    )
 
 
 def without_a_batch(arguments: Arguments) -> Arguments:
@@ -22,10 +24,14 @@ def without_a_batch(arguments: Arguments) -> Arguments:
     return _with_another_batch(arguments, lambda tensor: tensor.detach()[:0])
 
 
-def _with_another_batch(arguments: Arguments, change: Callable[[torch.Tensor], torch.Tensor]) -> Arguments:
+def _with_another_batch(
+    arguments: Arguments, change: Callable[[torch.Tensor], torch.Tensor]
+) -> Arguments:
     batch = next((tensor.shape[0] for tensor in arguments.tensors() if tensor.dim()), 0)
     if not batch:
-        raise TargetError("The example inputs have no tensor with a batch to double. Give other inputs as an expression.")
+        raise TargetError(
+            "The example inputs have no tensor with a batch to double. Give other inputs as an expression."
+        )
 
     def changed(tensor: torch.Tensor) -> torch.Tensor:
         if not tensor.dim() or tensor.shape[0] != batch:

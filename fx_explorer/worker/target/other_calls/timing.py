@@ -42,7 +42,12 @@ class TimedCall:
     spent: CallSeconds
 
 
-def call_and_time(target: Target, job: calling.CallingJob, recording: Recording, stop_recording: Callable[[], None]) -> None:
+def call_and_time(
+    target: Target,
+    job: calling.CallingJob,
+    recording: Recording,
+    stop_recording: Callable[[], None],
+) -> None:
     """Call the target, and record the times in the session.
 
     Raises whatever the target raises, and TargetError when it is compiled anew at every call.
@@ -59,7 +64,9 @@ def call_and_time(target: Target, job: calling.CallingJob, recording: Recording,
     # What is measured must not hold the time that recording takes.
     stop_recording()
     job.say(f"measuring {target.name} on {target.arguments.describe()}")
-    whole, at_breaks = _rows(_timed_calls(call, clock), _hits(clock, Path(job.request.session)), device or "cpu")
+    whole, at_breaks = _rows(
+        _timed_calls(call, clock), _hits(clock, Path(job.request.session)), device or "cpu"
+    )
     with recording.writer.transaction():
         number = recording.writer.add(whole)
         recording.writer.add_all(replace(row, call=number) for row in at_breaks)
@@ -102,13 +109,24 @@ def _compiled() -> int:
     return int(counters["frames"]["total"])
 
 
-def _rows(calls: list[TimedCall], hits: dict[int, int], device: str) -> tuple[CallTime, list[BreakTime]]:
+def _rows(
+    calls: list[TimedCall], hits: dict[int, int], device: str
+) -> tuple[CallTime, list[BreakTime]]:
     took = [one.took_s for one in calls]
-    whole = CallTime(0, median(took), spread(took), median(one.spent.graphs_s for one in calls), len(calls), device)
+    whole = CallTime(
+        0,
+        median(took),
+        spread(took),
+        median(one.spent.graphs_s for one in calls),
+        len(calls),
+        device,
+    )
     at_breaks = [_by_break(one.spent, hits) for one in calls]
     met = sorted({hit for one in at_breaks for hit in one})
     each = {hit: [one.get(hit, 0.0) for one in at_breaks] for hit in met}
-    return whole, [BreakTime(0, 0, hit, median(times), spread(times)) for hit, times in each.items()]
+    return whole, [
+        BreakTime(0, 0, hit, median(times), spread(times)) for hit, times in each.items()
+    ]
 
 
 def _by_break(found: CallSeconds, hits: dict[int, int]) -> dict[int, float]:
@@ -137,7 +155,11 @@ def _hits(clock: FrameClock, session: Path) -> dict[int, int]:
     first = {hit.cause: hit.id for hit in reversed(rows)}
     found: dict[int, int] = {}
     for frame, cut in clock.cuts.items():
-        own = [hit for hit in rows if names.get(hit.compilation, "").partition("_")[0] == clock.frames[frame].compilation]
+        own = [
+            hit
+            for hit in rows
+            if names.get(hit.compilation, "").partition("_")[0] == clock.frames[frame].compilation
+        ]
         at_line = [hit for hit in own or rows if (hit.file, hit.line) == (cut.file, cut.line)]
         if at_line or own:
             found[frame] = first[(at_line or own)[-1].cause]

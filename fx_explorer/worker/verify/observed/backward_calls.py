@@ -60,7 +60,9 @@ class BackwardCalls:
                 nameless[f"the gradient of a tensor {list(leaf.shape)} {at}"].append(gradient)
         for told, gradients in nameless.items():
             for rank, gradient in enumerate(sorted(gradients, key=_size), 1):
-                found[told if len(gradients) == 1 else f"{told}, {rank} of {len(gradients)}"] = gradient
+                found[told if len(gradients) == 1 else f"{told}, {rank} of {len(gradients)}"] = (
+                    gradient
+                )
         return found
 
     def _watching(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -113,4 +115,6 @@ def _size(gradient: torch.Tensor) -> float:
 
 def _some_of(gradient: torch.Tensor) -> torch.Tensor:
     flat = gradient.reshape(-1)
-    return flat[:: -(-flat.numel() // MOST_ELEMENTS)].clone() if flat.numel() > MOST_ELEMENTS else flat
+    return (
+        flat[:: -(-flat.numel() // MOST_ELEMENTS)].clone() if flat.numel() > MOST_ELEMENTS else flat
+    )

@@ -113,7 +113,9 @@ class BranchCoverage:
             return None
         if code not in self._called_codes and self._is_called_no_more(frame):
             self._called_codes.add(code)
-            self._called[code.co_filename] |= {line for _, _, line in code.co_lines() if line is not None}
+            self._called[code.co_filename] |= {
+                line for _, _, line in code.co_lines() if line is not None
+            }
         if not (self._replaced.get(code.co_filename) or code in self._called_codes):
             return None
         if code not in self._jumps:
@@ -148,7 +150,9 @@ class BranchCoverage:
             elif event == "opcode":
                 jump = jumps.get(before)
                 if jump:
-                    self._ways[jump.condition].add((frame.f_lasti == jump.target) == jump.is_taken_when_true)
+                    self._ways[jump.condition].add(
+                        (frame.f_lasti == jump.target) == jump.is_taken_when_true
+                    )
                 before = frame.f_lasti
             elif event == "exception":
                 self._raised.add((code.co_filename, frame.f_lineno))
@@ -162,7 +166,12 @@ class BranchCoverage:
 def replaced_lines(before: str, after: str) -> set[int]:
     """Return the lines of ``before``, counted from 1, that are not in ``after``."""
     changes = changed_lines(before.splitlines(), after.splitlines())
-    return {line + 1 for kind, first, last, _, _ in changes if kind != "equal" for line in range(first, last)}
+    return {
+        line + 1
+        for kind, first, last, _, _ in changes
+        if kind != "equal"
+        for line in range(first, last)
+    }
 
 
 def calls_gone(before: str, after: str) -> set[str]:
@@ -191,14 +200,26 @@ def changed_tries(before: str, after: str) -> list[TryBlock]:
     replaced = replaced_lines(before, after)
     own = [node for node in ast.walk(ast.parse(before)) if isinstance(node, ast.Try)]
     less = Counter(map(_form, own))
-    less.subtract(map(_form, (node for node in ast.walk(ast.parse(after)) if isinstance(node, ast.Try))))
-    changed = (node for node in own if less[_form(node)] > 0 and replaced & {*range(node.lineno, (node.end_lineno or 0) + 1)})
-    return [TryBlock(node.lineno, range(node.body[0].lineno, (node.body[-1].end_lineno or 0) + 1)) for node in changed]
+    less.subtract(
+        map(_form, (node for node in ast.walk(ast.parse(after)) if isinstance(node, ast.Try)))
+    )
+    changed = (
+        node
+        for node in own
+        if less[_form(node)] > 0 and replaced & {*range(node.lineno, (node.end_lineno or 0) + 1)}
+    )
+    return [
+        TryBlock(node.lineno, range(node.body[0].lineno, (node.body[-1].end_lineno or 0) + 1))
+        for node in changed
+    ]
 
 
 def _form(node: ast.Try) -> tuple[int, ...]:
     """Return the number of statements in each part of a ``try``."""
-    return (*map(len, (node.body, node.orelse, node.finalbody)), *(len(handler.body) for handler in node.handlers))
+    return (
+        *map(len, (node.body, node.orelse, node.finalbody)),
+        *(len(handler.body) for handler in node.handlers),
+    )
 
 
 def conditional_jumps(code: CodeType) -> dict[int, Jump]:
@@ -225,8 +246,12 @@ def conditional_jumps(code: CodeType) -> dict[int, Jump]:
             waiting.append(position[one.argval])
             if "_IF_" in one.opname:
                 when_true = "IF_TRUE" in one.opname or "NOT_NONE" in one.opname
-                found[one.offset] = Jump(_condition(code, one, lines[one.offset]), one.argval, when_true)
-        if not one.opname.startswith(("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_ABSOLUTE", "RETURN", "RAISE", "RERAISE")):
+                found[one.offset] = Jump(
+                    _condition(code, one, lines[one.offset]), one.argval, when_true
+                )
+        if not one.opname.startswith(
+            ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_ABSOLUTE", "RETURN", "RAISE", "RERAISE")
+        ):
             waiting.append(index + 1)
     return found
 
@@ -252,11 +277,29 @@ def _statements(text: str) -> set[int]:
     """Return the first lines of the statements inside functions, leaving out those that do nothing
     themselves.
     """
-    idle = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Global, ast.Nonlocal, ast.Pass, ast.Try)
-    functions = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    idle = (
+        ast.FunctionDef,
+        ast.AsyncFunctionDef,
+        ast.ClassDef,
+        ast.Global,
+        ast.Nonlocal,
+        ast.Pass,
+        ast.Try,
+    )
+    functions = (
+        node
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
     inner = (node for function in functions for part in function.body for node in ast.walk(part))
-    statements = (node for node in inner if isinstance(node, ast.stmt) and not isinstance(node, idle))
-    return {node.lineno for node in statements if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))}
+    statements = (
+        node for node in inner if isinstance(node, ast.stmt) and not isinstance(node, idle)
+    )
+    return {
+        node.lineno
+        for node in statements
+        if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+    }
 
 
 def text_on_disk(path: str) -> str:

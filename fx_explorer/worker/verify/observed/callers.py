@@ -27,7 +27,11 @@ class Callers:
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and not _is_the_script(frame):
             code = frame.f_code
-            if self._frames.get(code) is not frame and code.co_name != _OF_MODULE and is_users_file(code.co_filename):
+            if (
+                self._frames.get(code) is not frame
+                and code.co_name != _OF_MODULE
+                and is_users_file(code.co_filename)
+            ):
                 self._frames[code] = frame
             frame = frame.f_back
 
@@ -41,7 +45,10 @@ class Callers:
     def names(self) -> Iterator[str]:
         """Yield the names of all variables that these functions may have, set or not."""
         for code in self._frames:
-            yield from (_told(code, name) for name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars))
+            yield from (
+                _told(code, name)
+                for name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
+            )
 
 
 def _told(code: CodeType, name: str) -> str:

@@ -54,7 +54,10 @@ class CompiledCalls:
     def watched(self) -> Iterator[None]:
         """Watch every function that is compiled inside the block. It stays watched afterwards."""
         try:
-            context, skip = (require("torch._dynamo.eval_frame", name) for name in ("OptimizeContext", "skip_code"))
+            context, skip = (
+                require("torch._dynamo.eval_frame", name)
+                for name in ("OptimizeContext", "skip_code")
+            )
         except MissingInTorch as missing:
             self.problem = str(missing)
             yield
@@ -72,7 +75,9 @@ class CompiledCalls:
         with patched(context, "__call__", make):
             yield
 
-    def _watched(self, function: Callable[..., Any], name: str, skip: Callable[[Any], None]) -> Callable[..., Any]:
+    def _watched(
+        self, function: Callable[..., Any], name: str, skip: Callable[[Any], None]
+    ) -> Callable[..., Any]:
         def called(*args: Any, **kwargs: Any) -> Any:
             if getattr(self._inside, "call", False):
                 return function(*args, **kwargs)
@@ -102,7 +107,9 @@ class CompiledCalls:
         walk.add("output", f"the output of {call}", output)
         reached = walk.reached()
         values = reached.values.get("output", {})
-        self._bytes += sum(value.nbytes for value in values.values() if isinstance(value, torch.Tensor))
+        self._bytes += sum(
+            value.nbytes for value in values.values() if isinstance(value, torch.Tensor)
+        )
         self.returned.setdefault(name, {}).update(values)
         self.identities.setdefault(name, []).append(
             {"facts": reached.facts, "same": reached.same, "overlapping": reached.overlapping}

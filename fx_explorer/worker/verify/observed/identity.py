@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 
-def differences(before: Mapping[str, Any], after: Mapping[str, Any], both: Set[str]) -> Iterator[str]:
+def differences(
+    before: Mapping[str, Any], after: Mapping[str, Any], both: Set[str]
+) -> Iterator[str]:
     """Describe the differences, for names that both observations have (``ReachedValues.same``,
     ``ReachedValues.overlapping``).
     """
@@ -16,8 +18,13 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any], both: Set[s
         if was != now:
             yield _told(name, was, now)
     shared, sharing = (_pairs(seen["overlapping"], both) for seen in (before, after))
-    yield from (f"{name} and {another} shared memory and no longer do" for name, another in sorted(shared - sharing))
-    yield from (f"{name} and {another} share memory now" for name, another in sorted(sharing - shared))
+    yield from (
+        f"{name} and {another} shared memory and no longer do"
+        for name, another in sorted(shared - sharing)
+    )
+    yield from (
+        f"{name} and {another} share memory now" for name, another in sorted(sharing - shared)
+    )
 
 
 def _first_names(groups: Iterable[Sequence[str]], both: Set[str]) -> dict[str, str]:

@@ -115,7 +115,9 @@ class Observer:
         """Use the values of ``state`` where it has them. What only one program has shows in the
         comparison.
         """
-        self.state_at_first = {name: state.get(name, tensor) for name, tensor in self.state_at_first.items()}
+        self.state_at_first = {
+            name: state.get(name, tensor) for name, tensor in self.state_at_first.items()
+        }
 
     def first(self, function: Callable[..., Any], call: str, arguments: Arguments) -> Observation:
         """Make the first call and observe it. What it raises goes on to the caller."""
@@ -132,8 +134,14 @@ class Observer:
         self._restore(with_state=not call.goes_on)
         output: dict[str, Any] = {}
         try:
-            with self._outside.heard(seen.effects), printed(seen.written, self._code.has), self._in_mode(call.training):
-                output["the output"] = self._call(function, call.arguments, needs_gradients=bool(call.unlike_example))
+            with (
+                self._outside.heard(seen.effects),
+                printed(seen.written, self._code.has),
+                self._in_mode(call.training),
+            ):
+                output["the output"] = self._call(
+                    function, call.arguments, needs_gradients=bool(call.unlike_example)
+                )
         except Exception as error:  # noqa: BLE001 - the program may raise anything; both have to raise the same
             seen.raised, seen.message = raised(error)
         seen.reached = self._look(call.arguments, output)
@@ -180,11 +188,15 @@ class Observer:
             for module, mode in own:
                 module.training = mode
 
-    def _call(self, function: Callable[..., Any], arguments: Arguments, *, needs_gradients: bool = False) -> object:
+    def _call(
+        self, function: Callable[..., Any], arguments: Arguments, *, needs_gradients: bool = False
+    ) -> object:
         with self._watch(), nullcontext() if self._grad else torch.no_grad():
             output = function(*arguments.args, **arguments.keywords)
         with torch.enable_grad():  # the call may have left it off
-            loss = weighted_loss(output) if self._train or (needs_gradients and self._grad) else None
+            loss = (
+                weighted_loss(output) if self._train or (needs_gradients and self._grad) else None
+            )
             if loss is not None:
                 loss.backward()
         return output
@@ -193,8 +205,13 @@ class Observer:
         """Return all values that are reached from the inputs, the module, its globals, the output,
         the environment and the process's settings.
         """
-        at_first = {id(tensor): self.state_at_first.get(name) for name, tensor in self._parameters_and_buffers()}
-        walk = Walk(self._code.has, {one: value for one, value in at_first.items() if value is not None})
+        at_first = {
+            id(tensor): self.state_at_first.get(name)
+            for name, tensor in self._parameters_and_buffers()
+        }
+        walk = Walk(
+            self._code.has, {one: value for one, value in at_first.items() if value is not None}
+        )
         for name, value in [*enumerate(arguments.args, 1), *arguments.keywords.items()]:
             walk.add("input", f"input {name}", value)
         for name, value in self._roots():
@@ -222,7 +239,9 @@ class Observer:
 
     def _parameters(self) -> Iterator[tuple[str, torch.Tensor]]:
         for prefix, network in self._networks.items():
-            yield from ((f"{prefix}{name}", parameter) for name, parameter in network.named_parameters())
+            yield from (
+                (f"{prefix}{name}", parameter) for name, parameter in network.named_parameters()
+            )
 
     def _parameters_and_buffers(self) -> Iterator[tuple[str, torch.Tensor]]:
         yield from self._parameters()
@@ -275,7 +294,9 @@ def _weighted(tensor: torch.Tensor) -> torch.Tensor:
     real = torch.view_as_real(tensor) if tensor.is_complex() else tensor
     if real.layout != torch.strided or real.is_nested:
         return real.sum()
-    weights = torch.linspace(0.5, 1.5, real.numel(), dtype=torch.float64).to(real.device, real.dtype)
+    weights = torch.linspace(0.5, 1.5, real.numel(), dtype=torch.float64).to(
+        real.device, real.dtype
+    )
     return (real * weights.view(real.shape)).sum()
 
 
@@ -297,7 +318,11 @@ def globals_of(modules: list[ModuleType], first: str = "") -> Iterator[tuple[str
         prefix = "" if module.__name__ == first else f"{module.__name__.rpartition('.')[2]}."
         for name, value in list(vars(module).items()):
             if not (name.startswith("__") and name.endswith("__")) and not _OF_DYNAMO.match(name):
-                yield ("state" if isinstance(value, torch.nn.Module) else "global"), f"global {prefix}{name}", value
+                yield (
+                    ("state" if isinstance(value, torch.nn.Module) else "global"),
+                    f"global {prefix}{name}",
+                    value,
+                )
 
 
 def names_of(modules: list[ModuleType], first: str = "") -> Iterator[str]:

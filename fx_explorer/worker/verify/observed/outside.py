@@ -21,11 +21,38 @@ from typing import Any
 from fx_explorer.worker.users.users_code import is_users_file
 
 _REACHES_OUT = (
-    *("os.", "shutil.", "subprocess.", "socket.", "sqlite3.connect", "urllib.Request", "http.client.", "smtplib.", "ftplib."),
-    *("signal.pthread_kill", "webbrowser.open", "mmap.__new__", "tempfile.", "fcntl.", "_thread.start_new_thread", "open"),
+    *(
+        "os.",
+        "shutil.",
+        "subprocess.",
+        "socket.",
+        "sqlite3.connect",
+        "urllib.Request",
+        "http.client.",
+        "smtplib.",
+        "ftplib.",
+    ),
+    *(
+        "signal.pthread_kill",
+        "webbrowser.open",
+        "mmap.__new__",
+        "tempfile.",
+        "fcntl.",
+        "_thread.start_new_thread",
+        "open",
+    ),
 )
 _ONLY_LOOKS = frozenset(
-    ["os.listdir", "os.scandir", "os.walk", "os.fwalk", "os.listxattr", "os.getxattr", "os.putenv", "os.unsetenv"]
+    [
+        "os.listdir",
+        "os.scandir",
+        "os.walk",
+        "os.fwalk",
+        "os.listxattr",
+        "os.getxattr",
+        "os.putenv",
+        "os.unsetenv",
+    ]
 )
 
 
@@ -75,7 +102,9 @@ def _is_data(file: object) -> bool:
 def _writes(arguments: tuple[Any, ...]) -> bool:
     _, mode, flags = (*arguments, None, None, None)[:3]
     by_mode = isinstance(mode, str) and any(letter in mode for letter in "wax+")
-    return by_mode or (isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)))
+    return by_mode or (
+        isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
+    )
 
 
 def _is_of_the_user(frame: types.FrameType | None) -> bool:
@@ -97,14 +126,21 @@ def _is_of_the_user(frame: types.FrameType | None) -> bool:
 
 
 _COMPILERS = (
-    *(os.path.join("torch", part) + os.sep for part in ("_dynamo", "_inductor", "_functorch", "_logging")),
+    *(
+        os.path.join("torch", part) + os.sep
+        for part in ("_dynamo", "_inductor", "_functorch", "_logging")
+    ),
     str(Path(__file__).resolve().parents[2]) + os.sep,
 )
 
 
 def _told(event: str, arguments: tuple[Any, ...]) -> str:
     if event == "open":
-        return f"opens {_short(arguments[0])} for writing" if _writes(arguments) else f"{READS}{_short(arguments[0])}"
+        return (
+            f"opens {_short(arguments[0])} for writing"
+            if _writes(arguments)
+            else f"{READS}{_short(arguments[0])}"
+        )
     shown = ", ".join(_short(one) for one in arguments[:2] if not callable(one))
     return f"calls {event}({shown})"
 
@@ -115,7 +151,9 @@ def _short(value: object) -> str:
     text = os.fsdecode(value) if isinstance(value, bytes | PurePath) else str(value)
     if len(text) <= 80:
         return text
-    return f"…{text[-79:]}" if os.path.isabs(text) else f"{text[:79]}…"  # the end of a path says which file it is
+    return (
+        f"…{text[-79:]}" if os.path.isabs(text) else f"{text[:79]}…"
+    )  # the end of a path says which file it is
 
 
 class HiddenCalls:
@@ -140,9 +178,17 @@ class HiddenCalls:
     def _called(self, frame: types.FrameType, event: str, argument: Any) -> None:
         if event == "c_call":
             self._called_c(frame, argument)
-        elif event == "call" and frame.f_code.co_filename.endswith(_OF_CHANCE) and _is_called_by_the_user(frame.f_back):
+        elif (
+            event == "call"
+            and frame.f_code.co_filename.endswith(_OF_CHANCE)
+            and _is_called_by_the_user(frame.f_back)
+        ):
             self.found[f"{PurePath(frame.f_code.co_filename).stem}.{frame.f_code.co_name}()"] = None
-        elif event == "call" and frame.f_code in _COUNT_THREADS and _is_called_by_the_user(frame.f_back):
+        elif (
+            event == "call"
+            and frame.f_code in _COUNT_THREADS
+            and _is_called_by_the_user(frame.f_back)
+        ):
             self.found[f"what threading.{frame.f_code.co_name} says later"] = None
 
     def _called_c(self, frame: types.FrameType, function: Any) -> None:
@@ -170,7 +216,9 @@ def _above_path_modules(frame: types.FrameType | None) -> types.FrameType | None
     """Return the frame that asked, above Python's own path modules: for ``Path.exists()`` or
     ``shutil.which()`` their caller.
     """
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _PATH_MODULES:
+    while (
+        frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _PATH_MODULES
+    ):
         frame = frame.f_back
     return frame
 
@@ -184,7 +232,11 @@ def _is_extension(module: str) -> bool:
     NumPy do not count.
     """
     root = module.partition(".")[0]
-    if root in sys.stdlib_module_names or root in ("torch", "numpy", "NoneType") or root not in sys.modules:
+    if (
+        root in sys.stdlib_module_names
+        or root in ("torch", "numpy", "NoneType")
+        or root not in sys.modules
+    ):
         return False
     file = getattr(sys.modules.get(module) or sys.modules[root], "__file__", "") or ""
     return file.endswith((".so", ".pyd", ".dylib"))
@@ -198,13 +250,39 @@ _LOOKS_AT_THE_DISK = (os.stat, os.lstat, os.access, os.listdir, os.scandir, os.r
 _COUNT_THREADS = frozenset([threading.active_count.__code__, threading.enumerate.__code__])
 
 _VARIES = frozenset(
-    [f"time.{name}" for name in ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns")]
+    [
+        f"time.{name}"
+        for name in (
+            "time",
+            "time_ns",
+            "monotonic",
+            "monotonic_ns",
+            "perf_counter",
+            "perf_counter_ns",
+        )
+    ]
     + [
         f"time.{name}"
-        for name in ("process_time", "process_time_ns", "thread_time", "localtime", "gmtime", "ctime", "strftime")
+        for name in (
+            "process_time",
+            "process_time_ns",
+            "thread_time",
+            "localtime",
+            "gmtime",
+            "ctime",
+            "strftime",
+        )
     ]
     + ["datetime.now", "datetime.utcnow", "datetime.today", "date.today"]
-    + ["builtins.id", "os.urandom", "posix.urandom", "posix.getpid", "posix.getppid", "posix.times", "posix.getloadavg"]
+    + [
+        "builtins.id",
+        "os.urandom",
+        "posix.urandom",
+        "posix.getpid",
+        "posix.getppid",
+        "posix.times",
+        "posix.getloadavg",
+    ]
     + ["sys.getrefcount", "_thread.get_ident"]
 )
 """Functions of Python that give another value in each run."""
@@ -224,10 +302,14 @@ _OF_THE_PROCESS = {
     "time": ("tzset",),
 }
 
-_ACTS_UNSEEN = frozenset(f"{module}.{name}" for module, names in _OF_THE_PROCESS.items() for name in names)
+_ACTS_UNSEEN = frozenset(
+    f"{module}.{name}" for module, names in _OF_THE_PROCESS.items() for name in names
+)
 """Functions of Python that change what is not compared."""
 
-_WHOLE_MODULES = frozenset(["_ctypes", "ctypes", "_socket", "select", "resource", "_posixsubprocess"])
+_WHOLE_MODULES = frozenset(
+    ["_ctypes", "ctypes", "_socket", "select", "resource", "_posixsubprocess"]
+)
 
 _OF_CHANCE = tuple(f"{os.sep}{name}.py" for name in ("uuid", "secrets"))
 """Modules of Python whose functions give another value in each run."""

@@ -51,7 +51,11 @@ def own_parts(tensor: torch.Tensor) -> dict[str, torch.Tensor]:
         parts = {f".{name}": getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]}
     else:
         return {"": own_tensor(tensor)}
-    return {f"{name}{rest}": copy for name, one in parts.items() for rest, copy in own_parts(one).items()}
+    return {
+        f"{name}{rest}": copy
+        for name, one in parts.items()
+        for rest, copy in own_parts(one).items()
+    }
 
 
 def atom(value: Any) -> Any:
@@ -61,12 +65,16 @@ def atom(value: Any) -> Any:
     kinds: tuple[type[Any], ...] = (bool, int, float, complex, str, bytes)
     kind = next(one for one in kinds if isinstance(value, one))
     exact = kind(value)
-    is_long = len(exact) > _LONGEST if kind in (str, bytes) else kind is int and exact.bit_length() > 1000
+    is_long = (
+        len(exact) > _LONGEST if kind in (str, bytes) else kind is int and exact.bit_length() > 1000
+    )
     return f"{kind.__name__} {digest(repr_of(exact))}" if is_long else exact
 
 
 def repr_of(value: object) -> str:
-    return hex(value) if isinstance(value, int) else repr(value)  # Python refuses to write very long integers as decimals
+    return (
+        hex(value) if isinstance(value, int) else repr(value)
+    )  # Python refuses to write very long integers as decimals
 
 
 def digest(text: str | bytes) -> str:

@@ -28,7 +28,9 @@ class PrintedLines:
 
 
 @contextlib.contextmanager
-def printed(written: PrintedLines, is_users: Callable[[str], bool] = lambda path: True) -> Iterator[None]:
+def printed(
+    written: PrintedLines, is_users: Callable[[str], bool] = lambda path: True
+) -> Iterator[None]:
     """Add the lines that are written inside the block, also by native code and child processes, to
     ``written``.
 
@@ -41,8 +43,12 @@ def printed(written: PrintedLines, is_users: Callable[[str], bool] = lambda path
         with stdout, stderr, heard:
             yield
     finally:
-        written.lines += [text for _, text in sorted([*heard.lines, *stdout.lines], key=lambda line: line[0])]
-        written.errors += [text for _, text in stderr.lines if text.strip() and not heard.has_told(text)]
+        written.lines += [
+            text for _, text in sorted([*heard.lines, *stdout.lines], key=lambda line: line[0])
+        ]
+        written.errors += [
+            text for _, text in stderr.lines if text.strip() and not heard.has_told(text)
+        ]
 
 
 Line = tuple[int, str]
@@ -79,13 +85,17 @@ class _Read:
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError, AttributeError):  # the program may have closed or replaced it
+        with contextlib.suppress(
+            OSError, ValueError, AttributeError
+        ):  # the program may have closed or replaced it
             stream.flush()
 
 
 def _unseen_by_dynamo() -> contextlib.AbstractContextManager[object]:
     """Return what keeps Dynamo from looking at the functions that are called inside: compiled code may log."""
-    hiding = sys.modules.get("fx_explorer.capture.recording.hidden_from_dynamo")  # imported where Dynamo looks at all
+    hiding = sys.modules.get(
+        "fx_explorer.capture.recording.hidden_from_dynamo"
+    )  # imported where Dynamo looks at all
     return hiding.DynamoOff() if hiding else contextlib.nullcontext()
 
 
@@ -117,7 +127,9 @@ class _Heard:
         if warnings.showwarning == self._warned:
             warnings.showwarning = self._show
 
-    def _hearing(self, original: Callable[[logging.Logger, logging.LogRecord], None]) -> Callable[..., None]:
+    def _hearing(
+        self, original: Callable[[logging.Logger, logging.LogRecord], None]
+    ) -> Callable[..., None]:
         def callHandlers(logger: logging.Logger, record: logging.LogRecord) -> None:
             with _unseen_by_dynamo():
                 self._hear(record)
@@ -146,7 +158,9 @@ class _Heard:
         """
         return any(line.endswith(told) for told in self._told if told)
 
-    def _warned(self, message: Any, category: Any, filename: str, lineno: int, *rest: Any, **named: Any) -> None:
+    def _warned(
+        self, message: Any, category: Any, filename: str, lineno: int, *rest: Any, **named: Any
+    ) -> None:
         text = warnings.formatwarning(message, category, filename, lineno)
         self._told += [line.strip() for line in text.splitlines()]
         if self._is_users(filename) and _OF_TORCH not in text:

@@ -36,9 +36,14 @@ class ProcessState:
     def changes(self) -> dict[str, Any]:
         """Return what has changed since: name → plain value."""
         before = self._facts
-        found = {name: value for name, value in _facts() if name not in before or before[name] != value}
+        found = {
+            name: value for name, value in _facts() if name not in before or before[name] != value
+        }
         for module, names in self._names.items():
-            found |= {f"{module.__name__}.{name}": _told(value) for name, value in _rebound(names, vars(module))}
+            found |= {
+                f"{module.__name__}.{name}": _told(value)
+                for name, value in _rebound(names, vars(module))
+            }
         return {f"{OF_PROCESS}{name}": value for name, value in found.items()}
 
 
@@ -50,7 +55,11 @@ def _rebound(before: dict[str, object], now: dict[str, object]) -> Iterator[tupl
         return  # nearly always: the 11,000 names are compared after every call
     for name, value in now.items():
         is_public = not name.startswith("_") and name not in _OURS
-        if is_public and before.get(name, _NOTHING) is not value and not isinstance(value, types.ModuleType):
+        if (
+            is_public
+            and before.get(name, _NOTHING) is not value
+            and not isinstance(value, types.ModuleType)
+        ):
             yield name, value
 
 
@@ -64,19 +73,29 @@ _OURS = frozenset(["tempdir", "showwarning"])
 
 def _told(value: object) -> object:
     """Return the value, or only its type: objects of two processes cannot be compared otherwise."""
-    return value if type(value) in (bool, int, float, str, bytes, type(None)) else f"a {type(value).__qualname__}"
+    return (
+        value
+        if type(value) in (bool, int, float, str, bytes, type(None))
+        else f"a {type(value).__qualname__}"
+    )
 
 
 def _modules() -> list[types.ModuleType]:
     """Return Python's own modules, torch and NumPy, as far as they are imported."""
     known = (*sys.stdlib_module_names, "torch", "numpy")
-    return [module for name in known if isinstance(module := sys.modules.get(name), types.ModuleType)]
+    return [
+        module for name in known if isinstance(module := sys.modules.get(name), types.ModuleType)
+    ]
 
 
 def _facts() -> Iterator[tuple[str, Any]]:
     yield from ((f"filter of warnings {one!r}", True) for one in warnings.filters)
     yield from _of_logging()
-    yield from ((f"handler of {one.name}", _name(signal.getsignal(one))) for one in signal.Signals if one not in _NOT_THEIRS)
+    yield from (
+        (f"handler of {one.name}", _name(signal.getsignal(one)))
+        for one in signal.Signals
+        if one not in _NOT_THEIRS
+    )
     yield from ((f"sys.path with {one!r}", True) for one in sys.path)
     yield "tracing of memory", tracemalloc.is_tracing()
     yield "fault handler", faulthandler.is_enabled()

@@ -16,7 +16,13 @@ from typing import Any
 import torch
 
 from fx_explorer.worker.verify.observed.plain_values import ATOMS, atom, own_tensor
-from fx_explorer.worker.verify.observed.taking_apart import OF_KEY, Child, take_apart, type_name, unwrapped
+from fx_explorer.worker.verify.observed.taking_apart import (
+    OF_KEY,
+    Child,
+    take_apart,
+    type_name,
+    unwrapped,
+)
 
 # More than this is not looked at, and is named as not compared.
 MOST_OBJECTS = 300_000
@@ -24,7 +30,12 @@ MOST_OBJECTS = 300_000
 UNCHANGED = "as before the call"
 """Stands for a tensor whose content the call did not change."""
 
-_OF_ATOMS = {"state": "attribute", "global": "plain global", "local": "plain local", "saved": "plain saved"}
+_OF_ATOMS = {
+    "state": "attribute",
+    "global": "plain global",
+    "local": "plain local",
+    "saved": "plain saved",
+}
 """Kind of a tensor → kind of a plain value found in the same place."""
 
 
@@ -52,7 +63,9 @@ class Walk:
     ``before`` maps ids of tensors to the content that they had before the call.
     """
 
-    def __init__(self, is_users: Callable[[str], bool], before: Mapping[int, torch.Tensor] | None = None) -> None:
+    def __init__(
+        self, is_users: Callable[[str], bool], before: Mapping[int, torch.Tensor] | None = None
+    ) -> None:
         self._is_users = is_users
         self._before = before or {}
         self._waiting: deque[tuple[str, str, object]] = deque()
@@ -79,7 +92,9 @@ class Walk:
                 break
             self._visit(*waiting.popleft())
         named = self._names.items()
-        self._found.same = [names for one, names in named if len(names) > 1 and one in self._with_identity]
+        self._found.same = [
+            names for one, names in named if len(names) > 1 and one in self._with_identity
+        ]
         self._found.overlapping = list(_overlapping(self._tensors))
         return self._found
 
@@ -121,12 +136,20 @@ class Walk:
             later = self._keys if suffix.startswith(OF_KEY) else waiting
             later.append((kind, f"{name}{suffix}".lstrip("."), inner))
 
-    def _with_names_of_keys(self, value: dict[Any, Any], children: Iterable[Child]) -> Iterator[Child]:
+    def _with_names_of_keys(
+        self, value: dict[Any, Any], children: Iterable[Child]
+    ) -> Iterator[Child]:
         """Yield the children of a dict, told by the name that their key has elsewhere: the state of an optimizer is that
         of ``model.weight``, and not that of ``key 0``.
         """
-        names = ((position, self._names.get(id(key))) for position, key in enumerate(dict.keys(value)))
-        told = {f"[key {position}]": f"[{named[0].removeprefix('global ')}]" for position, named in names if named}
+        names = (
+            (position, self._names.get(id(key))) for position, key in enumerate(dict.keys(value))
+        )
+        told = {
+            f"[key {position}]": f"[{named[0].removeprefix('global ')}]"
+            for position, named in names
+            if named
+        }
         yield from ((told.get(suffix, suffix), inner) for suffix, inner in children)
 
     def _visit_tensor(self, kind: str, name: str, tensor: torch.Tensor) -> None:
@@ -139,14 +162,23 @@ class Walk:
         self._with_identity.add(id(tensor))
         if len(names) > 1:
             self._found.facts[name] = self._found.facts[names[0]]
-            held = next((of_kind[names[0]] for of_kind in self._found.values.values() if names[0] in of_kind), None)
+            held = next(
+                (
+                    of_kind[names[0]]
+                    for of_kind in self._found.values.values()
+                    if names[0] in of_kind
+                ),
+                None,
+            )
             if held is not None:
                 self._found.values.setdefault(kind, {})[name] = held
             return
         self._found.facts[name] = _facts(tensor)
         if hasattr(tensor, "__tensor_flatten__"):
             inner, _ = tensor.__tensor_flatten__()
-            self._waiting.extend((kind, f"{name}.{one}".lstrip("."), getattr(tensor, one)) for one in inner)
+            self._waiting.extend(
+                (kind, f"{name}.{one}".lstrip("."), getattr(tensor, one)) for one in inner
+            )
         elif tensor.is_meta or isinstance(tensor, torch._subclasses.FakeTensor):
             self._found.unreadable[name] = f"its content ({type_name(tensor)} on {tensor.device})"
         else:
@@ -194,7 +226,9 @@ def _facts(tensor: torch.Tensor) -> dict[str, Any]:
         facts["is_leaf"] = tensor.is_leaf
     if tensor.layout == torch.strided and not tensor.is_nested:
         sizes = zip(tensor.shape, tensor.stride(), strict=True)
-        facts["strides"] = str([stride for size, stride in sizes if size > 1]) if tensor.numel() else "[]"
+        facts["strides"] = (
+            str([stride for size, stride in sizes if size > 1]) if tensor.numel() else "[]"
+        )
     hooks = getattr(tensor, "_backward_hooks", None)
     if hooks:
         facts["hooks"] = len(hooks)
@@ -213,7 +247,9 @@ def _overlapping(tensors: list[tuple[str, torch.Tensor]]) -> Iterator[tuple[str,
 
     Tensors that lie side by side in one storage share none.
     """
-    extents = sorted(filter(None, (_extent(name, tensor) for name, tensor in tensors)), key=lambda one: one[:2])
+    extents = sorted(
+        filter(None, (_extent(name, tensor) for name, tensor in tensors)), key=lambda one: one[:2]
+    )
     open_ones: list[tuple[str, int, int, str]] = []
     for extent in extents:
         device, first, _, name = extent
@@ -229,5 +265,11 @@ def _extent(name: str, tensor: torch.Tensor) -> tuple[str, int, int, str] | None
     if tensor.layout != torch.strided or tensor.is_nested or not tensor.numel():
         return None
     first = tensor.data_ptr()
-    span = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return (str(tensor.device), first, first + (span + 1) * tensor.element_size() - 1, name) if first else None
+    span = sum(
+        (size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
+    )
+    return (
+        (str(tensor.device), first, first + (span + 1) * tensor.element_size() - 1, name)
+        if first
+        else None
+    )

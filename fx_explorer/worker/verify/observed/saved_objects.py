@@ -54,5 +54,7 @@ class SavedObjects:
         reached = walk.reached()
         for kind, values in reached.values.items():
             self.values.setdefault(kind, {}).update(values)
-            self._bytes += sum(value.nbytes for value in values.values() if isinstance(value, torch.Tensor))
+            self._bytes += sum(
+                value.nbytes for value in values.values() if isinstance(value, torch.Tensor)
+            )
         self.facts.update(reached.facts)

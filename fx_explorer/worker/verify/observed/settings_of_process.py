@@ -32,7 +32,9 @@ def settings_of_process() -> dict[str, Any]:
         "Python's random numbers": digest(repr(random.getstate())),
     }
     if "numpy" in sys.modules:
-        found["NumPy's random numbers"] = digest(repr(sys.modules["numpy"].random.get_state()[1].tobytes()))
+        found["NumPy's random numbers"] = digest(
+            repr(sys.modules["numpy"].random.get_state()[1].tobytes())
+        )
     with contextlib.suppress(FileNotFoundError):
         found["the working directory"] = os.getcwd()
     return found

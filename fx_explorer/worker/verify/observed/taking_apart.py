@@ -100,7 +100,11 @@ def type_name(value: object) -> str:
     torch.
     """
     kind = type(value)
-    return kind.__qualname__ if kind.__module__ in ("builtins", "torch") else f"{kind.__module__}.{kind.__qualname__}"
+    return (
+        kind.__qualname__
+        if kind.__module__ in ("builtins", "torch")
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
 
 
 def file_of(module_name: str) -> str:
@@ -114,13 +118,20 @@ def file_of(module_name: str) -> str:
 def _named(value: object) -> ObjectParts:
     """Describe an object that has a name and no state."""
     module = getattr(value, "__module__", None) or ""
-    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or type_name(value)
-    return ObjectParts({"type": type_name(value), "name": f"{module}.{name}" if module else str(name)}, has_identity=False)
+    name = (
+        getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or type_name(value)
+    )
+    return ObjectParts(
+        {"type": type_name(value), "name": f"{module}.{name}" if module else str(name)},
+        has_identity=False,
+    )
 
 
 def _module(value: types.ModuleType) -> ObjectParts:
     """Describe a module by its name, read from its dictionary: it may have a ``__getattr__``."""
-    return ObjectParts({"type": type_name(value), "name": str(vars(value).get("__name__"))}, has_identity=False)
+    return ObjectParts(
+        {"type": type_name(value), "name": str(vars(value).get("__name__"))}, has_identity=False
+    )
 
 
 def _written(value: object) -> ObjectParts:
@@ -132,14 +143,24 @@ def _function(value: types.FunctionType, is_users: Callable[[str], bool]) -> Obj
     facts = {"type": "function", "name": f"{value.__module__}.{value.__qualname__}"}
     if not is_users(value.__code__.co_filename):
         return ObjectParts(facts, has_identity=False)
-    return ObjectParts(facts, (*_attributes(vars(value)), *_defaults(value), *_closure(value)), has_identity=False)
+    return ObjectParts(
+        facts, (*_attributes(vars(value)), *_defaults(value), *_closure(value)), has_identity=False
+    )
 
 
 def _defaults(value: types.FunctionType) -> Iterator[Child]:
     defaults = value.__defaults__ or ()
-    names = value.__code__.co_varnames[: value.__code__.co_argcount][-len(defaults) :] if defaults else ()
-    yield from ((f"'s default of {name}", default) for name, default in zip(names, defaults, strict=False))
-    yield from ((f"'s default of {name}", default) for name, default in (value.__kwdefaults__ or {}).items())
+    names = (
+        value.__code__.co_varnames[: value.__code__.co_argcount][-len(defaults) :]
+        if defaults
+        else ()
+    )
+    yield from (
+        (f"'s default of {name}", default) for name, default in zip(names, defaults, strict=False)
+    )
+    yield from (
+        (f"'s default of {name}", default) for name, default in (value.__kwdefaults__ or {}).items()
+    )
 
 
 def _closure(value: types.FunctionType) -> Iterator[Child]:
@@ -153,7 +174,9 @@ def _class(value: type, is_users: Callable[[str], bool]) -> ObjectParts:
     if not is_users(file_of(value.__module__)) and value.__module__ != "__main__":
         return ObjectParts(facts, has_identity=False)
     held = {name: inner for name, inner in vars(value).items() if name not in _OF_EVERY_CLASS}
-    return ObjectParts(facts, (*_attributes(held), ("'s bases", value.__bases__)), has_identity=False)
+    return ObjectParts(
+        facts, (*_attributes(held), ("'s bases", value.__bases__)), has_identity=False
+    )
 
 
 _OF_EVERY_CLASS = frozenset(
@@ -168,25 +191,44 @@ _OF_EVERY_CLASS = frozenset(
             "__abstractmethods__",
             "_abc_impl",
         ),
-        *("__qualname__", "__firstlineno__", "__static_attributes__", "__parameters__", "__orig_bases__", "__match_args__"),
+        *(
+            "__qualname__",
+            "__firstlineno__",
+            "__static_attributes__",
+            "__parameters__",
+            "__orig_bases__",
+            "__match_args__",
+        ),
     )
 )
 
 
 def _method(value: Any) -> ObjectParts:
-    return ObjectParts({"type": "method", "name": value.__name__}, ((".__self__", value.__self__),), has_identity=False)
+    return ObjectParts(
+        {"type": "method", "name": value.__name__},
+        ((".__self__", value.__self__),),
+        has_identity=False,
+    )
 
 
 def _builtin(value: Any) -> ObjectParts:
     owner = getattr(value, "__self__", None)
-    held = () if owner is None or isinstance(owner, types.ModuleType | type) else ((".__self__", owner),)
+    held = (
+        ()
+        if owner is None or isinstance(owner, types.ModuleType | type)
+        else ((".__self__", owner),)
+    )
     return ObjectParts(_named(value).facts, held, has_identity=False)
 
 
 def _descriptor(value: Any) -> ObjectParts:
     names = ("__func__", "fget", "fset", "fdel", "func")
     held = [(f".{name}", getattr(value, name, None)) for name in names]
-    return ObjectParts({"type": type_name(value)}, tuple(one for one in held if one[1] is not None), has_identity=False)
+    return ObjectParts(
+        {"type": type_name(value)},
+        tuple(one for one in held if one[1] is not None),
+        has_identity=False,
+    )
 
 
 def _partial(value: functools.partial[Any]) -> ObjectParts:
@@ -209,10 +251,16 @@ def _mapping(value: Any) -> ObjectParts:
     items = list(value.items() if isinstance(value, types.MappingProxyType) else dict.items(value))
     keys = [key_name(key, position) for position, (key, _) in enumerate(items)]
     children = [(f"[{name}]", inner) for name, (_, inner) in zip(keys, items, strict=True)]
-    children += [(f"{OF_KEY}{name}", key) for name, (key, _) in zip(keys, items, strict=True) if not _is_simple(key)]
+    children += [
+        (f"{OF_KEY}{name}", key)
+        for name, (key, _) in zip(keys, items, strict=True)
+        if not _is_simple(key)
+    ]
     factory = value.default_factory if isinstance(value, collections.defaultdict) else None
     facts = {"type": type_name(value), "keys": ", ".join(keys)}
-    return ObjectParts(facts, (*children, *_beside(value), *([(".default_factory", factory)] if factory else [])))
+    return ObjectParts(
+        facts, (*children, *_beside(value), *([(".default_factory", factory)] if factory else []))
+    )
 
 
 def key_name(key: object, position: int) -> str:
@@ -233,7 +281,9 @@ def _sequence(value: Any) -> ObjectParts:
     if isinstance(value, collections.deque):
         facts["maxlen"] = value.maxlen
     children = [(f"[{position}]", inner) for position, inner in enumerate(elements)]
-    return ObjectParts(facts, (*children, *_beside(value)), has_identity=not isinstance(value, tuple))
+    return ObjectParts(
+        facts, (*children, *_beside(value)), has_identity=not isinstance(value, tuple)
+    )
 
 
 def _set(value: Any) -> ObjectParts:
@@ -243,7 +293,9 @@ def _set(value: Any) -> ObjectParts:
     hidden = [one for one in elements if not _is_simple(one)]
     facts = {"type": type_name(value), "length": len(elements), "elements": ", ".join(simple)}
     unreadable = f"{len(hidden)} objects in a set, whose order changes" if hidden else ""
-    return ObjectParts(facts, tuple(_beside(value)), has_identity=kind is set, unreadable=unreadable)
+    return ObjectParts(
+        facts, tuple(_beside(value)), has_identity=kind is set, unreadable=unreadable
+    )
 
 
 def _bytes_like(value: Any) -> ObjectParts:
@@ -253,7 +305,12 @@ def _bytes_like(value: Any) -> ObjectParts:
 def _buffer(value: Any) -> ObjectParts:
     kind: Any = io.StringIO if isinstance(value, io.StringIO) else io.BytesIO
     return _closed(value) or ObjectParts(
-        {"type": type_name(value), "position": kind.tell(value), "content": digest(kind.getvalue(value))}, tuple(_beside(value))
+        {
+            "type": type_name(value),
+            "position": kind.tell(value),
+            "content": digest(kind.getvalue(value)),
+        },
+        tuple(_beside(value)),
     )
 
 
@@ -269,32 +326,51 @@ def _file(value: Any) -> ObjectParts:
     position: object = None
     with contextlib.suppress(OSError, ValueError, AttributeError):
         position = value.tell()
-    facts = {"type": type_name(value), "name": str(name), "is closed": value.closed, "position": position}
-    return ObjectParts(facts, unreadable=f"what is written to or read from {'it' if name is None else name}")
+    facts = {
+        "type": type_name(value),
+        "name": str(name),
+        "is closed": value.closed,
+        "position": position,
+    }
+    return ObjectParts(
+        facts, unreadable=f"what is written to or read from {'it' if name is None else name}"
+    )
 
 
 def _lock(value: object) -> ObjectParts:
-    return ObjectParts({"type": type_name(value), "state": repr(value).lstrip("<").partition(" ")[0]})
+    return ObjectParts(
+        {"type": type_name(value), "state": repr(value).lstrip("<").partition(" ")[0]}
+    )
 
 
 def _random_numbers(value: Any) -> ObjectParts:
-    return ObjectParts({"type": type_name(value), "state": digest(repr(value.getstate()))}, tuple(_beside(value)))
+    return ObjectParts(
+        {"type": type_name(value), "state": digest(repr(value.getstate()))}, tuple(_beside(value))
+    )
 
 
 def _torch_generator(value: torch.Generator) -> ObjectParts:
-    return ObjectParts({"type": type_name(value), "state": digest(value.get_state().numpy().tobytes())})
+    return ObjectParts(
+        {"type": type_name(value), "state": digest(value.get_state().numpy().tobytes())}
+    )
 
 
 def _generator(value: Any) -> ObjectParts:
     """Describe a generator or coroutine. Of one that is suspended, only the variables can be
     seen.
     """
-    frame = getattr(value, "gi_frame", None) or getattr(value, "cr_frame", None) or getattr(value, "ag_frame", None)
+    frame = (
+        getattr(value, "gi_frame", None)
+        or getattr(value, "cr_frame", None)
+        or getattr(value, "ag_frame", None)
+    )
     facts = {"type": type_name(value), "name": value.__qualname__, "is at its end": frame is None}
     if frame is None:
         return ObjectParts(facts)
     return ObjectParts(
-        facts, tuple((f"'s variable {name}", held) for name, held in frame.f_locals.items()), unreadable="its place"
+        facts,
+        tuple((f"'s variable {name}", held) for name, held in frame.f_locals.items()),
+        unreadable="its place",
     )
 
 
@@ -302,7 +378,14 @@ def _logger(value: logging.Logger) -> ObjectParts:
     """Describe a logger. Its messages are heard elsewhere; handlers are only the program's way of
     writing them.
     """
-    return ObjectParts({"type": type_name(value), "name": value.name, "level": value.level, "disabled": value.disabled})
+    return ObjectParts(
+        {
+            "type": type_name(value),
+            "name": value.name,
+            "level": value.level,
+            "disabled": value.disabled,
+        }
+    )
 
 
 def _network(value: torch.nn.Module) -> ObjectParts:
@@ -314,18 +397,24 @@ def _network(value: torch.nn.Module) -> ObjectParts:
     for kept in ("_parameters", "_buffers", "_modules"):
         children += [(f".{name}", inner) for name, inner in (held.get(kept) or {}).items()]
     for key, inner in held.items():
-        if key.endswith(("_hooks", "_hooks_with_kwargs", "_hooks_always_called")) and isinstance(inner, dict):
+        if key.endswith(("_hooks", "_hooks_with_kwargs", "_hooks_always_called")) and isinstance(
+            inner, dict
+        ):
             children += [(f".{key}", list(inner.values()))] if inner else []
         elif key not in _OF_EVERY_NETWORK and not _is_torchs(key):
             children.append((f".{key}", inner))
     return ObjectParts({"type": type_name(value)}, tuple(children))
 
 
-_OF_EVERY_NETWORK = frozenset(["_parameters", "_buffers", "_modules", "_compiled_call_impl", "_is_torch_compile"])
+_OF_EVERY_NETWORK = frozenset(
+    ["_parameters", "_buffers", "_modules", "_compiled_call_impl", "_is_torch_compile"]
+)
 
 
 def _exception(value: BaseException) -> ObjectParts:
-    return ObjectParts({"type": type_name(value)}, ((".args", value.args), *_attributes(_namespace(value))))
+    return ObjectParts(
+        {"type": type_name(value)}, ((".args", value.args), *_attributes(_namespace(value)))
+    )
 
 
 def _object(value: object) -> ObjectParts:
@@ -348,7 +437,15 @@ def _object(value: object) -> ObjectParts:
 _MADE_BY_PYTHON = 1 << 9
 """Py_TPFLAGS_HEAPTYPE: the class was made at run time, by Python or an extension."""
 
-_TORCHS_OWN = ("torch._", "torch.library", "torch.ops", "torch.fx", "torch.export", "torch.utils.hooks", "fx_explorer.")
+_TORCHS_OWN = (
+    "torch._",
+    "torch.library",
+    "torch.ops",
+    "torch.fx",
+    "torch.export",
+    "torch.utils.hooks",
+    "fx_explorer.",
+)
 
 
 def _is_python_class(kind: type) -> bool:
@@ -356,7 +453,11 @@ def _is_python_class(kind: type) -> bool:
     neither ``__dict__`` nor ``__slots__``.
     """
     names = vars(kind)
-    return "__dict__" in names or "__slots__" in names or any(_is_python_class(base) for base in kind.__bases__)
+    return (
+        "__dict__" in names
+        or "__slots__" in names
+        or any(_is_python_class(base) for base in kind.__bases__)
+    )
 
 
 def _reduced(value: object, held: tuple[Child, ...]) -> ObjectParts:
@@ -383,16 +484,27 @@ def _of_numpy(value: Any) -> ObjectParts:
         return _array(value)
     if isinstance(value, numpy.generic):
         held = () if isinstance(value, ATOMS) else ((".item()", value.item()),)
-        return ObjectParts({"type": type_name(value), "dtype": str(value.dtype)}, held, has_identity=False)
+        return ObjectParts(
+            {"type": type_name(value), "dtype": str(value.dtype)}, held, has_identity=False
+        )
     if isinstance(value, numpy.random.Generator):
-        return ObjectParts({"type": type_name(value), "state": digest(repr(value.bit_generator.state))})
+        return ObjectParts(
+            {"type": type_name(value), "state": digest(repr(value.bit_generator.state))}
+        )
     if isinstance(value, numpy.random.RandomState):
-        return ObjectParts({"type": type_name(value), "state": digest(repr(value.get_state(legacy=False)))})
+        return ObjectParts(
+            {"type": type_name(value), "state": digest(repr(value.get_state(legacy=False)))}
+        )
     return _written(value) if isinstance(value, numpy.dtype) else _named(value)
 
 
 def _array(value: Any) -> ObjectParts:
-    facts = {"type": type_name(value), "dtype": str(value.dtype), "shape": str(value.shape), "writable": value.flags.writeable}
+    facts = {
+        "type": type_name(value),
+        "dtype": str(value.dtype),
+        "shape": str(value.shape),
+        "writable": value.flags.writeable,
+    }
     if value.dtype.hasobject:
         return ObjectParts(facts, ((".tolist()", value.tolist()),))
     try:
@@ -416,12 +528,16 @@ def _namespace(value: object) -> dict[str, Any]:
 
 def _attributes(namespace: Mapping[str, Any]) -> tuple[Child, ...]:
     """Return the attributes as children, private ones too, without what torch has noted."""
-    return tuple((f".{name}", held) for name, held in list(namespace.items()) if not _is_torchs(str(name)))
+    return tuple(
+        (f".{name}", held) for name, held in list(namespace.items()) if not _is_torchs(str(name))
+    )
 
 
 def _is_torchs(name: str) -> bool:
     """Return whether the attribute is a note of torch's on somebody else's object."""
-    return name.startswith(("_torchdynamo", "_dynamo", "__wrapped__", "_torch_", "_is_torch_compile", "__compiled_fn"))
+    return name.startswith(
+        ("_torchdynamo", "_dynamo", "__wrapped__", "_torch_", "_is_torch_compile", "__compiled_fn")
+    )
 
 
 def _slots(value: object) -> tuple[Child, ...]:
@@ -429,7 +545,9 @@ def _slots(value: object) -> tuple[Child, ...]:
     found: list[Child] = []
     for kind in type(value).__mro__:
         for name, slot in vars(kind).items():
-            if isinstance(slot, types.MemberDescriptorType) and not (name.startswith("__") and name.endswith("__")):
+            if isinstance(slot, types.MemberDescriptorType) and not (
+                name.startswith("__") and name.endswith("__")
+            ):
                 with contextlib.suppress(AttributeError):
                     found.append((f".{name}", slot.__get__(value)))
     return tuple(found)
@@ -437,7 +555,10 @@ def _slots(value: object) -> tuple[Child, ...]:
 
 def _beside(value: object) -> Iterator[Child]:
     """Yield what a subclass of a container has besides its elements."""
-    if not isinstance(value, collections.OrderedDict | collections.defaultdict) or type(value).__module__ != "collections":
+    if (
+        not isinstance(value, collections.OrderedDict | collections.defaultdict)
+        or type(value).__module__ != "collections"
+    ):
         yield from _attributes(_namespace(value))
         yield from _slots(value) if not isinstance(value, functools.partial) else ()
 
@@ -446,7 +567,15 @@ _READERS: tuple[tuple[tuple[type[Any], ...], Callable[[Any], ObjectParts]], ...]
     ((types.ModuleType,), _module),
     ((types.MethodType,), _method),
     ((types.BuiltinFunctionType, types.MethodWrapperType), _builtin),
-    ((types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType, types.CodeType), _named),
+    (
+        (
+            types.MethodDescriptorType,
+            types.WrapperDescriptorType,
+            types.ClassMethodDescriptorType,
+            types.CodeType,
+        ),
+        _named,
+    ),
     ((types.MemberDescriptorType, types.GetSetDescriptorType), _named),
     ((property, staticmethod, classmethod, functools.cached_property), _descriptor),
     ((functools.partial,), _partial),
@@ -464,10 +593,34 @@ _READERS: tuple[tuple[tuple[type[Any], ...], Callable[[Any], ObjectParts]], ...]
     ((io.IOBase,), _file),
     ((random.Random,), _random_numbers),
     ((types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType), _generator),
-    ((logging.Logger, logging.LoggerAdapter), lambda value: _logger(getattr(value, "logger", value))),
+    (
+        (logging.Logger, logging.LoggerAdapter),
+        lambda value: _logger(getattr(value, "logger", value)),
+    ),
     ((BaseException,), _exception),
     ((type(threading.Lock()), type(threading.RLock())), _lock),
-    ((range, slice, re.Pattern, uuid.UUID, pathlib.PurePath, decimal.Decimal, fractions.Fraction), _written),
-    ((datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo, type(...), type(NotImplemented)), _written),
+    (
+        (
+            range,
+            slice,
+            re.Pattern,
+            uuid.UUID,
+            pathlib.PurePath,
+            decimal.Decimal,
+            fractions.Fraction,
+        ),
+        _written,
+    ),
+    (
+        (
+            datetime.date,
+            datetime.time,
+            datetime.timedelta,
+            datetime.tzinfo,
+            type(...),
+            type(NotImplemented),
+        ),
+        _written,
+    ),
     ((itertools.count, types.UnionType, types.GenericAlias), _written),
 )

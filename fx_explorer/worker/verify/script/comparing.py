@@ -33,7 +33,9 @@ class WithTheOriginal:
     runs once more for it.
     """
 
-    def __init__(self, original: Run, new_names: frozenset[str], run_again: Callable[[], Run | None]) -> None:
+    def __init__(
+        self, original: Run, new_names: frozenset[str], run_again: Callable[[], Run | None]
+    ) -> None:
         """``new_names`` are the globals that the change adds. ``run_again`` runs the original once more, and returns None
         where that did not come to its end.
         """
@@ -42,9 +44,13 @@ class WithTheOriginal:
         self._run_again = run_again
         self._varying: Varying | None = None
 
-    def compared(self, changed: Run, *, is_built: bool = False, is_uncompiled: bool = False) -> Comparison:
+    def compared(
+        self, changed: Run, *, is_built: bool = False, is_uncompiled: bool = False
+    ) -> Comparison:
         """Compare a run of the changed script with the original."""
-        return self._without_what_varies(self.original, changed, self._new_names, is_built, is_uncompiled)
+        return self._without_what_varies(
+            self.original, changed, self._new_names, is_built, is_uncompiled
+        )
 
     def of_original(self, built: Run) -> Comparison:
         """Compare a run of the original with its code built with that by PyTorch's operators."""
@@ -52,17 +58,28 @@ class WithTheOriginal:
 
     def between(self, built: Run, changed: Run) -> Comparison:
         """Compare a run of the changed script with the original's with its code built."""
-        return self._without_what_varies({**self.original, **built}, changed, self._new_names, True, False)
+        return self._without_what_varies(
+            {**self.original, **built}, changed, self._new_names, True, False
+        )
 
     def _without_what_varies(
         self, before: Run, after: Run, new: frozenset[str], is_built: bool, is_uncompiled: bool
     ) -> Comparison:
-        found = compared(before, after, new, self._varying or Varying(), is_built=is_built, is_uncompiled=is_uncompiled)
+        found = compared(
+            before,
+            after,
+            new,
+            self._varying or Varying(),
+            is_built=is_built,
+            is_uncompiled=is_uncompiled,
+        )
         if found.is_all_equal or self._varying is not None:
             return found
         again = self._run_again()
         self._varying = varying(self.original, again) if again else Varying()
-        return compared(before, after, new, self._varying, is_built=is_built, is_uncompiled=is_uncompiled)
+        return compared(
+            before, after, new, self._varying, is_built=is_built, is_uncompiled=is_uncompiled
+        )
 
 
 def varying(run: Run, other: Run) -> Varying:
@@ -90,7 +107,9 @@ def compared(
     of_both = set(before["possible variables"]) & set(after["possible variables"])
     ignored = new_names | frozenset({*before["variables"], *after["variables"]} - of_both)
     comparison = Comparison(is_built, is_uncompiled, ignored, frozenset(before["names"]), varying)
-    of_varying_number = {name for name in before["counts"] if _number_of_calls(name) in varying.names}
+    of_varying_number = {
+        name for name in before["counts"] if _number_of_calls(name) in varying.names
+    }
     both = {name for name in before["counts"] if name in after["counts"]} - of_varying_number
     one, other = (_with_outputs(run, both) for run in (before, after))
     one["values"]["called"], other["values"]["called"] = (
@@ -99,7 +118,11 @@ def compared(
     for run, gradients in zip((one, other), _gradients(before, after), strict=True):
         run["values"]["gradient"] = {**run["values"].get("gradient", {}), **gradients}
     comparison.add(one, other)
-    comparison.not_compared += [*_left_out(before, after, both), *varying.told(), *told_of_hidden(before)]
+    comparison.not_compared += [
+        *_left_out(before, after, both),
+        *varying.told(),
+        *told_of_hidden(before),
+    ]
     return comparison
 
 
@@ -115,9 +138,15 @@ def _with_outputs(run: Run, functions: set[str]) -> dict[str, Any]:
     return {
         **run,
         "values": {**run["values"], "output": dict(_outputs(run, functions))},
-        "facts": {**run["facts"], **{name: facts for call in calls for name, facts in call["facts"].items()}},
+        "facts": {
+            **run["facts"],
+            **{name: facts for call in calls for name, facts in call["facts"].items()},
+        },
         "same": [*run["same"], *(names for call in calls for names in call["same"])],
-        "overlapping": [*run["overlapping"], *(pair for call in calls for pair in call["overlapping"])],
+        "overlapping": [
+            *run["overlapping"],
+            *(pair for call in calls for pair in call["overlapping"]),
+        ],
     }
 
 
@@ -142,7 +171,11 @@ def _left_out(before: Run, after: Run, both: set[str]) -> Iterator[str]:
     if before["problem"] or after["problem"]:
         yield f"what compiled calls return ({before['problem'] or after['problem']})"
     for run, words in ((before, "the original"), (after, "the changed script")):
-        alone = ", ".join(name for name in run["counts"] if name not in before["counts"] or name not in after["counts"])
+        alone = ", ".join(
+            name
+            for name in run["counts"]
+            if name not in before["counts"] or name not in after["counts"]
+        )
         if alone:
             yield f"calls of {alone}, which only {words} has compiled"
     called = sum(before["counts"].values())

@@ -41,7 +41,9 @@ has its hands in."""
 class ScriptRun:
     """One run of the script, with everything it did that can be seen from outside."""
 
-    def __init__(self, watch: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext) -> None:
+    def __init__(
+        self, watch: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext
+    ) -> None:
         """Make a run that enters ``watch`` around the script."""
         self._calls: CompiledCalls | None = None
         self._backwards: BackwardCalls | None = None
@@ -64,7 +66,11 @@ class ScriptRun:
         from fx_explorer.worker.verify.observed.saved_objects import SavedObjects
 
         seed(0)
-        self._calls, self._backwards, self._saved = CompiledCalls(first_call_takes_s), BackwardCalls(), SavedObjects()
+        self._calls, self._backwards, self._saved = (
+            CompiledCalls(first_call_takes_s),
+            BackwardCalls(),
+            SavedObjects(),
+        )
         for watching in (self._calls, self._backwards, self._saved):
             until.enter_context(watching.watched())
 
@@ -80,7 +86,11 @@ class ScriptRun:
     def run(self, script: Callable[[], None]) -> None:
         """Run the script and note how it ended. What it raises goes on to the caller."""
         try:
-            with self._outside.heard(self._effects), printed(self._written, is_users_file), self._watch():
+            with (
+                self._outside.heard(self._effects),
+                printed(self._written, is_users_file),
+                self._watch(),
+            ):
                 script()
         except SystemExit as leaving:
             self._status = ending.status(leaving)
@@ -108,7 +118,9 @@ class ScriptRun:
         gradients of what has a name.
         """
         status = {"exit status": {"the exit status": self._status}}
-        if self._calls is None or self._backwards is None or self._saved is None:  # it has not imported torch
+        if (
+            self._calls is None or self._backwards is None or self._saved is None
+        ):  # it has not imported torch
             return {"values": status, **_NOTHING_REACHED}
         globals_, variables = _globals(), list(self._calls.callers.variables())
         walk = _walk(globals_, variables)
@@ -141,7 +153,10 @@ class ScriptRun:
 def _merged(*values: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return kind → name → value of all of them."""
     kinds = dict.fromkeys(kind for one in values for kind in one)
-    return {kind: {name: value for one in values for name, value in one.get(kind, {}).items()} for kind in kinds}
+    return {
+        kind: {name: value for one in values for name, value in one.get(kind, {}).items()}
+        for kind in kinds
+    }
 
 
 _NOTHING_REACHED: dict[str, Any] = {
@@ -166,7 +181,9 @@ def original_result(place: TargetPlace, request: CaptureRequest) -> dict[str, An
     return {**seen.plain(), "hidden": list(hidden.found), "not reached": coverage.not_taken()}
 
 
-def uncompiled_result(place: TargetPlace, request: CaptureRequest, first_call_takes_s: float = 0.0) -> dict[str, Any]:
+def uncompiled_result(
+    place: TargetPlace, request: CaptureRequest, first_call_takes_s: float = 0.0
+) -> dict[str, Any]:
     """Run the script without torch.compile. The first call of each function that it compiles takes so much longer."""
     seen = ScriptRun()
     overlay.install(request.overlay)
@@ -205,7 +222,9 @@ def _run_built(seen: ScriptRun, request: CaptureRequest, until: contextlib.ExitS
     return no_compiler()
 
 
-def _run_eagerly(seen: ScriptRun, until: contextlib.ExitStack, first_call_takes_s: float = 0.0) -> None:
+def _run_eagerly(
+    seen: ScriptRun, until: contextlib.ExitStack, first_call_takes_s: float = 0.0
+) -> None:
     from fx_explorer.worker.target.stances import without_compiling
 
     without_compiling()
@@ -218,7 +237,11 @@ def _globals() -> list[tuple[str, str, object]]:
     from fx_explorer.worker.verify.observed.observing import globals_of
 
     main = sys.modules["__main__"]
-    return list(globals_of([main, *(module for module in UsersCode().modules() if module is not main)], "__main__"))
+    return list(
+        globals_of(
+            [main, *(module for module in UsersCode().modules() if module is not main)], "__main__"
+        )
+    )
 
 
 def _walk(globals_: list[tuple[str, str, object]], variables: list[tuple[str, object]]) -> Walk:

@@ -48,7 +48,9 @@ class LaterRun(ChildProgram):
     in files.
     """
 
-    def __init__(self, request: CaptureRequest, run: Callable[[], dict[str, Any]], longest_s: float) -> None:
+    def __init__(
+        self, request: CaptureRequest, run: Callable[[], dict[str, Any]], longest_s: float
+    ) -> None:
         self._longest_s = longest_s
         self._ended: SeenRun | None = None
         super().__init__(request, run, waits=True)
@@ -84,7 +86,9 @@ class VerifyingScript:
         self._original = ChildProgram(request, lambda: original_result(place, request))
         as_it_was = as_on_disk(request)
         self._again = LaterRun(
-            request, lambda: uncompiled_result(place, as_it_was, AS_LONG_AS_COMPILING_S), LONGEST_S + AS_LONG_AS_COMPILING_S
+            request,
+            lambda: uncompiled_result(place, as_it_was, AS_LONG_AS_COMPILING_S),
+            LONGEST_S + AS_LONG_AS_COMPILING_S,
         )
         self._uncompiled = LaterRun(request, lambda: uncompiled_result(place, request), LONGEST_S)
         self._built = LaterRun(request, lambda: built_result(place, request), LONGEST_S)
@@ -92,7 +96,13 @@ class VerifyingScript:
         self._until = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        for program in (self._original, self._again, self._uncompiled, self._built, self._built_original):
+        for program in (
+            self._original,
+            self._again,
+            self._uncompiled,
+            self._built,
+            self._built_original,
+        ):
             self._until.enter_context(program)
         return self
 
@@ -111,11 +121,15 @@ class VerifyingScript:
         from fx_explorer.worker.verify.verifying import nothing_compared
 
         if self._original.status:
-            return nothing_compared(f"the original script ended its process with status {self._original.status}")
+            return nothing_compared(
+                f"the original script ended its process with status {self._original.status}"
+            )
         original = read_result(self._original, "what the original script gave")
         if "values" not in original:
             return nothing_compared(original["problem"])
-        comparing = WithTheOriginal(original, new_names(self._request.overlay), lambda: self._again.run().seen)
+        comparing = WithTheOriginal(
+            original, new_names(self._request.overlay), lambda: self._again.run().seen
+        )
         comparison = self._of_captured(comparing, captured.plain(), has_code)
         # One difference decides the verdict: then the other runs need not be waited for.
         if self._request.overlay and not comparison.differences:
@@ -124,14 +138,19 @@ class VerifyingScript:
             self._add_built(comparing, comparison)
         return comparison.row(())
 
-    def _of_captured(self, comparing: WithTheOriginal, captured: Mapping[str, Any], has_code: bool) -> Comparison:
+    def _of_captured(
+        self, comparing: WithTheOriginal, captured: Mapping[str, Any], has_code: bool
+    ) -> Comparison:
         from fx_explorer.worker.verify import inductors_own
 
         comparison = comparing.compared(captured)
         if has_code and inductors_own.may_be_compilings(comparison):
             built = self._run_built(self._built_original).seen
             if built:
-                of_original, between = comparing.of_original(built), comparing.between(built, captured)
+                of_original, between = (
+                    comparing.of_original(built),
+                    comparing.between(built, captured),
+                )
                 inductors_own.explain(comparison, of_original, between)
         return comparison
 
@@ -141,12 +160,16 @@ class VerifyingScript:
 
         run = self._uncompiled.run()
         if run.problem:
-            comparison.not_compared.append(f"what the changed script does{WITHOUT_COMPILING}: {run.problem}")
+            comparison.not_compared.append(
+                f"what the changed script does{WITHOUT_COMPILING}: {run.problem}"
+            )
         elif run.failed:
             comparison.differences.append(f"{run.failed}{WITHOUT_COMPILING}")
         else:
             comparison.add_run_without_compiling(comparing.compared(run.seen, is_uncompiled=True))
-            comparison.differences += told_of_lookups(comparing.original["lookups"], run.seen["lookups"])
+            comparison.differences += told_of_lookups(
+                comparing.original["lookups"], run.seen["lookups"]
+            )
 
     def _add_built(self, comparing: WithTheOriginal, comparison: Comparison) -> None:
         from fx_explorer.worker.verify import inductors_own
@@ -164,13 +187,20 @@ class VerifyingScript:
                 self._add_differences(comparing, comparison, run.seen, built)
 
     def _add_differences(
-        self, comparing: WithTheOriginal, comparison: Comparison, seen: Mapping[str, Any], built: Comparison
+        self,
+        comparing: WithTheOriginal,
+        comparison: Comparison,
+        seen: Mapping[str, Any],
+        built: Comparison,
     ) -> None:
         from fx_explorer.worker.verify import inductors_own
 
         original = self._run_built(self._built_original)
         if original.seen:
-            of_original, between = comparing.of_original(original.seen), comparing.between(original.seen, seen)
+            of_original, between = (
+                comparing.of_original(original.seen),
+                comparing.between(original.seen, seen),
+            )
             inductors_own.add_differences(comparison, built, of_original, between)
             inductors_own.add_prints(comparison, built, of_original)
         else:
@@ -178,4 +208,6 @@ class VerifyingScript:
 
     def _run_built(self, run: LaterRun) -> SeenRun:
         gpu = self._request.gpu
-        return SeenRun(problem=f"it is for a GPU that is not here ({gpu.title})") if gpu else run.run()
+        return (
+            SeenRun(problem=f"it is for a GPU that is not here ({gpu.title})") if gpu else run.run()
+        )

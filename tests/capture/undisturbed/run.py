@@ -119,7 +119,7 @@ def observed(
     raised = ""
     outcome: Any = None
     try:
-        with _nothing_built() if quick and way is bare else contextlib.nullcontext(), way(path):
+        with nothing_built() if quick and way is bare else contextlib.nullcontext(), way(path):
             try:
                 outcome = program()
             except Exception as error:  # noqa: BLE001 - part of what is compared
@@ -174,7 +174,7 @@ def bare(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _nothing_built() -> Iterator[None]:
+def nothing_built() -> Iterator[None]:
     def no_kernel(*_: object, **__: object) -> Any:
         return lambda *_, **__: None
 

@@ -1,0 +1,185 @@
+"""Run one program without fx-explorer and write what torch itself says of it, as JSON.
+
+    python -m benchmarks.truth.bare NAME FILE [--build] [--setting NAME=VALUE …]
+
+The sources are torch's own and none of the recorder's: ``torch._dynamo.utils.counters``, the
+messages of ``TORCH_LOGS=graph_breaks,recompiles,guards``, the graph modules that reach
+``compile_fx``, the code that ``GraphLowering.save_output_code`` hears of, and, with ``--build``,
+the tensors that ``torch.autograd.graph.saved_tensors_hooks`` sees. Without ``--build`` nothing is
+compiled by a C++ compiler and a backward is lowered together with its forward.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import collections
+import contextlib
+import io
+import json
+import logging
+import re
+import runpy
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch._dynamo
+import torch._inductor.compile_fx
+import torch._logging
+from torch._dynamo.utils import counters
+from torch._inductor.graph import GraphLowering
+
+from tests.capture.undisturbed.run import nothing_built, without_comments
+
+SUBJECT = Path(__file__).with_name("subject.py")
+_BREAK = re.compile(
+    r"Graph [Bb]reak(?: \(user stack suppressed[^)]*\))? in user code at (.+):(\d+)\n"
+    r"Graph Break Reason: ([^\n]*)"
+)
+_RECOMPILED = re.compile(r"^Recompiling function (\S+) in (.+):(\d+)$", re.MULTILINE)
+_FAILED_GUARD = re.compile(r"^\s*- (\d+/\d+): ([^\n]*)$", re.MULTILINE)
+
+
+class Messages(logging.Handler):
+    """Keeps what torch logs of breaks, recompiles and guards."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.breaks: list[tuple[str, int, str]] = []
+        """File, line and first line of the reason, once for each time that Dynamo broke there."""
+        self.recompiles: list[dict[str, Any]] = []
+        self.guard_trees: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if broken := _BREAK.search(text):
+            self.breaks.append((broken[1], int(broken[2]), broken[3].strip()))
+        elif recompiled := _RECOMPILED.search(text):
+            failed = [(of, _plain_guard(guard)) for of, guard in _FAILED_GUARD.findall(text)]
+            self.recompiles.append({"function": recompiled[1], "failed": failed})
+        elif "TREE_GUARD_MANAGER" in text or "RootGuardManager" in text:
+            self.guard_trees.append(text)
+
+
+def _plain_guard(text: str) -> str:
+    """Return a guard's code without the comment that torch puts behind it."""
+    return text.split("  #")[0].strip()
+
+
+@contextlib.contextmanager
+def heard_messages() -> Any:
+    """Collect torch's own log messages; nothing is printed."""
+    torch._logging.set_logs(graph_breaks=True, recompiles=True, guards=True)
+    messages = Messages()
+    quiet: list[tuple[logging.Logger, list[logging.Handler]]] = []
+    for name in list(logging.root.manager.loggerDict):
+        if name == "torch" or name.startswith("torch."):
+            logger = logging.getLogger(name)
+            quiet.append((logger, logger.handlers[:]))
+            logger.handlers[:] = []
+    torch_logger = logging.getLogger("torch")
+    torch_logger.addHandler(messages)
+    for name in ("symbolic_convert", "convert_frame", "guards"):
+        for artifact in ("graph_breaks", "recompiles", "guards"):
+            logging.getLogger(f"torch._dynamo.{name}.__{artifact}").addHandler(messages)
+    try:
+        yield messages
+    finally:
+        for logger, handlers in quiet:
+            logger.handlers[:] = handlers
+
+
+def operator_counts(module: torch.fx.GraphModule) -> dict[str, int]:
+    """Return how often each operator stands in a Dynamo graph, by the name of its target."""
+    names: collections.Counter[str] = collections.Counter()
+    for node in module.graph.nodes:
+        if node.op in ("call_function", "call_method", "call_module"):
+            target = node.target
+            name = target if isinstance(target, str) else target.__name__
+            names[name.rpartition(".")[2]] += 1
+    return dict(sorted(names.items()))
+
+
+def observe(name: str, *, is_built: bool) -> dict[str, Any]:
+    """Run the program and return the facts. What it raises is one of them."""
+    graphs: list[dict[str, int]] = []
+    codes: list[str] = []
+    saved: list[tuple[tuple[int, ...], str]] = []
+    raised = ""
+    real_compile_fx = torch._inductor.compile_fx.compile_fx
+    real_save = GraphLowering.save_output_code
+    is_inside = False
+
+    def heard_compile_fx(module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        nonlocal is_inside
+        if is_inside:
+            return real_compile_fx(module, *args, **kwargs)
+        graphs.append(operator_counts(module))
+        is_inside = True
+        try:
+            return real_compile_fx(module, *args, **kwargs)
+        finally:
+            is_inside = False
+
+    def saw_saved(tensor: torch.Tensor) -> torch.Tensor:
+        saved.append((tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")))
+        return tensor
+
+    watched = torch.autograd.graph.saved_tensors_hooks(saw_saved, lambda tensor: tensor)
+    with contextlib.ExitStack() as stack:
+        messages = stack.enter_context(heard_messages())
+        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        if is_built:
+            stack.enter_context(watched)
+        else:
+            stack.enter_context(nothing_built())
+            real_compile_fx = torch._inductor.compile_fx.compile_fx
+        GraphLowering.save_output_code = staticmethod(codes.append)  # type: ignore[method-assign]
+        torch._inductor.compile_fx.compile_fx = heard_compile_fx
+        sys.argv = [str(SUBJECT), name]
+        try:
+            runpy.run_path(str(SUBJECT), run_name="__main__")
+        except Exception as error:  # noqa: BLE001 - part of what is compared
+            raised = f"{type(error).__name__}: {error}"
+            traceback.print_exc()
+        finally:
+            torch._inductor.compile_fx.compile_fx = real_compile_fx
+            GraphLowering.save_output_code = real_save  # type: ignore[method-assign]
+    assert not any(module.partition(".")[0] == "fx_explorer" for module in sys.modules)
+    return {
+        "graphs": graphs,
+        "codes": sorted(map(without_comments, codes)),
+        "breaks": messages.breaks,
+        "break_hits": sum(counters["graph_break"].values()),
+        "recompiles": messages.recompiles,
+        "guard_trees": messages.guard_trees,
+        "saved_tensors": sorted(saved) if is_built else None,
+        "raised": raised,
+    }
+
+
+def apply_setting(setting: str) -> None:
+    """Set ``dynamo.nested_graph_breaks=True`` in the module of that name below torch."""
+    name, _, value = setting.partition("=")
+    section, _, option = name.partition(".")
+    setattr(getattr(torch, f"_{section}").config, option, ast.literal_eval(value))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("name")
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--build", action="store_true")
+    parser.add_argument("--setting", action="append", default=[], metavar="NAME=VALUE")
+    arguments = parser.parse_args()
+    for setting in arguments.setting:
+        apply_setting(setting)
+    facts = observe(arguments.name, is_built=arguments.build)
+    arguments.file.write_text(json.dumps(facts))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+"""Run one program of the truth lane by its name: ``python benchmarks/truth/subject.py NAME``.
+
+It runs the same way with and without fx-explorer, so that files and lines are the same in both.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+import torch
+
+from benchmarks.truth import families, patterns
+
+
+def subjects() -> dict[str, Callable[[], None]]:
+    """Return all programs: the patterns by their functions' names, then the models."""
+    programs = {
+        name: function
+        for name, function in inspect.getmembers(patterns, inspect.isfunction)
+        if function.__module__ == patterns.__name__ and not name.startswith("_")
+    }
+    return {**programs, **families.FAMILIES}
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    subjects()[sys.argv[1]]()

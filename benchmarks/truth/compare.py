@@ -173,7 +173,7 @@ def guard_leaves(tree: str) -> list[str]:
         if leaf := _LEAF.match(line):
             kind, code = leaf.groups()
             if kind != "GuardManager":
-                leaves.append(f"{kind}: {_IDENTITY.sub('#', code.split('  #')[0].strip())}")
+                leaves.append(f"{kind}: {_without_identity(code.split('  #')[0].strip())}")
     return leaves
 
 
@@ -184,19 +184,33 @@ def _counted_breaks(breaks: list[tuple[str, int, str]]) -> list[tuple[str, int, 
 
 
 def _recompiles_of_messages(messages: list[dict[str, Any]]) -> list[tuple[str, str, int]]:
-    times: collections.Counter[tuple[str, str]] = collections.Counter()
+    """Return for each recompile its function, the guard of the newest version, and how many
+    versions did not fit.
+    """
+    recompiles = []
     for message in messages:
-        for _, guard in message["failed"]:
-            times[message["function"], _IDENTITY.sub("#", guard)] += 1
-    return sorted((function, guard, count) for (function, guard), count in times.items())
+        _, newest = message["failed"][0]
+        recompiles.append((message["function"], _without_identity(newest), len(message["failed"])))
+    return sorted(recompiles)
 
 
 def _recorded_recompiles(reader: SessionReader) -> list[tuple[str, str, int]]:
     functions = {row.id: row.function.rpartition(".")[2] for row in reader.rows(Compilation)}
-    times: collections.Counter[tuple[str, str]] = collections.Counter()
+    rows: dict[int, list[Recompile]] = collections.defaultdict(list)
     for row in reader.rows(Recompile):
-        times[functions[row.compilation], _IDENTITY.sub("#", row.guard)] += row.times
-    return sorted((function, guard, count) for (function, guard), count in times.items())
+        rows[row.compilation].append(row)
+    return sorted(
+        (
+            functions[compilation],
+            _without_identity(failures[0].guard),
+            sum(row.times for row in failures),
+        )
+        for compilation, failures in rows.items()
+    )
+
+
+def _without_identity(code: str) -> str:
+    return _IDENTITY.sub("#", code)
 
 
 def _operator_counts(reader: SessionReader) -> list[str]:

@@ -1,16 +1,17 @@
 """Models of Hugging Face transformers, small and with random weights, each as one training step.
 
 Every model computes its own loss from labels, so that nothing outside of the compiled call takes
-part in the backward.
+part in the backward. An entry of FAMILIES builds a model and its inputs; ``training_step`` compiles
+it, and each call of what it returns is a forward and a backward.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
+ModelAndInputs = tuple[torch.nn.Module, dict[str, torch.Tensor]]
 VOCABULARY = 96
 _SMALL: dict[str, object] = {
     "hidden_size": 32,
@@ -29,46 +30,46 @@ def _tokens(rows: int = 2, length: int = 16) -> torch.Tensor:
     return torch.arange(rows * length).reshape(rows, length) % VOCABULARY
 
 
-def _language_model(config: str, model: str, **changed: object) -> Callable[[], None]:
+def _language_model(config: str, model: str, **changed: object) -> Callable[[], ModelAndInputs]:
     """A model that predicts the next token."""
 
-    def step() -> None:
+    def build() -> ModelAndInputs:
         import transformers
 
         settings = {**_SMALL, **_ATTENTION_OF_FEW_HEADS, "use_cache": False, **changed}
         built = getattr(transformers, model)(getattr(transformers, config)(**settings))
-        _train(built, input_ids=_tokens(), labels=_tokens())
+        return _prepared(built, input_ids=_tokens(), labels=_tokens())
 
-    return step
+    return build
 
 
-def _encoder(config: str, model: str, **changed: object) -> Callable[[], None]:
+def _encoder(config: str, model: str, **changed: object) -> Callable[[], ModelAndInputs]:
     """A model that gives each sequence a class."""
 
-    def step() -> None:
+    def build() -> ModelAndInputs:
         import transformers
 
         settings = {**_SMALL, "num_labels": 3, **changed}
         built = getattr(transformers, model)(getattr(transformers, config)(**settings))
-        _train(built, input_ids=_tokens(), labels=torch.tensor([0, 2]))
+        return _prepared(built, input_ids=_tokens(), labels=torch.tensor([0, 2]))
 
-    return step
+    return build
 
 
-def _vision(config: str, model: str, **changed: object) -> Callable[[], None]:
+def _vision(config: str, model: str, **changed: object) -> Callable[[], ModelAndInputs]:
     """A model that gives each picture of 32 by 32 a class."""
 
-    def step() -> None:
+    def build() -> ModelAndInputs:
         import transformers
 
         built = getattr(transformers, model)(getattr(transformers, config)(num_labels=3, **changed))
         pictures = torch.linspace(-1, 1, 2 * 3 * 32 * 32).reshape(2, 3, 32, 32)
-        _train(built, pixel_values=pictures, labels=torch.tensor([0, 2]))
+        return _prepared(built, pixel_values=pictures, labels=torch.tensor([0, 2]))
 
-    return step
+    return build
 
 
-def _train(model: torch.nn.Module, **inputs: Any) -> None:
+def _prepared(model: torch.nn.Module, **inputs: torch.Tensor) -> ModelAndInputs:
     for parameter in model.parameters():
         if parameter.dim() > 1:
             torch.nn.init.normal_(parameter, std=0.02)
@@ -76,7 +77,18 @@ def _train(model: torch.nn.Module, **inputs: Any) -> None:
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
-    torch.compile(model)(**inputs).loss.backward()
+    return model, inputs
+
+
+def training_step(name: str) -> Callable[[], None]:
+    """Return a function that trains the compiled model of this name for one step."""
+    model, inputs = FAMILIES[name]()
+    compiled = torch.compile(model)
+
+    def step() -> None:
+        compiled(**inputs).loss.backward()
+
+    return step
 
 
 _VISION = {
@@ -106,7 +118,7 @@ _BART = {
 }
 _GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}
 
-FAMILIES: dict[str, Callable[[], None]] = {
+FAMILIES: dict[str, Callable[[], ModelAndInputs]] = {
     "llama": _language_model("LlamaConfig", "LlamaForCausalLM"),
     "mistral": _language_model("MistralConfig", "MistralForCausalLM", sliding_window=8),
     "qwen2": _language_model("Qwen2Config", "Qwen2ForCausalLM"),

@@ -24,7 +24,11 @@ def subjects() -> dict[str, Callable[[], None]]:
         for name, function in inspect.getmembers(patterns, inspect.isfunction)
         if function.__module__ == patterns.__name__ and not name.startswith("_")
     }
-    return {**programs, **families.FAMILIES}
+    return {**programs, **{name: _trained_once(name) for name in families.FAMILIES}}
+
+
+def _trained_once(name: str) -> Callable[[], None]:
+    return lambda: families.training_step(name)()
 
 
 if __name__ == "__main__":

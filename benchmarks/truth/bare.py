@@ -2,11 +2,11 @@
 
     python -m benchmarks.truth.bare NAME FILE [--build] [--setting NAME=VALUE …]
 
-The sources are torch's own and none of the recorder's: ``torch._dynamo.utils.counters``, the
-messages of ``TORCH_LOGS=graph_breaks,recompiles,guards``, the graph modules that reach
-``compile_fx``, the code that ``GraphLowering.save_output_code`` hears of, and, with ``--build``,
-the tensors that ``torch.autograd.graph.saved_tensors_hooks`` sees. Without ``--build`` nothing is
-compiled by a C++ compiler and a backward is lowered together with its forward.
+The sources are torch's own and none of the recorder's: the messages of
+``TORCH_LOGS=graph_breaks,recompiles,guards``, the graph modules that reach ``compile_fx``, the code
+that ``GraphLowering.save_output_code`` hears of, and, with ``--build``, the tensors that
+``torch.autograd.graph.saved_tensors_hooks`` sees. Without ``--build`` nothing is compiled by a C++
+compiler and a backward is lowered together with its forward.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ import torch
 import torch._dynamo
 import torch._inductor.compile_fx
 import torch._logging
-from torch._dynamo.utils import counters
 from torch._inductor.graph import GraphLowering
 
 from tests.capture.undisturbed.run import nothing_built, without_comments
@@ -153,7 +152,6 @@ def observe(name: str, *, is_built: bool) -> dict[str, Any]:
         "graphs": graphs,
         "codes": sorted(map(without_comments, codes)),
         "breaks": messages.breaks,
-        "break_hits": sum(counters["graph_break"].values()),
         "recompiles": messages.recompiles,
         "guard_trees": messages.guard_trees,
         "saved_tensors": sorted(saved) if is_built else None,

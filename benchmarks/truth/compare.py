@@ -26,13 +26,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import ROOT, cold_environment
-from fx_explorer.model import Artifact, Compilation, Graph, GraphBreak, Recompile, SavedTensor
+from fx_explorer.model import Artifact, Graph, GraphBreak, Recompile, SavedTensor
 from fx_explorer.session import SessionReader
 
 SUBJECT = ROOT / "benchmarks" / "truth" / "subject.py"
 TIME_LIMIT_S = 1200
 _LEAF = re.compile(r"^[| ]*\+- ([A-Z_]+): (.*)$")
-_IDENTITY = re.compile(r"0x[0-9a-f]{6,}|\d{9,}")
+_IDENTITY = re.compile(r"0x[0-9a-f]{6,}|\b(?<=, )\d{6,}(?=\))|(?<=_)\d{9,}(?=_|\b)")
+"""An address, the second argument of ``___check_obj_id(…, 18511344)``, and what torch puts into names
+of globals (``_139998860332224_c12``)."""
 _DTYPES = {
     "f16": "float16",
     "bf16": "bfloat16",
@@ -183,29 +185,19 @@ def _counted_breaks(breaks: list[tuple[str, int, str]]) -> list[tuple[str, int, 
     return sorted((file, line, count) for (file, line), count in hits.items())
 
 
-def _recompiles_of_messages(messages: list[dict[str, Any]]) -> list[tuple[str, str, int]]:
-    """Return for each recompile its function, the guard of the newest version, and how many
-    versions did not fit.
-    """
-    recompiles = []
-    for message in messages:
-        _, newest = message["failed"][0]
-        recompiles.append((message["function"], _without_identity(newest), len(message["failed"])))
-    return sorted(recompiles)
+def _recompiles_of_messages(messages: list[dict[str, Any]]) -> list[tuple[str, int]]:
+    """Return for each recompile the guard of the newest version, and how many versions failed."""
+    failures = [message["failed"] for message in messages]
+    return sorted((_without_identity(failed[0][1]), len(failed)) for failed in failures)
 
 
-def _recorded_recompiles(reader: SessionReader) -> list[tuple[str, str, int]]:
-    functions = {row.id: row.function.rpartition(".")[2] for row in reader.rows(Compilation)}
+def _recorded_recompiles(reader: SessionReader) -> list[tuple[str, int]]:
     rows: dict[int, list[Recompile]] = collections.defaultdict(list)
     for row in reader.rows(Recompile):
         rows[row.compilation].append(row)
     return sorted(
-        (
-            functions[compilation],
-            _without_identity(failures[0].guard),
-            sum(row.times for row in failures),
-        )
-        for compilation, failures in rows.items()
+        (_without_identity(failures[0].guard), sum(row.times for row in failures))
+        for failures in rows.values()
     )
 
 

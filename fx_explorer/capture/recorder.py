@@ -53,7 +53,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "guards": ("dynamo.guards.guard_rows", "guard_hook"),
     "what changed before a recompile": ("dynamo.guards.recompiles", "recompile_hook"),
     "where graph breaks are in their lines": ("dynamo.breaks.break_hooks", "extent_hook"),
-    "resume functions": ("dynamo.breaks.break_hooks", "resume_hook"),
+    "resume functions": ("dynamo.breaks.resume_functions", "resume_hook"),
     "tensors at graph breaks": ("dynamo.breaks.break_hooks", "local_tensor_hook"),
     "for how long the program holds what graphs return": (
         "dynamo.breaks.returned_storages",

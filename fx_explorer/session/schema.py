@@ -23,7 +23,7 @@ from fx_explorer.session.untrusted.validating import rows_maker
 
 RowT = TypeVar("RowT")
 
-SCHEMA_VERSION = 13
+SCHEMA_VERSION = 14
 
 APPLICATION_ID = 0x46585331
 """``FXS1`` in the SQLite header: tells a session from any other SQLite file."""
@@ -154,8 +154,8 @@ _PRIMARY_KEYS: dict[type, str] = {
 """Tables of pairs have no id of their own; they are stored sorted by this key."""
 
 
-_FORMER_NAMES = {"variant_of": "branch_of", "variant_from": "branch_from"}
-"""What columns were called before version 7."""
+_FORMER_NAMES = {"variant_of": "branch_of", "variant_from": "branch_from", "root_line": "line"}
+"""What columns were called before version 7, and which one had the value before version 14."""
 
 
 class SchemaColumn(NamedTuple):

@@ -164,15 +164,13 @@ def _cost(
     pieces = bool(cut.graphs) + sum(one.has_graph for one in behind)
     handed_over = books.handed_over(cut, hit)
     taken = {
-        source: nodes for source in handed_over if (nodes := books.takers(source, cut, hit, behind))
+        local: nodes for local in handed_over if (nodes := books.takers(local, cut, hit, behind))
     }
-    crossing = {source: node for source, node in handed_over.items() if source in taken}
-    inputs = {node for source in crossing for node in taken[source]}
-    both = {
-        source: node for source, node in books.inputs_of(cut).items() if source not in handed_over
-    }
+    crossing = {local: node for local, node in handed_over.items() if local in taken}
+    inputs = {node for local in crossing for node in taken[local]}
+    both = {local: node for local, node in books.inputs_of(cut).items() if local not in handed_over}
     # Only now: inputs of both sides do not cross, so they are not among what is read again.
-    taken |= {source: books.takers(source, cut, hit, behind) for source in both}
+    taken |= {local: books.takers(local, cut, hit, behind) for local in both}
     kept = kept_across(books.kept, handed_over, both, taken)
     return BreakCost(
         # A function whose rest was compiled behind the break is not left to Python as a whole.

@@ -4,14 +4,15 @@ and how big it is.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks.call_tree import FunctionCall
-from fx_explorer.analysis.breaks.kept_across import KeptValues
+from fx_explorer.analysis.breaks.kept_across import KeptValues, Local
 from fx_explorer.analysis.variants.lineage import in_use
 from fx_explorer.analysis.words import counted, size
 from fx_explorer.session import SessionReader
@@ -78,69 +79,83 @@ class CutTensors:
 
     def resumed_lines(self, cut: FunctionCall) -> set[int]:
         own = {row.id for row in cut.compilations}
-        return {row.line for row in self._resumes if row.compilation in own}
+        return {row.root_line for row in self._resumes if row.compilation in own}
 
-    def handed_over(self, cut: FunctionCall, hit: model.GraphBreak) -> dict[str, int]:
-        """Return source → node of the graph before. One compilation of the function stands for
-        all.
-        """
+    def resume_functions(self, hit: model.GraphBreak) -> list[model.ResumeFunction]:
+        """Return what was made of the functions behind a break, the innermost first."""
+        return self._made_at(hit, {hit.compilation})
+
+    def _made_at(
+        self, hit: model.GraphBreak, compilations: Collection[int]
+    ) -> list[model.ResumeFunction]:
+        line = self.root_line(hit)
+        return [
+            row
+            for row in self._resumes
+            if row.root_line == line and row.compilation in compilations
+        ]
+
+    def handed_over(self, cut: FunctionCall, hit: model.GraphBreak) -> dict[Local, int]:
+        """Return local → node of the graph before. One compilation of the function stands for all."""
         own = [row.id for row in cut.compilations]
         rows = [row for row in self._locals if row.compilation in own and not row.is_input]
         of_hit = [row for row in rows if row.compilation == hit.compilation] or rows
         # A tensor without a name would count once for each of several compilations.
         last = max((row.compilation for row in of_hit), default=0)
         return {
-            row.source or f"node {row.node}": row.node for row in of_hit if row.compilation == last
+            Local(row.depth, row.source or f"node {row.node}"): row.node
+            for row in of_hit
+            if row.compilation == last
         }
 
     def takers(
-        self, source: str, cut: FunctionCall, hit: model.GraphBreak, behind: Iterable[FunctionCall]
+        self, local: Local, cut: FunctionCall, hit: model.GraphBreak, behind: Iterable[FunctionCall]
     ) -> set[int]:
-        """Return the inputs of graphs behind a cut that are the tensor the function knows as
-        ``source`` there.
+        """Return the inputs of graphs behind a cut that are the tensor which is ``local`` there.
 
         A rest that does not use the tensor may pass it on to its own rest, as long as it does not
         give the name to another tensor.
         """
-        found: set[int] = set()
-        passed: set[tuple[str, int]] = set()  # breaks of one line are one cut
-        pending = [(cut, hit, behind)]
+        takers: set[int] = set()
+        passed: set[tuple[Local, str, int]] = set()  # breaks of one line are one cut
+        pending = [(local, cut, hit, behind)]
         while pending:
-            cut, hit, behind = pending.pop()
-            if not self._is_needed(source, cut, self.root_line(hit)):
-                continue
-            for rest in (one for one in behind if one.is_resume):
-                taken = self._inputs(rest).get(source, set())
-                found |= taken
+            before, cut, hit, behind = pending.pop()
+            rests = [one for one in behind if one.is_resume]
+            for after, rest in itertools.product(self._in_rest(before, cut, hit), rests):
+                taken = self._inputs(rest).get(after, set())
+                takers |= taken
                 for inner in rest.breaks if not taken else ():
-                    at = rest.frame, self.root_line(inner)
-                    if at not in passed and source not in self.handed_over(rest, inner):
+                    at = after, rest.frame, self.root_line(inner)
+                    if at not in passed and after not in self.handed_over(rest, inner):
                         passed.add(at)
-                        pending.append((rest, inner, rest.calls))
-        return found
+                        pending.append((after, rest, inner, rest.calls))
+        return takers
 
-    def inputs_of(self, cut: FunctionCall) -> dict[str, int]:
-        """Return source → input of a graph of ``cut``, by the name it came in with; of several
+    def inputs_of(self, cut: FunctionCall) -> dict[Local, int]:
+        """Return local → input of a graph of ``cut``, by the name it came in with; of several
         compilations, the first is used.
         """
-        return {source: min(nodes) for source, nodes in self._inputs(cut).items()}
+        return {local: min(nodes) for local, nodes in self._inputs(cut).items()}
 
-    def _is_needed(self, source: str, cut: FunctionCall, line: int) -> bool:
-        local = _LOCAL.match(source)
-        own = {row.id for row in cut.compilations}
-        resumes = [row for row in self._resumes if row.compilation in own and row.line == line]
-        # Values on the stack (``___stack0``) are not among a function's locals, and always come
-        # along.
-        return local is not None and any(
-            local["name"].startswith("___stack") or local["name"] in row.locals for row in resumes
-        )
+    def _in_rest(self, local: Local, cut: FunctionCall, hit: model.GraphBreak) -> set[Local]:
+        """Return the locals that a value is in the rest behind a break, as far as it is needed there.
+        A function that has only to return has no rest, so those that it called come up.
+        """
+        made = self._made_at(hit, {row.id for row in cut.compilations})
+        depths = sorted({row.depth for row in made})
+        return {
+            Local(depths.index(row.depth), source)
+            for row in made
+            for source in _sources_in(row, local)
+        }
 
-    def _inputs(self, called: FunctionCall) -> dict[str, set[int]]:
+    def _inputs(self, called: FunctionCall) -> dict[Local, set[int]]:
         own = {row.id for row in called.compilations}
-        taken: dict[str, set[int]] = {}
+        taken: dict[Local, set[int]] = {}
         for row in self._locals:
             if row.is_input and row.compilation in own:
-                taken.setdefault(row.source, set()).add(row.node)
+                taken.setdefault(Local(row.depth, row.source), set()).add(row.node)
         return taken
 
     def tensors(self, nodes: set[int]) -> Tensors:
@@ -179,6 +194,22 @@ class CutTensors:
 
 
 _LOCAL = re.compile(r"L\['(?P<name>[^']+)'\]")
+
+
+def _sources_in(resume: model.ResumeFunction, local: Local) -> Iterator[str]:
+    """Yield what a resume function calls a local of the function that the break cut."""
+    named = _LOCAL.match(local.source)
+    if named is not None and resume.depth == local.depth:
+        # Values on the stack are not among a function's locals, and always come along.
+        is_on_stack = named["name"].startswith("___stack")
+        if is_on_stack or named["name"] in resume.locals:
+            yield local.source
+    for taken_as, source in (resume.taken_from or {}).items() if local.depth == 0 else ():
+        within = local.source.removeprefix(source)
+        if within != local.source and (not within or within[0] in ".["):
+            yield f"L['{taken_as}']{within}"
+
+
 _BITS = re.compile(r"[a-z]+(\d+)")
 
 

@@ -125,7 +125,6 @@ class _Known:
     def __init__(self, reader: SessionReader) -> None:
         self._reader = reader
         self._names = compilation_names(reader)
-        self._resumes = reader.rows(model.ResumeFunction)
         self._books = CutTensors(reader)
         self._libraries = library_files(reader)
         self._costs = break_costs(self._books, call_trees(reader))
@@ -165,7 +164,7 @@ class _Known:
             carets=self._carets(first, place),
             chain=chain,
             resume_functions=tuple(
-                dict.fromkeys(name for hit in hits for name in self._resumed(hit))
+                dict.fromkeys(row.name for hit in hits for row in self._books.resume_functions(hit))
             ),
             cost=self._cost(hits),
             elsewhere=elsewhere,
@@ -187,14 +186,6 @@ class _Known:
         lines = lines_of(self._reader, place.document) if place and hit.column else []
         line = lines[hit.line - 1] if 0 < hit.line <= len(lines) else ""
         return carets(line, hit.column, hit.end_column if hit.end_line == hit.line else 0)
-
-    def _resumed(self, hit: model.GraphBreak) -> list[str]:
-        line = self._books.root_line(hit)
-        return [
-            row.name
-            for row in self._resumes
-            if row.compilation == hit.compilation and row.line == line
-        ]
 
 
 def carets(line: str, column: int, end_column: int) -> str:

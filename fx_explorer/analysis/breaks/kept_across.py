@@ -13,11 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from fx_explorer import model
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graph.graphs import nodes_of_stage
 from fx_explorer.session.queries.graph.links import descendants
+
+
+class Local(NamedTuple):
+    """A local of a function that a break cuts, as ``LocalTensor`` has it."""
+
+    depth: int
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,23 +111,23 @@ class KeptValues:
 
 def kept_across(
     kept: KeptValues,
-    computed: Mapping[str, int],
-    inputs: Mapping[str, int],
-    taken: Mapping[str, set[int]],
+    computed: Mapping[Local, int],
+    inputs: Mapping[Local, int],
+    taken: Mapping[Local, set[int]],
 ) -> list[KeptAcross]:
     """Return the values that graphs behind keep.
 
-    ``computed`` and ``inputs`` map a source to a node of the graph before. ``taken`` maps a source
-    to the inputs of graphs behind that it is.
+    ``computed`` and ``inputs`` map a local to a node of the graph before. ``taken`` maps a local to
+    the inputs of graphs behind that it is.
     """
-    found = []
+    values = []
     # A computed value comes first: under its name the input before it is no longer seen.
-    for source, node in (
+    for local, node in (
         *computed.items(),
-        *((source, node) for source, node in inputs.items() if source not in computed),
+        *((local, node) for local, node in inputs.items() if local not in computed),
     ):
-        behind = tuple(row for taker in sorted(taken.get(source, ())) for row in kept.of(taker))
-        one = KeptAcross(source, node, source in computed, kept.of(node), behind)
-        if behind and (one.crosses or one.is_kept_twice):
-            found.append(one)
-    return found
+        behind = tuple(row for taker in sorted(taken.get(local, ())) for row in kept.of(taker))
+        value = KeptAcross(local.source, node, local in computed, kept.of(node), behind)
+        if behind and (value.crosses or value.is_kept_twice):
+            values.append(value)
+    return values

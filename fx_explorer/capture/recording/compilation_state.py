@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from fx_explorer.capture.recording.hook_notes import BackendError
+from fx_explorer.capture.recording.resume_code import ResumeCode
 from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.model import Compilation, Guard, Stage, Symbol, SymbolEvent
 
@@ -23,6 +24,8 @@ class CompilationState:
     """What torch's caches reported."""
     has_broken: bool = False
     """Whether the compilation ended at a graph break."""
+    resume_code: ResumeCode | None = None
+    """What the function was made with; None until it has a graph."""
     break_causes: set[str] = field(default_factory=set)
     """Causes of its graph breaks."""
     error: BackendError | None = None

@@ -22,12 +22,13 @@ from torch._guards import CompileContext
 from fx_explorer.capture.compile_time.phases import Phases
 from fx_explorer.capture.recording.boundary import Boundary, StraightThrough
 from fx_explorer.capture.recording.compilation_state import CompilationState
-from fx_explorer.capture.recording.dynamo_bytecode import DynamoBytecode
+from fx_explorer.capture.recording.dynamo_bytecode import CodeDict, DynamoBytecode
 from fx_explorer.capture.recording.given_callables import GivenCallables
 from fx_explorer.capture.recording.hidden_from_dynamo import DynamoAndOverridesOff, DynamoOff
 from fx_explorer.capture.recording.hook_notes import BackendError, CallAgain, FailedGuard, Published
 from fx_explorer.capture.recording.live_guards import LiveGuards
 from fx_explorer.capture.recording.noting import Noting
+from fx_explorer.capture.recording.resume_code import ResumeCode
 from fx_explorer.capture.recording.rows import graphs
 from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.rows.sources import Sources
@@ -68,7 +69,7 @@ class Recording:
         self.request = request
         self.notify = notify
         self.sources = Sources(writer)
-        self.node_rows = graphs.NodeRows(self.sources)
+        self.node_rows = graphs.NodeRows(self.sources, self._source_from_the_start)
         self.started = time.time()
         self.waited_s = 0.0
         """Seconds that the compiler waited for the user at gates. They do not count as compile
@@ -120,6 +121,8 @@ class Recording:
         """Global that Dynamo's bytecode calls → name of the resume function in it:
         ``torch_dynamo_resume_in_forward_at_12``.
         """
+        self.resume_codes: CodeDict[ResumeCode] = CodeDict()
+        """Resume function → what it was made with."""
         self.published = Published()
         self.call_again: CallAgain | None = None
         """Calls what was captured once more; None before it was called, and for a script."""
@@ -151,7 +154,7 @@ class Recording:
         self._attempts.clear()
         self._told_unavailable.clear()
         self.sources = Sources(self.writer)
-        self.node_rows = graphs.NodeRows(self.sources)
+        self.node_rows = graphs.NodeRows(self.sources, self._source_from_the_start)
         self.boundary = StraightThrough()
         self.notify = lambda notice: None
         self._broken = False
@@ -192,6 +195,19 @@ class Recording:
         if row is None:
             raise KeyError(name)
         return row
+
+    def resume_code(self, code: types.CodeType) -> ResumeCode:
+        """Return what a resume function was made with; of any other function, that it takes its
+        arguments by name.
+        """
+        return self.resume_codes.get(code) or ResumeCode(code)
+
+    def _source_from_the_start(self, source: str) -> str:
+        """Return a source of the current compilation by the names of the function that it is the
+        rest of.
+        """
+        made = self.of(self.compilation_name()).resume_code
+        return made.original(source) if made else source
 
     def compilation_id(self, name: str | None = None) -> int:
         """Return the row of the compilation (default: the current one); 0 outside any. It is added

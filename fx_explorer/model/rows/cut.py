@@ -12,6 +12,10 @@ from typing import Literal
 class ResumeFunction:
     """The rest of a function behind a graph break, made a function of its own that is compiled when
     Python calls it.
+
+    With nested graph breaks (``torch._dynamo.config.nested_graph_breaks``) a break makes one for
+    each function between the compiled one and the break, except those that have nothing left to
+    do but to return. Python calls the outermost; the others are inlined into it.
     """
 
     id: int
@@ -20,10 +24,18 @@ class ResumeFunction:
     name: str
     """``torch_dynamo_resume_in_forward_at_12``."""
     line: int
-    """Line of the function that was being compiled, at which the resume function goes on."""
+    """Line of the function that it is the rest of, at which it continues."""
     locals: tuple[str, ...] = ()
     """Names of the locals it still needs; those of unfinished expressions (``___stack0``) are not
     among them.
+    """
+    depth: int = 0
+    """How many calls lie between the compiled function and the one that this is the rest of."""
+    root_line: int = 0
+    """The line of the compiled function at which the break ended it: ``line`` where depth is 0."""
+    taken_from: dict[str, str] | None = None
+    """Local → the source by which the compiled function took it, where that is another name:
+    ``self`` of a submodule → ``L['self']._modules['inner']``.
     """
 
 
@@ -37,11 +49,16 @@ class LocalTensor:
     compilation: int
     source: str
     """As torch writes it: ``L['x']``, ``L['cache'][0]``; ``L['___stack0']`` is a value of an
-    unfinished expression.
+    unfinished expression. By the names of the function whose local it is, also where Dynamo passes
+    locals to a resume function in lists.
     """
     node: int
     is_input: bool
     """Whether the graph takes it; else it hands it over where a break ends it."""
+    depth: int = 0
+    """How many calls lie between the compiled function and the one whose local it is: more than 0
+    with nested graph breaks only.
+    """
 
 
 AtTheEnd = Literal["", "held", "dropped"]

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fx_explorer.model import Frame
-
-RESUME = re.compile(r"^torch_dynamo_resume_in_(?P<name>.+)_at_\d+$")
-
-
-def plain_name(function: str) -> str:
-    """Return the name of the user's function for that of a resume function; other names as they
-    are.
-    """
-    resumed = RESUME.match(function)
-    return resumed["name"] if resumed else function
 
 
 class Extent(NamedTuple):

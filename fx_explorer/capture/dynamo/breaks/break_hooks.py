@@ -1,10 +1,9 @@
-"""What torch's graph break records leave out: where in the line, through which calls, what comes
-behind, which tensors cross.
+"""What torch's graph break records leave out: where in the line, through which calls, which tensors
+cross.
 
 Hooks: ``InstructionTranslatorBase.log_graph_break`` (torch/_dynamo/symbolic_convert.py, writes the
-record), ``ContinueExecutionCache.lookup`` (resume_execution.py, makes resume functions) and
-``OutputGraph.call_user_compiler`` (output_graph.py), where the names of locals and the nodes that
-compute them are known together.
+record) and ``OutputGraph.call_user_compiler`` (output_graph.py), where the names of locals and the
+nodes that compute them are known together.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from typing import Any
 
 import torch
 from torch._dynamo.output_graph import OutputGraph
-from torch._dynamo.resume_execution import ContinueExecutionCache
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables import ConstDictVariable, LazyVariableTracker, TensorVariable
 from torch._dynamo.variables.lists import BaseListVariable
@@ -28,13 +26,13 @@ from fx_explorer.capture.dynamo.breaks.break_context import (
     BreakContext,
     Extent,
     breaking,
-    plain_name,
 )
+from fx_explorer.capture.recording.resume_code import LocalName, ResumeCode, plain_name
 from fx_explorer.capture.recording.rows.graphs import module_path
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.versions import name_of
-from fx_explorer.model import Frame, LocalTensor, ResumeFunction
+from fx_explorer.model import Frame, LocalTensor
 
 
 def extent_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
@@ -53,7 +51,7 @@ def extent_hook(recording: Recording) -> contextlib.AbstractContextManager[None]
                     for value in (*args, *kwargs.values(), sys.exc_info()[1])
                     if isinstance(value, BaseException)
                 )
-                found = _found(self, next(raised, None))
+                found = _found(recording, self, next(raised, None))
             token = breaking.set(found)
             try:
                 return original(self, *args, **kwargs)
@@ -65,7 +63,7 @@ def extent_hook(recording: Recording) -> contextlib.AbstractContextManager[None]
     return patched(InstructionTranslatorBase, "log_graph_break", make)
 
 
-def _found(translator: Any, error: BaseException | None) -> BreakContext:
+def _found(recording: Recording, translator: Any, error: BaseException | None) -> BreakContext:
     extents = {}
     innermost = inlined = _innermost(translator, error)
     while inlined is not None:
@@ -77,15 +75,16 @@ def _found(translator: Any, error: BaseException | None) -> BreakContext:
     chain = tuple(
         Frame(f.filename, f.lineno, plain_name(f.name), (f.line or "").strip()) for f in stack
     )
-    return BreakContext(chain, extents, _module(innermost))
+    made = recording.resume_code(translator.output.root_tx.f_code)
+    return BreakContext(chain, extents, _module(innermost, made))
 
 
-def _module(translator: Any) -> str:
+def _module(translator: Any, made: ResumeCode) -> str:
     """Return the path of the innermost module whose call is being traced; empty for none. Dynamo keeps
     it for the nodes that it makes (``nn_module_stack``).
     """
     called = list(getattr(translator, "nn_module_stack", {}).values())
-    return module_path(str(called[-1][0])) if called else ""
+    return module_path(made.original(str(called[-1][0]))) if called else ""
 
 
 def _innermost(translator: Any, error: BaseException | None) -> Any:
@@ -124,54 +123,6 @@ def _characters(file: str, line: int, offset: int) -> int:
     return len(linecache.getline(file, line).encode()[:offset].decode(errors="replace"))
 
 
-def resume_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
-    """Record each resume function that Dynamo makes, once per compilation."""
-    made: set[tuple[str, types.CodeType]] = set()
-
-    def make(original: Callable[..., Any]) -> Any:
-        def lookup(code: types.CodeType, lineno: int, *args: Any) -> types.CodeType:
-            resumes = original(code, lineno, *args)
-            with recording.noting("a resume function", "dynamo"):
-                name = recording.compilation_name()
-                if (
-                    name,
-                    resumes,
-                ) not in made:  # it asks itself for the rest of a function that is a rest already
-                    made.add((name, resumes))
-                    row = ResumeFunction(
-                        0, recording.compilation_id(name), resumes.co_name, lineno, _names(args)
-                    )
-                    recording.writer.add(row)
-            return resumes
-
-        return staticmethod(lookup)
-
-    return _patched_classmethod(ContinueExecutionCache, "lookup", make)
-
-
-def _names(key: Iterable[Any]) -> tuple[str, ...]:
-    """Return the ``argnames`` among the arguments that ``lookup`` is called with: the first names
-    among offsets and counts.
-    """
-    tuples = (part for part in key if isinstance(part, tuple) and part)
-    return next((part for part in tuples if all(isinstance(name, str) for name in part)), ())
-
-
-@contextlib.contextmanager
-def _patched_classmethod(
-    owner: Any, name: str, make: Callable[[Callable[..., Any]], Any]
-) -> Iterator[None]:
-    """Patch a class method as ``patched`` does. What the class shows is the method bound to it, so
-    the descriptor is what is put back.
-    """
-    descriptor = vars(owner)[name] if name in vars(owner) else getattr(owner, name)
-    setattr(owner, name, make(getattr(owner, name)))
-    try:
-        yield
-    finally:
-        setattr(owner, name, descriptor)
-
-
 def local_tensor_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
     """Record which local tensors a graph takes, and which ones it hands over at a break."""
 
@@ -180,10 +131,12 @@ def local_tensor_hook(recording: Recording) -> contextlib.AbstractContextManager
         def call_user_compiler(
             self: Any, module: torch.fx.GraphModule, *args: Any, **kwargs: Any
         ) -> Any:
-            taken: list[tuple[str, str]] = []
-            handed_over: list[tuple[str, str]] = []
+            taken: list[tuple[LocalName, str]] = []
+            handed_over: list[tuple[LocalName, str]] = []
             with recording.noting("tensors at a graph break", "dynamo"):
-                taken = list(_taken(self, module))
+                name = recording.compilation_name()
+                recording.of(name).resume_code = recording.resume_code(self.root_tx.f_code)
+                taken = list(_taken(recording, self, module))
                 handed_over = list(_handed_over(self, module))
             # Dynamo's names are at hand before this, and the graph that the rows point to is
             # recorded in it.
@@ -198,31 +151,36 @@ def local_tensor_hook(recording: Recording) -> contextlib.AbstractContextManager
     return patched(OutputGraph, "call_user_compiler", make)
 
 
-def _add(recording: Recording, tensors: Iterable[tuple[str, str]], *, is_input: bool) -> None:
+def _add(recording: Recording, tensors: Iterable[tuple[LocalName, str]], *, is_input: bool) -> None:
     graph = recording.segment().dynamo
     if graph is not None:
         owner = recording.compilation_id()
         rows = [
-            LocalTensor(0, owner, source, graph.by_name[node], is_input)
-            for source, node in tensors
+            LocalTensor(0, owner, local.source, graph.by_name[node], is_input, local.depth)
+            for local, node in tensors
             if node in graph.by_name
         ]
         recording.writer.add_all(rows)
 
 
-def _taken(output_graph: Any, module: torch.fx.GraphModule) -> Iterator[tuple[str, str]]:
-    """Yield (source, node) for each value that a graph takes from the locals of its function."""
+def _taken(
+    recording: Recording, output_graph: Any, module: torch.fx.GraphModule
+) -> Iterator[tuple[LocalName, str]]:
+    """Yield (local, node) for each value that a graph takes from the locals of its function."""
+    made = recording.resume_code(output_graph.root_tx.f_code)
     for node in module.graph.nodes:
         source = getattr(node.meta.get("grapharg"), "source", None)
         if node.op == "placeholder" and source is not None:
             name = name_of(source)
             if name.startswith("L["):
-                yield name, node.name
+                yield made.local_name(name), node.name
 
 
-def _handed_over(output_graph: Any, module: torch.fx.GraphModule) -> Iterator[tuple[str, str]]:
-    """Yield (source, node) for each tensor that the graph before a break returns, named by the
-    locals of the function at that moment.
+def _handed_over(
+    output_graph: Any, module: torch.fx.GraphModule
+) -> Iterator[tuple[LocalName, str]]:
+    """Yield (local, node) for each tensor that the graph before a break returns, named by the
+    locals of the function at that moment, and of those that were inlined into it down to the break.
     """
     reason = getattr(module, "compile_subgraph_reason", None)
     if reason is None or not reason.graph_break:
@@ -230,31 +188,58 @@ def _handed_over(output_graph: Any, module: torch.fx.GraphModule) -> Iterator[tu
     returned = {
         node.name for node in module.graph.output_node().all_input_nodes if node.op != "placeholder"
     }
-    translator = output_graph.root_tx
-    stack = [value for value in _kept(translator.stack) if type(value).__name__ != "NullVariable"]
-    values = {f"L['{name}']": value for name, value in translator.symbolic_locals.items()}
-    values |= {f"L['___stack{i}']": value for i, value in enumerate(stack)}
     named = [
-        pair
-        for source, value in values.items()
-        for pair in _tensors(source, value, ())
-        if pair[1] in returned
+        (LocalName(depth, source), node)
+        for depth, frame in enumerate(_frames(output_graph))
+        for source, node in _locals_of(frame)
+        if node in returned
     ]
     yield from named
     for node in sorted(returned - {node for _, node in named}):
-        yield "", node
+        yield LocalName(0, ""), node
 
 
-def _kept(stack: list[Any]) -> list[Any]:
-    """Return what is left of the stack for the resume function: all but the operands of the
-    instruction that broke.
+def _locals_of(translator: Any) -> Iterator[tuple[str, str]]:
+    """Yield (source, node) for each tensor among the locals of a frame, and among the values on its
+    stack that are left for the resume function.
+    """
+    for name, value in translator.symbolic_locals.items():
+        yield from _tensors(f"L['{name}']", value, ())
+    kept = (value for value in _kept(translator) if type(value).__name__ != "NullVariable")
+    for i, value in enumerate(kept):
+        yield from _tensors(f"L['___stack{i}']", value, ())
 
-    ``OutputGraph.compile_subgraph`` knows how many these are, and calls what we stand in.
+
+def _frames(output_graph: Any) -> list[Any]:
+    """Return the translators of the compiled function and of what was inlined into it down to the
+    break. Without nested graph breaks Dynamo ends the compiled function alone.
+    """
+    translator = _compile_subgraph_locals().get("tx", output_graph.root_tx)
+    frames = []
+    while translator is not None:
+        frames.append(translator)
+        translator = getattr(translator, "parent", None)
+    return frames[::-1]
+
+
+def _kept(translator: Any) -> list[Any]:
+    """Return what is left of a frame's stack for its resume function: of the frame that broke, all
+    but the operands of the instruction that did.
+    """
+    subgraph = _compile_subgraph_locals()
+    operands = subgraph.get("stack_pops", 0) if translator is subgraph.get("tx") else 0
+    stack: list[Any] = translator.stack
+    return stack[: len(stack) - operands] if subgraph else []
+
+
+def _compile_subgraph_locals() -> dict[str, Any]:
+    """Return the locals of ``OutputGraph.compile_subgraph``, which calls what we stand in. It has the
+    innermost frame (``tx``), and the number of operands of the instruction that broke.
     """
     frame: types.FrameType | None = sys._getframe()
     while frame is not None and frame.f_code.co_name != "compile_subgraph":
         frame = frame.f_back
-    return stack[: len(stack) - frame.f_locals.get("stack_pops", 0)] if frame else []
+    return frame.f_locals if frame else {}
 
 
 def _tensors(source: str, value: Any, inside: tuple[Any, ...]) -> Iterator[tuple[str, str]]:

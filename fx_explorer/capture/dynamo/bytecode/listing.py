@@ -20,7 +20,6 @@ from typing import Any
 from torch._dynamo import convert_frame
 from torch._dynamo.output_graph import OutputGraph
 
-from fx_explorer.capture.dynamo.breaks.break_context import RESUME
 from fx_explorer.capture.dynamo.bytecode.graph_calls import (
     call_offsets,
     graph_of,
@@ -37,6 +36,7 @@ from fx_explorer.capture.dynamo.bytecode.jumps import gutter
 from fx_explorer.capture.recording.dynamo_bytecode import RecordedBytecode
 from fx_explorer.capture.recording.function_names import name_of_compiled, qualified_name
 from fx_explorer.capture.recording.given_callables import is_wrapper
+from fx_explorer.capture.recording.resume_code import RESUME
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import ArtifactKind, LineSource

@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fx_explorer.capture.dynamo.breaks.break_context import RESUME
 from fx_explorer.capture.dynamo.bytecode.listing import without_uuid
 from fx_explorer.capture.dynamo.bytecode.stack_depths import effect, stack_depths
 from fx_explorer.capture.recording.dynamo_bytecode import RecordedBytecode
+from fx_explorer.capture.recording.resume_code import RESUME
 from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.rows.values import in_short, version_of
 from fx_explorer.capture.recording.state import Recording

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -206,13 +206,13 @@ def module_path(path: str) -> str:
     """Return ``fc1`` for ``L['self']._modules['fc1']``, and ``layers.0`` for
     ``L['self'].layers.0``.
     """
-    inner = _INDEX.sub(r".\1", _SELF.sub("", path, count=1))
+    inner = _INDEX.sub(r".\1", _SELF.sub(".", path, count=1))
     return inner.replace("._modules.", ".").strip(".")
 
 
-def module_of(node: torch.fx.Node) -> tuple[str, str]:
+def module_of(node: torch.fx.Node, renamed: Callable[[str], str] = str) -> tuple[str, str]:
     """Return (path, type name) of the innermost nn.Module whose forward the node came from; empty
-    when unknown.
+    when unknown. ``renamed`` gives the source that the module's path is read off.
     """
     stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
     if not stack:
@@ -223,7 +223,7 @@ def module_of(node: torch.fx.Node) -> tuple[str, str]:
         if isinstance(module_type, str)
         else getattr(module_type, "__name__", str(module_type))
     )
-    return module_path(str(path)), name.rpartition(".")[2]
+    return module_path(renamed(str(path))), name.rpartition(".")[2]
 
 
 def subgraph_names(node: torch.fx.Node) -> tuple[str, ...]:
@@ -250,14 +250,14 @@ def submodule(module: torch.nn.Module | None, name: str) -> object:
     return found
 
 
-def node_row(node: torch.fx.Node, sources: Sources) -> Node:
+def node_row(node: torch.fx.Node, sources: Sources, renamed: Callable[[str], str] = str) -> Node:
     """Return everything that the session stores about ``node``. The writer fills in ids and
-    position.
+    position. ``renamed`` is as in ``module_of``.
     """
     target = target_name(node)
     value = node_value(node)
     place = sources.place(node.meta.get("stack_trace") or "")
-    module, module_type = module_of(node)
+    module, module_type = module_of(node, renamed)
     seq_nr = node.meta.get("seq_nr")
     is_tensor = isinstance(value, torch.Tensor)
     return Node(
@@ -311,8 +311,9 @@ class NodeRows:
     meta, and such a node gets the row that it had there.
     """
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: Sources, renamed: Callable[[str], str] = str) -> None:
         self._sources = sources
+        self._renamed = renamed
         self._known: dict[str, tuple[list[object], Node]] = {}
         """Name → what the row of the latest node of this name was made of, and the row."""
 
@@ -324,7 +325,7 @@ class NodeRows:
         if node.op == "call_module" or isinstance(
             node.target, torch._ops.HigherOrderOperator
         ):  # it may call a graph
-            return node_row(node, self._sources)
+            return node_row(node, self._sources, self._renamed)
         made_of = [node.op, node.target, *map(node.meta.get, _META_OF_A_ROW)]
         before, row = self._known.get(node.name, ((), None))
         if (
@@ -333,7 +334,7 @@ class NodeRows:
             and _has_arguments_of(row, node)
         ):
             return row
-        row = node_row(node, self._sources)
+        row = node_row(node, self._sources, self._renamed)
         self._known[node.name] = made_of, row
         return row
 

@@ -1,0 +1,139 @@
+"""The resume functions that Dynamo makes behind a graph break, and the user's names of what they
+take.
+
+Hooks: ``ContinueExecutionCache.lookup`` (torch/_dynamo/resume_execution.py), which the translator
+of each frame calls, and a bytecode hook, which hears of each resume function that was compiled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torch._dynamo import convert_frame
+from torch._dynamo.resume_execution import ContinueExecutionCache
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+
+from fx_explorer.capture.recording.resume_code import ResumeCode
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.torch_compat.versions import name_of
+from fx_explorer.model import ResumeFunction
+
+
+def resume_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    """Record each resume function that Dynamo makes, once per compilation."""
+    recorded: set[tuple[object, ...]] = set()
+
+    def make(original: Callable[..., Any]) -> Any:
+        def lookup(code: types.CodeType, lineno: int, *args: Any) -> types.CodeType:
+            resume_code: types.CodeType = original(code, lineno, *args)
+            translator = sys._getframe(1).f_locals.get("self")
+            # It asks itself for the rest of a function that is a rest already.
+            if not isinstance(translator, InstructionTranslatorBase):
+                return resume_code
+            with recording.noting("a resume function", "dynamo"):
+                made = _resume_code(recording, resume_code, (code, lineno, *args), translator)
+                recording.resume_codes[resume_code] = made
+                row = _row(recording, translator, made)
+                key = (row.compilation, row.name, row.depth, row.locals)
+                # A branch makes one for each of its sides.
+                if key not in recorded:
+                    recorded.add(key)
+                    recording.writer.add(row)
+            return resume_code
+
+        return staticmethod(lookup)
+
+    return _hooked(recording, make)
+
+
+@contextlib.contextmanager
+def _hooked(recording: Recording, make: Callable[[Callable[..., Any]], Any]) -> Iterator[None]:
+    def name_arguments(code: types.CodeType, compiled: types.CodeType) -> None:
+        with recording.noting("the arguments of a resume function", "dynamo"):
+            made = recording.resume_codes.get(code)
+            if made is not None:
+                name = recording.compilation_name()
+                recording.change_compilation(name, argument_names=made.argument_names)
+
+    handle = convert_frame.register_bytecode_hook(name_arguments)
+    try:
+        with _patched_classmethod(ContinueExecutionCache, "lookup", make):
+            yield
+    finally:
+        handle.remove()
+
+
+def _row(recording: Recording, translator: Any, made: ResumeCode) -> ResumeFunction:
+    depth, root = 0, translator
+    while getattr(root, "parent", None) is not None:
+        depth, root = depth + 1, root.parent
+    return ResumeFunction(
+        id=0,
+        compilation=recording.compilation_id(),
+        name=made.code.co_name,
+        line=translator.lineno,
+        locals=made.locals,
+        depth=depth,
+        root_line=root.lineno,
+        taken_from=dict(_taken_from(recording, translator, root, made.locals)) or None,
+    )
+
+
+def _taken_from(
+    recording: Recording, translator: Any, root: Any, names: tuple[str, ...]
+) -> Iterator[tuple[str, str]]:
+    """Yield (local, source) for each local that the compiled function took by another name."""
+    root_code = recording.resume_code(root.f_code)
+    for name, source in _sources(translator, names):
+        taken = root_code.local_name(source)
+        is_own_name = translator is root and taken.source == f"L['{name}']"
+        if taken.depth == 0 and taken.source.startswith("L[") and not is_own_name:
+            yield name, taken.source
+
+
+def _sources(translator: Any, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Yield (local, source) for each of these locals that the compiled function did not make."""
+    for name in names:
+        source = getattr(translator.symbolic_locals.get(name), "source", None)
+        if source is not None:
+            yield name, name_of(source)
+
+
+def _resume_code(
+    recording: Recording, code: types.CodeType, arguments: tuple[object, ...], translator: Any
+) -> ResumeCode:
+    """Return what a resume function was made with, by the names of ``generate``'s parameters, which
+    ``lookup`` hands its arguments on to.
+    """
+    named = _parameters().bind_partial(*arguments).arguments
+    names = tuple(named["argnames"])
+    nested = tuple(recording.resume_codes[inner] for inner in named.get("nested_code_objs", ()))
+    root_code = recording.resume_code(translator.output.root_tx.f_code)
+    origins = {name: root_code.original(source) for name, source in _sources(translator, names)}
+    return ResumeCode(code, named["nstack"], names, nested, origins)
+
+
+@functools.cache
+def _parameters() -> inspect.Signature:
+    return inspect.signature(ContinueExecutionCache.generate)
+
+
+@contextlib.contextmanager
+def _patched_classmethod(
+    owner: Any, name: str, make: Callable[[Callable[..., Any]], Any]
+) -> Iterator[None]:
+    """Patch a class method as ``patched`` does. What the class shows is the method bound to it, so
+    the descriptor is what is put back.
+    """
+    descriptor = vars(owner)[name] if name in vars(owner) else getattr(owner, name)
+    setattr(owner, name, make(getattr(owner, name)))
+    try:
+        yield
+    finally:
+        setattr(owner, name, descriptor)

@@ -54,6 +54,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "what changed before a recompile": ("dynamo.guards.recompiles", "recompile_hook"),
     "where graph breaks are in their lines": ("dynamo.breaks.break_hooks", "extent_hook"),
     "resume functions": ("dynamo.breaks.resume_functions", "resume_hook"),
+    "from where a function is not compiled": ("dynamo.breaks.break_hooks", "skipped_rest_hook"),
     "tensors at graph breaks": ("dynamo.breaks.break_hooks", "local_tensor_hook"),
     "for how long the program holds what graphs return": (
         "dynamo.breaks.returned_storages",

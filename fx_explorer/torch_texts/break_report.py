@@ -52,6 +52,10 @@ _GIVEN_UP = re.compile(
     re.M,
 )
 
+_REST_SKIPPED = re.compile(
+    r"^Graph Break Reason: Encountered graph break that we cannot resume from", re.M
+)
+
 
 @dataclass(frozen=True, slots=True)
 class BreakReport:
@@ -68,6 +72,8 @@ class BreakReport:
     """Whether the report says that the whole function is skipped; torch may have reported the break
     itself before.
     """
+    skips_rest: bool = False
+    """Whether it says that the rest of the function is skipped, behind a graph that is compiled."""
 
 
 def parse_break(report: str) -> BreakReport:
@@ -93,6 +99,7 @@ def parse_break(report: str) -> BreakReport:
         file=file,
         line=line,
         is_given_up=_GIVEN_UP.search(report) is not None,
+        skips_rest=_REST_SKIPPED.search(report) is not None,
     )
 
 

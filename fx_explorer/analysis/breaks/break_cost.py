@@ -7,6 +7,10 @@ Python called at that line. The graphs beyond one are what the break adds. Every
 counts once, however many inputs it was compiled for. So all breaks of a program together add the
 number of its compiled functions that have a graph, less those it began with.
 
+*Rests*: torch cannot resume from every break (one inside a ``with`` that it does not restore, or one
+that another break follows on the same line). Then it compiles what is before, and the rest of the
+function runs in eager mode. What that calls is compiled by itself where torch looks into it.
+
 *Tensors*: what the graph before computes and Python holds at the cut must be written to memory, and
 what a graph behind takes of that is read again. Inside one graph it might have stayed in registers.
 What is passed to a function that Python calls at the cut counts only as handed over, since the
@@ -41,6 +45,10 @@ class BreakCost:
 
     functions_in_python: int = 0
     """Functions of which nothing was compiled because of the break."""
+    rests_in_python: int = 0
+    """Functions of which only what is before the break was compiled, because torch cannot resume
+    from it.
+    """
     extra_graphs: int = 0
     read_again: Tensors = NO_TENSORS
     """Tensors written by the graph before and read by one behind."""
@@ -66,6 +74,7 @@ class BreakCost:
     def __add__(self, other: BreakCost) -> BreakCost:
         return BreakCost(
             self.functions_in_python + other.functions_in_python,
+            self.rests_in_python + other.rests_in_python,
             self.extra_graphs + other.extra_graphs,
             self.read_again + other.read_again,
             self.handed_over + other.handed_over,
@@ -81,19 +90,22 @@ class BreakCost:
         return self.run.median_s if self.run else None
 
     @property
-    def rank(self) -> tuple[int, float, int, int, int, int]:
+    def rank(self) -> tuple[int, int, float, int, int, int, int]:
         """Return the sort key. Breaks that leave functions uncompiled come before any time, and
         measured time before what was counted.
         """
         moved = self.read_again.size_bytes + self.saved.size_bytes
         graphs_and_bytes = (self.extra_graphs, moved, self.handed_over.size_bytes, self.kernels)
-        return self.functions_in_python, self.run_s or 0.0, *graphs_and_bytes
+        uncompiled = (self.functions_in_python, self.rests_in_python)
+        return *uncompiled, self.run_s or 0.0, *graphs_and_bytes
 
     @property
     def in_short(self) -> str:
         """Return the cost in a column's few cells: ``+1 graph``."""
         if self.functions_in_python:
             return "not compiled"
+        if self.rests_in_python:
+            return "rest not compiled"
         return f"+{counted(self.extra_graphs, 'graph')}" if self.extra_graphs else "no graph"
 
     @property
@@ -102,6 +114,8 @@ class BreakCost:
         parts = []
         if self.functions_in_python:
             parts.append(f"{counted(self.functions_in_python, 'function')} left to Python whole")
+        if self.rests_in_python:
+            parts.append(f"the rest of {counted(self.rests_in_python, 'function')} in eager mode")
         if self.extra_graphs:
             parts.append(counted(self.extra_graphs, "more graph"))
         if self.read_again.count:
@@ -175,6 +189,7 @@ def _cost(
     return BreakCost(
         # A function whose rest was compiled behind the break is not left to Python as a whole.
         functions_in_python=int(cut.is_left_to_python and not _goes_on(behind)),
+        rests_in_python=int(hit.skips_rest),
         extra_graphs=max(0, pieces - 1),
         read_again=books.tensors(set(crossing.values())),
         handed_over=books.tensors(set(handed_over.values())),

@@ -17,6 +17,9 @@ from fx_explorer.session import SessionReader
 
 _RESUME = "torch_dynamo_resume_in_"
 
+_NO_REASON = "Unknown fail_and_restart_analysis"
+"""torch's reason of a restart at a break that it cannot resume from."""
+
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
@@ -57,6 +60,8 @@ class FunctionCall:
         with the break.
         """
         broke = {hit.reason for hit in self.breaks}
+        if any(hit.skips_rest for hit in self.breaks):
+            broke.add(_NO_REASON)
         reasons = (reason for row in self.compilations for reason in row.restart_reasons)
         return tuple(dict.fromkeys(reason for reason in reasons if reason not in broke))
 
@@ -150,17 +155,21 @@ def _caller(
     stack: Sequence[model.Frame],
 ) -> tuple[str | None, int]:
     """Return (frame, line) of the innermost caller that was compiled before; ``(None, 0)`` for
-    none.
+    none. Of several functions of one name in a file, it is the one that begins last before the
+    line.
     """
     earlier = [row for row in compilations if row.id < called.id]
     for frame in reversed(stack):
-        for row in reversed(earlier):
-            if (
-                row.file == frame.file
-                and _own_name(row.function) == frame.function
-                and row.line <= frame.line
-            ):
-                return frame_of(row.name), frame.line
+        callers = [
+            row
+            for row in earlier
+            if row.file == frame.file
+            and _own_name(row.function) == frame.function
+            and row.line <= frame.line
+        ]
+        if callers:
+            caller = max(callers, key=lambda row: (row.line, row.id))
+            return frame_of(caller.name), frame.line
     return None, 0
 
 

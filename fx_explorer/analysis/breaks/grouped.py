@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks.break_cost import NO_COST, BreakCost, break_costs
@@ -14,7 +15,8 @@ from fx_explorer.analysis.breaks.torch_breaks import BreakInTorch, torchs_own
 from fx_explorer.analysis.breaks.wrapper_breaks import BreakInWrapper, wrappers_own
 from fx_explorer.analysis.documents import Place, lines_of, place_of_path
 from fx_explorer.analysis.measured_times import break_times
-from fx_explorer.analysis.words import first_line
+from fx_explorer.analysis.naming.functions import function_of, plain_function
+from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
 
@@ -41,6 +43,20 @@ PLAIN_REASONS: dict[str, str] = {
 """torch's most frequent reasons (``torch/_dynamo/graph_break_registry.json``), without
 torch-internal words.
 """
+
+
+class EagerRest(NamedTuple):
+    """The rest of a function, which runs in eager mode."""
+
+    function: str
+    line: int
+    """The line from which that is so; 0 when not known."""
+
+    @property
+    def in_words(self) -> str:
+        """Return ``the rest of Net.forward, from line 12 on,``, the subject of a sentence."""
+        rest = f"the rest of {self.function or 'the function'}"
+        return f"{rest}, from line {self.line} on," if self.line else rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +93,8 @@ class DistinctBreak:
     resume_functions: tuple[str, ...] = ()
     """torch's names of the functions made of what comes behind, each once."""
     cost: BreakCost = NO_COST
+    eager_rests: tuple[EagerRest, ...] = ()
+    """What runs in eager mode because torch cannot resume from it, each once."""
     elsewhere: BreakInTorch | BreakInLibrary | BreakInWrapper | None = None
     """Set where the code that breaks is not the user's: torch's own, which the line calls, a
     library's, or that of DistributedDataParallel around the model.
@@ -86,6 +104,19 @@ class DistinctBreak:
     def is_wrappers(self) -> bool:
         """Return whether DistributedDataParallel makes it, so that the user has nothing to change."""
         return isinstance(self.elsewhere, BreakInWrapper)
+
+    @property
+    def loss(self) -> str:
+        """Return what runs in eager mode because torch cannot resume from it, as a sentence; empty
+        where nothing does.
+        """
+        if not self.eager_rests:
+            return ""
+        rests = " and ".join(rest.in_words for rest in self.eager_rests[:2])
+        more = len(self.eager_rests) - 2
+        also = f" and {counted(more, 'other rest')}" if more > 0 else ""
+        run = "runs" if len(self.eager_rests) == 1 else "run"
+        return f"torch cannot resume there: {rests}{also} {run} in eager mode"
 
     @property
     def in_words(self) -> str:
@@ -167,8 +198,22 @@ class _Known:
                 dict.fromkeys(row.name for hit in hits for row in self._books.resume_functions(hit))
             ),
             cost=self._cost(hits),
+            eager_rests=tuple(
+                dict.fromkeys(self._eager_rest(hit) for hit in hits if hit.skips_rest)
+            ),
             elsewhere=elsewhere,
         )
+
+    def _eager_rest(self, hit: model.GraphBreak) -> EagerRest:
+        """Return what runs in eager mode because of a hit: the rest of the compiled function, or of
+        the one that broke where that is resumed (nested graph breaks).
+        """
+        (compilation,) = self._reader.by_ids(model.Compilation, [hit.compilation]) or (None,)
+        chain = self._books.chain(hit)
+        function = function_of(compilation) if compilation else ""
+        if self._books.resume_functions(hit) and len(chain) > 1:
+            function = plain_function(chain[-1].function)
+        return EagerRest(function, hit.rest_line)
 
     def _callers(self, hit: model.GraphBreak) -> tuple[model.Frame, ...]:
         """Return who called the function that the break cuts, outermost first."""

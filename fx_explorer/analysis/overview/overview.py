@@ -169,7 +169,7 @@ def _graphs(
         yield Fact("graphs", "good", text, _names_in_words(compilations), view="graphs")
     elif figures.graph_breaks:
         lines = counted(figures.graph_breaks, "line")
-        text = f"The code became {found}: it was cut at {lines}, listed below."
+        text = f"The code became {found}: it was cut at {lines}, listed below.{_lost_rests(broken)}"
         yield Fact("graphs", "notice", text, _names_in_words(compilations), view="graphs")
     else:
         reason = f"{counted(frames, 'function')} compiled"
@@ -180,6 +180,16 @@ def _graphs(
         )
         text = f"The code became {found} ({reason}), none of them cut."
         yield Fact("graphs", "good", text, _names_in_words(compilations), view="graphs")
+
+
+def _lost_rests(broken: Sequence[DistinctBreak]) -> str:
+    """Say how many functions are compiled in part alone; empty where none is."""
+    functions = {rest.function for hit in broken for rest in hit.eager_rests}
+    if not functions:
+        return ""
+    if len(functions) == 1:
+        return f" The rest of {functions.pop()} runs in eager mode."
+    return f" The rests of {len(functions)} functions run in eager mode."
 
 
 def _names_in_words(compilations: Sequence[model.Compilation]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from fx_explorer.capture.recording.hook_notes import BackendError
 from fx_explorer.capture.recording.resume_code import ResumeCode
 from fx_explorer.capture.recording.segments import Segment
-from fx_explorer.model import Compilation, Guard, Stage, Symbol, SymbolEvent
+from fx_explorer.model import Compilation, GraphBreak, Guard, Stage, Symbol, SymbolEvent
 
 
 @dataclass
@@ -26,6 +26,8 @@ class CompilationState:
     """Whether the compilation ended at a graph break."""
     resume_code: ResumeCode | None = None
     """What the function was made with; None until it has a graph."""
+    skipping: GraphBreak | None = None
+    """The latest break, where torch cannot resume from it."""
     break_causes: set[str] = field(default_factory=set)
     """Causes of its graph breaks."""
     error: BackendError | None = None

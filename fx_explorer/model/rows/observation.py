@@ -45,6 +45,10 @@ class GraphBreak:
     """Path of the module that was being called: ``layers.0.attn``; empty for the function that Python
     called, and in a session that does not tell.
     """
+    skips_rest: bool = False
+    """Whether torch cannot resume from it, so that the rest of the function runs in eager mode."""
+    rest_line: int = 0
+    """The line from which that is so: where the graph before it ends. 0 when not known."""
 
     @property
     def cause(self) -> tuple[str, int, str]:

@@ -88,6 +88,7 @@ class DynamoRecords:
             stack=self._places.stack(report.frames),
             text=self._writer.text(record.payload),
             chain=self._places.stack(_inlined(state, report.frames)),
+            skips_rest=report.skips_rest,
         )
         self._writer.add(row)
 

@@ -40,6 +40,9 @@ def graph_break(reader: SessionReader, one: DistinctBreak) -> Json:
         "compilations": list(one.compilations),
         "resume_functions": list(one.resume_functions),
         "goes_on_in": [plain_function(name) for name in one.resume_functions],
+        "eager_rests": [
+            {"function": rest.function, "line": rest.line or None} for rest in one.eager_rests
+        ],
         "cost": _cost(reader, one.cost),
     }
 
@@ -47,6 +50,7 @@ def graph_break(reader: SessionReader, one: DistinctBreak) -> Json:
 def _cost(reader: SessionReader, cost: BreakCost) -> Json:
     return {
         "functions_in_python": cost.functions_in_python,
+        "rests_in_python": cost.rests_in_python,
         "extra_graphs": cost.extra_graphs,
         "read_again": _tensors(cost.read_again),
         "handed_over": _tensors(cost.handed_over),

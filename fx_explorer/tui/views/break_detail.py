@@ -39,6 +39,7 @@ def break_text(reader: SessionReader, found: DistinctBreak) -> str:
         ("Why", [found.explanation] if found.explanation else []),
         ("What to try", [f"• {hint}" for hint in found.hints]),
         ("Where, outermost first", _chain(found)),
+        ("Runs in eager mode", [rest.in_words.rstrip(",") for rest in found.eager_rests]),
         ("Goes on in", [plain_function(name) for name in found.resume_functions]),
         ("Calls, with the graphs they became", _tree(reader, found)),
         ("Your stack, innermost last", stack_lines(reader, found.stack)),

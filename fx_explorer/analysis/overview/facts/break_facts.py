@@ -14,7 +14,8 @@ def break_fact(one: DistinctBreak, *, advises: bool = True) -> Fact:
     """Return the fact of a break: the line and what it costs; with ``advises``, torch's first hint."""
     where = in_file(one.file, one.line) if one.file else "somewhere"
     hits = f" ({counted(one.count, 'time')})" if one.count > 1 else ""
-    text = f"{where} cuts the graph{hits}: {one.in_words}."
+    loss = f". {one.loss[0].upper()}{one.loss[1:]}" if one.loss else ""
+    text = f"{where} cuts the graph{hits}: {one.in_words}{loss}."
     cost = one.cost.in_words if one.cost != NO_COST else ""
     hint = one.hints[0] if one.hints and advises else ""
     detail = " · ".join(part for part in (one.code, cost, hint) if part)

@@ -14,6 +14,7 @@ import linecache
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -121,6 +122,26 @@ def _extent(file: str, positions: Any) -> Extent:
 
 def _characters(file: str, line: int, offset: int) -> int:
     return len(linecache.getline(file, line).encode()[:offset].decode(errors="replace"))
+
+
+def skipped_rest_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    """Note from which line a function runs in eager mode whose break torch cannot resume from. Dynamo
+    compiles what is before it, and jumps back into the function's own bytecode.
+    """
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def step_graph_break(self: Any, continue_inst: Any) -> None:
+            with recording.noting("where eager mode begins", "dynamo"):
+                hit = recording.of(recording.compilation_name()).skipping
+                if hit is not None:
+                    line = getattr(continue_inst.positions, "lineno", None) or self.lineno
+                    recording.writer.update(replace(hit, rest_line=line))
+            original(self, continue_inst)
+
+        return step_graph_break
+
+    return patched(InstructionTranslatorBase, "step_graph_break", make)
 
 
 def local_tensor_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:

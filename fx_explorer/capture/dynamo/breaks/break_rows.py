@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fx_explorer.capture.dynamo.breaks.break_context import breaking_now
 from fx_explorer.capture.dynamo.breaks.break_registry import completed
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import GraphBreak, Notice
 from fx_explorer.torch_texts.break_report import parse_break
+
+_NOT_RESUMED = "; torch cannot resume there: the rest of the function runs in eager mode"
 
 
 def add_break(recording: Recording, name: str, payload: str) -> None:
@@ -38,12 +42,14 @@ def add_break(recording: Recording, name: str, payload: str) -> None:
         **breaking.extent(file, line)._asdict(),
         chain=recording.sources.stack(breaking.chain),
         module=breaking.module,
+        skips_rest=report.skips_rest,
     )
-    recording.writer.add(row)
+    row = replace(row, id=recording.writer.add(row))
+    recording.of(name).skipping = row if row.skips_rest else None
     recording.notify(
         Notice(
             "note",
-            text=f"graph break at {file}:{line}: {report.reason}",
+            text=f"graph break at {file}:{line}: {report.reason}{_NOT_RESUMED * row.skips_rest}",
             stage="dynamo",
             compilation=name,
         )

@@ -1,4 +1,11 @@
-"""Measured times in words: how long variants run, and what calls spend at graph breaks."""
+"""Measured times in words, and the rule for when they say something.
+
+Two times differ where an interval of their ratio or difference, round by round, does not hold "no
+difference" (``analysis/bench/interval.py``): that takes 6 rounds. Of two times that were each taken once
+nothing is called better or worse. What a whole consists of is known as well as its parts add up to it:
+what is missing, or too much, may be of any of them, and no smaller part is named. Where that, or the
+range of the middle half, is more than ``MAX_SPREAD`` of the whole, nothing is said of parts.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +35,20 @@ def run_time(duration_s: float) -> str:
     return f"{duration_s * scale:.3g} {unit}"
 
 
-# at graph breaks
+MAX_SPREAD = 0.3
+"""Share of a time, from which on what varies of it, or is not accounted for, is too much to tell."""
 
-MAX_SPREAD = 0.5
-"""Share of the median. A wider middle half is reported."""
+IDLE = "measure again when the machine is idle"
+
+
+def parts_are_known(whole_s: float, parts_s: float, iqr_s: float) -> bool:
+    """Return whether parts that add up to ``parts_s`` say what a whole consists of, whose times have a
+    middle half of the range ``iqr_s``.
+    """
+    return max(abs(whole_s - parts_s), iqr_s) <= MAX_SPREAD * whole_s
+
+
+# at graph breaks
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +67,7 @@ class RunTime:
     def in_words(self) -> str:
         """Return ``4.43 ms ± 130 µs of a call of 34.6 ms (median of 55 calls on cpu)``."""
         whole = f"a call of {run_time(self.call.median_s)} (median of {self.call.runs:,} calls on {self.call.device})"
-        varies = (
-            ", of widely differing times: measure again when the machine is idle"
-            if self.varies
-            else ""
-        )
+        varies = f", of widely differing times: {IDLE}" if self.varies else ""
         return f"{with_spread(self.median_s, self.iqr_s)} of {whole}{varies}"
 
     @property

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fx_explorer import model
-from fx_explorer.analysis.comparing.figure import Figure, Wanted, count_figure, seconds_figure
+from fx_explorer.analysis.comparing.figure import Figure, Wanted, count_figure, one_timing_figure
 from fx_explorer.analysis.whole_session.figures import SessionFigures, session_figures
 from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.model.setting_values import python_text
@@ -85,7 +85,7 @@ def compared(before: SessionFigures, after: SessionFigures) -> list[Figure]:
         )
         for name, words in _WORDS.items()
     ]
-    return [*rows, seconds_figure("compiling took", before.compile_s, after.compile_s)]
+    return [*rows, one_timing_figure("compiling took", before.compile_s, after.compile_s)]
 
 
 def figures_of(trial: OptionTrial) -> list[Figure]:

@@ -18,6 +18,7 @@ from fx_explorer.analysis.ledger.guard_counts import GuardCounts
 from fx_explorer.analysis.ledger.rates import rate
 from fx_explorer.analysis.ledger.remedies import remedies
 from fx_explorer.analysis.ledger.table import branch_in_words, kind_rows, line_rows, step_name
+from fx_explorer.analysis.ledger.tried import saved_in_words
 from fx_explorer.analysis.ledger.verdict import verdict
 from fx_explorer.model import (
     CaptureRequest,
@@ -126,7 +127,9 @@ def test_a_kernel_of_two_lines_counts_for_both_and_what_is_of_no_line_is_left() 
 
 def test_lines_of_a_program_that_cannot_be_run_uncompiled_have_no_second_time() -> None:
     found = figures(
-        entry("kernel", 40, (A, 1.0)), call=replace(CALL, uncompiled_s=-1.0, uncompiled_rounds_s=())
+        entry("kernel", 40, (A, 1.0)),
+        entry("entry", 60),
+        call=replace(CALL, uncompiled_s=-1.0, uncompiled_rounds_s=()),
     )
     assert line_rows(found) == [("net.py:3", "40 µs", "", ""), ("of no line", "60 µs", "", "")]
     assert verdict(found)[0] == "A call of Net takes 100 µs."
@@ -153,7 +156,8 @@ def test_more_than_the_machine_was_measured_to_do_is_no_share_of_it() -> None:
 def test_on_a_gpu_what_it_computes_is_the_work_and_the_rest_it_waits() -> None:
     on_gpu = replace(CALL, device="NVIDIA H100", busy_s=20 * US)
     one = entry("kernel", 30, (A, 1.0), device_s=15 * US)
-    found = figures(one, call=on_gpu, operators=(operator("aten::relu", 9, A, device_us=12),))
+    operators = (operator("aten::relu", 9, A, device_us=12),)
+    found = figures(one, entry("wait", 70), call=on_gpu, operators=operators)
     assert one.seconds == 15 * US
     assert found.idle_s == 80 * US
     assert line_times(found).lines[0].uncompiled_s == 12 * US
@@ -216,6 +220,41 @@ def test_breaks_and_lines_that_got_slower_are_named() -> None:
     assert any(
         one.startswith("net.py:4 got slower: 60 µs compiled, 5 µs uncompiled") for one in told
     )
+
+
+@pytest.mark.parametrize(
+    ("call", "steps_us"),
+    [
+        (CALL, 268.0),  # steps that were measured while something else ran
+        (CALL, 40.0),
+        (replace(CALL, iqr_s=35 * US), 100.0),
+    ],
+)
+def test_where_steps_are_no_call_nothing_is_said_of_them_and_no_line_got_slower(
+    call: LedgerCall, steps_us: float
+) -> None:
+    steps = (entry("library", steps_us * 0.9, (A, 1.0)), entry("checks", steps_us * 0.1))
+    found = figures(*steps, call=call, operators=(operator("aten::mm", 5, A),))
+    told = verdict(found)
+    assert told[0].startswith("Where the time of a call goes is not known: ")
+    assert told[0].endswith("measure again when the machine is idle.")
+    assert told[1].startswith(
+        "A call of Net takes 100 µs, 50 µs uncompiled"
+    )  # whole calls took turns
+    assert not any("slower" in one or "It may help" in one or "%)" in one for one in told)
+    assert remedies(found) == []
+
+
+def test_a_line_got_slower_only_by_more_than_the_steps_are_known_to() -> None:
+    def is_named(rest_us: float, operators_us: float) -> bool:
+        steps = (entry("kernel", 40, (A, 1.0)), entry("entry", rest_us))
+        operators = (operator("aten::mm", 20, A), operator("aten::relu", operators_us, B))
+        return any("got slower" in one for one in verdict(figures(*steps, operators=operators)))
+
+    assert is_named(60, 20)
+    assert not is_named(85, 20)  # steps are 25 µs longer than the call, and the line 20 µs
+    assert not is_named(35, 20)
+    assert not is_named(60, 55)  # so are the operators, by 25 µs
 
 
 def test_every_format_has_every_kind_and_the_verdict() -> None:
@@ -309,3 +348,14 @@ def test_a_branch_of_cond_has_the_users_word_and_no_throughput() -> None:
     assert rate(found, call) is None
     assert branch_in_words("while_loop_body_graph_3") == "the body of while_loop"
     assert branch_in_words("subgraph_0") == "subgraph_0"
+
+
+def test_a_remedy_saves_something_only_where_it_is_more_than_two_processes_differ_by() -> None:
+    def told(after_us: float) -> str:
+        rounds = range(1, 9)
+        before = dict.fromkeys(rounds, 100 * US)
+        return saved_in_words(before, dict.fromkeys(rounds, after_us * US), "wall")
+
+    assert told(97).startswith("no difference is shown")
+    assert told(90) == "saves 10 µs of 100 µs (6 µs to 14 µs)"
+    assert told(110).startswith("costs 10 µs")

@@ -15,7 +15,7 @@ from fx_explorer import model
 from fx_explorer.analysis.comparing.figure import (
     Figure,
     count_figure,
-    seconds_figure,
+    one_timing_figure,
     size_figure,
     text_figure,
 )
@@ -100,7 +100,7 @@ def _compile_times(
         else ""
     )
     took = [compile_seconds(reader, variant.id) for variant in (left, right)]
-    whole = seconds_figure("compiling took", *took)
+    whole = one_timing_figure("compiling took", *took)
     each = [whole, *_stages(reader, left, right)]
     if remark:
         each = [
@@ -215,7 +215,7 @@ def _stage(
 ) -> Figure:
     words = f"  {STAGE_IN_WORDS[stage or '']}"
     if left[1] is not None and right[1] is not None:
-        return seconds_figure(words, left[1], right[1])
+        return one_timing_figure(words, left[1], right[1])
     sides = [_took(variant, stage, spent) for variant, spent in (left, right)]
     return text_figure(words, sides[0], sides[1], remark="one side only")
 

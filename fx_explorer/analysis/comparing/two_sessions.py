@@ -15,8 +15,8 @@ from fx_explorer.analysis.comparing.figure import (
     Figure,
     Wanted,
     count_figure,
+    one_timing_figure,
     percentage,
-    seconds_figure,
     size_figure,
     text_figure,
 )
@@ -75,7 +75,7 @@ def _caches(left: SessionReader, right: SessionReader) -> list[Figure]:
 
 
 def _compile_time(left: SessionReader, right: SessionReader) -> Figure:
-    figure = seconds_figure(
+    figure = one_timing_figure(
         COMPILE_TIME, *(session_figures(reader).compile_s for reader in (left, right))
     )
     hits = [cache_hits(reader) > 0 for reader in (left, right)]

@@ -10,6 +10,7 @@ from functools import cached_property
 from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.ledger.guard_counts import GuardCounts, guard_counts
 from fx_explorer.analysis.links.selection import line_nodes_at
+from fx_explorer.analysis.measured_times import parts_are_known
 from fx_explorer.model import (
     Artifact,
     CaptureRequest,
@@ -153,6 +154,11 @@ class LedgerFigures:
     def unaccounted_s(self) -> float:
         """Return what a call takes beyond its steps; below 0 where the steps are longer."""
         return self.call.call_s - self.accounted_s
+
+    @property
+    def are_steps_known(self) -> bool:
+        """Return whether the steps say where the time of a call goes."""
+        return parts_are_known(self.call.call_s, self.accounted_s, self.call.iqr_s)
 
     @property
     def runs_compiled(self) -> bool:

@@ -40,7 +40,9 @@ class Remedy:
 
 
 def remedies(figures: LedgerFigures) -> list[Remedy]:
-    """Return what may help, that which may help most first."""
+    """Return what may help, that which may help most first; nothing where steps are not known."""
+    if not figures.are_steps_known:
+        return []
     found = (*_less_around(figures), *_faster_kernels(figures), *_less_of_guards(figures))
     return [one for one in found if not _is_in_force(one, figures)]
 

@@ -10,8 +10,8 @@ from fx_explorer.analysis.bench.interval import factor, median_interval, ratios
 from fx_explorer.analysis.ledger.by_line import LineTime, line_times, of_unknown_lines_s
 from fx_explorer.analysis.ledger.figures import KIND_IN_WORDS, WORK, LedgerFigures
 from fx_explorer.analysis.ledger.gaps import longest_gap
-from fx_explorer.analysis.ledger.remedies import MUCH, SOME, checks_in_words, remedies
-from fx_explorer.analysis.measured_times import run_time
+from fx_explorer.analysis.ledger.remedies import SOME, checks_in_words, remedies
+from fx_explorer.analysis.measured_times import IDLE, MAX_SPREAD, run_time
 from fx_explorer.analysis.words import counted, in_file, listed, share
 from fx_explorer.model import LedgerCall, LedgerKind
 
@@ -34,6 +34,8 @@ def verdict(figures: LedgerFigures) -> list[str]:
     """Return the sentences, the answer first."""
     if not figures.runs_compiled:
         return [NOTHING_RUNS, *_whole(figures), *_doubts(figures)]
+    if not figures.are_steps_known:
+        return [*_not_known(figures), *_whole(figures), *_doubts(figures)]
     return [
         *_whole(figures),
         *_dominates(figures),
@@ -47,6 +49,15 @@ def verdict(figures: LedgerFigures) -> list[str]:
         ),
         *_doubts(figures),
     ]
+
+
+def _not_known(figures: LedgerFigures) -> Iterator[str]:
+    """Say why nothing is said of steps and lines."""
+    call = figures.call
+    why = f"its steps add up to {figures.accounted_s / call.call_s:.0%} of it".replace("%", " %")
+    if call.iqr_s > MAX_SPREAD * call.call_s:
+        why = f"calls differ widely (middle half within {run_time(call.iqr_s)})"
+    yield f"Where the time of a call goes is not known: {why}. Something else ran: {IDLE}."
 
 
 def _whole(figures: LedgerFigures) -> Iterator[str]:
@@ -135,31 +146,31 @@ def _breaks(figures: LedgerFigures) -> Iterator[str]:
 
 
 def _slower_lines(figures: LedgerFigures) -> Iterator[str]:
-    slower = [one for one in line_times(figures).lines if _is_slower(one, figures.call.call_s)]
+    call_s = figures.call.call_s
+    operators_s = sum(operator.host_s for operator in figures.operators)
+    too_long_s = max(0.0, operators_s - figures.call.uncompiled_s)
+    least_s = max(SOME * call_s, abs(figures.unaccounted_s), too_long_s)
+    slower = [one for one in line_times(figures).lines if _is_slower(one, least_s)]
     slower.sort(key=lambda one: one.gained_s)
     for one in slower[:MOST_LINES]:
         times = f"{run_time(one.compiled_s)} compiled, {run_time(one.uncompiled_s)} uncompiled"
         yield f"{in_file(one.line.file, one.line.line)} got slower: {times}."
 
 
-def _is_slower(one: LineTime, call_s: float) -> bool:
-    is_measured = one.uncompiled_s > 0
-    return (
-        is_measured and one.compiled_s > SLOWER * one.uncompiled_s and -one.gained_s > SOME * call_s
-    )
+def _is_slower(one: LineTime, least_s: float) -> bool:
+    """Return whether a line got slower by more than ``least_s``, below which steps are not known."""
+    if one.uncompiled_s <= 0 or -one.gained_s <= least_s:
+        return False
+    return one.compiled_s > SLOWER * one.uncompiled_s
 
 
 def _doubts(figures: LedgerFigures) -> Iterator[str]:
     of_none_s = of_unknown_lines_s(figures)
-    if of_none_s > SOME * figures.call.call_s:
+    if figures.are_steps_known and of_none_s > SOME * figures.call.call_s:
         yield f"Of which line {run_time(of_none_s)} of the kernels are is not known."
     call, accounted = figures.call, figures.accounted_s / figures.call.call_s
-    if not ACCOUNTED <= accounted <= 2 - ACCOUNTED:
-        yield f"The steps add up to {accounted:.0%} of a call: measure again when the machine is idle.".replace(
-            "%", " %"
-        )
-    if call.iqr_s > MUCH * call.call_s:
-        yield f"Calls differ widely (middle half within {run_time(call.iqr_s)}): measure again when the machine is idle."
+    if figures.are_steps_known and not ACCOUNTED <= accounted <= 2 - ACCOUNTED:
+        yield f"The steps add up to {accounted:.0%} of a call: {IDLE}.".replace("%", " %")
     if call.other_calls > call.calls / 4:
         yield f"{counted(call.other_calls, 'call')} took another path than the {call.calls:,} that are told."
     yield from (f"{note}." for note in call.notes)

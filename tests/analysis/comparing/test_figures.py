@@ -13,8 +13,8 @@ from fx_explorer.analysis.comparing.compare import figures
 from fx_explorer.analysis.comparing.figure import (
     Figure,
     count_figure,
+    one_timing_figure,
     run_time_figure,
-    seconds_figure,
     size_figure,
 )
 from fx_explorer.analysis.comparing.headings import headings, original_first
@@ -35,8 +35,11 @@ from tests.sessions import write_training_step
         (count_figure("nodes", 10, 2_010), "+2,000 (×201)"),
         (count_figure("kernels", 3, 3, wanted="less"), ""),
         (size_figure("kept", 2_000_000, 1_500_000), "−500.0 kB (−25 %), better"),
-        (seconds_figure("compiling took", 2.0, 2.05), "+50 ms (+2.5 %), worse"),
-        (seconds_figure("compiling took", 2.0, 2.001), ""),  # both are 2.00 s to whoever reads it
+        (one_timing_figure("compiling took", 2.0, 2.05), "+50 ms (+2.5 %), one timing each"),
+        (
+            one_timing_figure("compiling took", 2.0, 2.001),
+            "",
+        ),  # both are 2.00 s to whoever reads it
         (run_time_figure("running took", (1e-3, 2e-5), (0.8e-3, 2e-5)), "−200 µs (−20 %), better"),
         (run_time_figure("running took", (1e-3, 2e-4), (0.9e-3, 2e-4)), "within the spread"),
     ],
@@ -120,7 +123,7 @@ def test_a_cold_compile_is_told_from_a_warm_one_and_neither_is_called_better(
         assert told["compiling took"].change == "cold beside warm"
         assert told["began"].left == "cold: the first of its process"
         told = {one.what.strip(): one for one in figures(reader, one, two)}
-        assert told["compiling took"].change == "−1.50 s (−75 %), better"
+        assert told["compiling took"].change == "−1.50 s (−75 %), one timing each"
 
 
 def test_a_capture_with_hits_in_torch_s_caches_is_told_from_one_without(tmp_path: Path) -> None:

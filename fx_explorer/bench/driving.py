@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from fx_explorer.analysis.bench.disturbed import Paces
 from fx_explorer.analysis.bench.interval import median_interval, ratios_by_round
+from fx_explorer.analysis.bench.verdict import ENOUGH_ROUNDS, MOST_ROUNDS
 from fx_explorer.bench.contender_process import CellFailed, ContenderProcess
 from fx_explorer.bench.least_sharing import LeastSharing
 from fx_explorer.bench.machine import machine
@@ -26,14 +27,14 @@ from fx_explorer.errors import UsageError
 from fx_explorer.model import BenchCell, BenchNews, BenchRound, BenchTask, Failure, InputSize
 from fx_explorer.session import SessionWriter
 
-MIN_ROUNDS, MAX_ROUNDS = 8, 30
+MIN_ROUNDS, MAX_ROUNDS = ENOUGH_ROUNDS, MOST_ROUNDS
 """A size has at least and at most so many rounds, unless the budget is spent. From 6 on the median has
 an interval of 95 %.
 """
 
 GRACE, MIN_GRACE_S = 0.2, 5.0
-"""Part of the budget, and least seconds, that a bench may take longer for the rounds of cells that are
-ready.
+"""Part of the budget, and least seconds, that the sizes of a bench share beyond it for the rounds that
+an interval takes. One round of each cell is made in any case.
 """
 
 STEADY = 0.01
@@ -78,7 +79,7 @@ class Bench:
         self._number = writer.count(BenchCell) + 1
         self._told: dict[str, object] = {}
         """What is known of the bench as a whole."""
-        self._deadline = time.monotonic() + plan.budget_s if plan.budget_s is not None else None
+        self._time = _BudgetedTime(plan.budget_s, len(list(plan.combinations())))
 
     async def run(self) -> None:
         """Measure every cell. Raises UsageError where the target cannot do what was asked for at all,
@@ -104,17 +105,12 @@ class Bench:
                     if len(cells) > 1
                     else of_size[0].size
                 )
-                share = _Share(
-                    self._deadline,
-                    max(MIN_GRACE_S, GRACE * (self._plan.budget_s or 0.0)),
-                    len(cells) - i,
-                )
                 taken = _SizeOfBench(
                     self._plan,
                     self._writer,
                     self._python,
                     self._telling(place),
-                    share,
+                    self._time,
                     folder,
                     sharing,
                 )
@@ -125,6 +121,8 @@ class Bench:
         finally:
             sharing.keep()
             self._told["least_sharing_s"] = sharing.least_s
+            self._told["preparing_s"] = self._time.preparing_s
+            self._told["measuring_s"] = self._time.measuring_s
             self._write(state=state)
             shutil.rmtree(folder, ignore_errors=True)
             lock.release()
@@ -138,8 +136,7 @@ class Bench:
 
     def _telling(self, place: str) -> _ToldHere:
         def tell(doing: str, number: int = 0) -> None:
-            left_s = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
-            progress = BenchProgress(place, doing, number, left_s)
+            progress = BenchProgress(place, doing, number, self._time.left_s)
             if number <= 1:
                 self._write(state="running", doing=progress.without_figures)
             self._tell(progress)
@@ -153,32 +150,63 @@ class _ToldHere(Protocol):
     def __call__(self, doing: str, number: int = 0) -> object: ...
 
 
-class _Share:
-    """The part of the budget that one size has. Those after it have as much each."""
+class _BudgetedTime:
+    """What a bench has spent, and what each size may spend on rounds. What is paid once, imports and
+    compiling, is paid whatever the budget; rounds get what is left of it.
+    """
 
-    def __init__(self, deadline: float | None, grace_s: float, sizes_left: int) -> None:
-        self._deadline = deadline
-        self._grace_s = grace_s
-        now = time.monotonic()
-        self._end = None if deadline is None else now + (deadline - now) / sizes_left
+    def __init__(self, budget_s: float | None, sizes: int) -> None:
+        self._budget_s = budget_s
+        self._sizes = sizes
+        self._grace_s = max(MIN_GRACE_S, GRACE * (budget_s or 0.0) / max(sizes, 1))
+        self._sizes_done = 0
+        self._began_s = time.monotonic()
+        self._rounds_began_s = 0.0
+        self._for_rounds_s = 0.0
+        self.preparing_s = 0.0
+        self.measuring_s = 0.0
 
     @property
-    def is_spent(self) -> bool:
-        return self._end is not None and time.monotonic() >= self._end
+    def left_s(self) -> float | None:
+        """Return the seconds of the budget that are left; None without one."""
+        if self._budget_s is None:
+            return None
+        return max(0.0, self._began_s + self._budget_s - time.monotonic())
 
-    @property
-    def is_all_spent(self) -> bool:
-        return self._deadline is not None and time.monotonic() >= self._deadline
+    @contextlib.contextmanager
+    def preparing(self) -> Iterator[None]:
+        """Count the seconds of the block, in which one size gets ready, as paid once."""
+        began_s = time.monotonic()
+        try:
+            yield
+        finally:
+            self.preparing_s += time.monotonic() - began_s
+            self._sizes_done += 1
+
+    @contextlib.contextmanager
+    def measuring(self) -> Iterator[None]:
+        """Count the seconds of the block, the rounds of one size. Sizes that come later need as long to
+        get ready, and have as much for their rounds.
+        """
+        self._rounds_began_s = time.monotonic()
+        later = self._sizes - self._sizes_done
+        if self.left_s is not None:
+            later_s = later * self.preparing_s / self._sizes_done
+            self._for_rounds_s = max(0.0, self.left_s - later_s) / (later + 1)
+        try:
+            yield
+        finally:
+            self.measuring_s += time.monotonic() - self._rounds_began_s
 
     def is_enough(self, rounds: int) -> bool:
-        """Return whether so many rounds must do. Cells that are ready get the few rounds that an
-        interval takes, even when the budget is spent, as long as that does not go far beyond it:
-        without them all the time until they were ready would be lost.
+        """Return whether so many rounds must do: all that an interval takes, as long as that does not go
+        far beyond the budget.
         """
-        is_far_beyond = (
-            self._deadline is not None and time.monotonic() >= self._deadline + self._grace_s
-        )
-        return is_far_beyond or (self.is_spent and rounds >= MIN_ROUNDS)
+        if self._budget_s is None:
+            return False
+        spent_s = time.monotonic() - self._rounds_began_s
+        is_spent = spent_s >= self._for_rounds_s and rounds >= MIN_ROUNDS
+        return is_spent or spent_s >= self._for_rounds_s + self._grace_s
 
 
 class _StartedCell:
@@ -203,7 +231,7 @@ class _SizeOfBench:
         writer: SessionWriter,
         python: str,
         tell: _ToldHere,
-        share: _Share,
+        spent: _BudgetedTime,
         folder: Path,
         sharing: LeastSharing,
     ) -> None:
@@ -212,7 +240,7 @@ class _SizeOfBench:
         self._writer = writer
         self._python = python
         self._tell = tell
-        self._share = share
+        self._time = spent
         self._folder = folder
         self._sharing = sharing
 
@@ -229,37 +257,33 @@ class _SizeOfBench:
         running: list[_StartedCell] = []
         reference = self._folder / f"{planned[0][1].id}.pt"
         async with contextlib.AsyncExitStack() as until:
-            for contender, cell in planned:
-                if self._share.is_all_spent:
-                    self._end(
-                        cell,
-                        CellFailed(
-                            "not_measured",
-                            f"the budget of {self._plan.budget_s:g} s was spent before",
-                        ),
+            with self._time.preparing():
+                for contender, cell in planned:
+                    task = BenchTask(
+                        contender.request,
+                        contender.is_compiled,
+                        sizes,
+                        self._plan.threads,
+                        str(reference),
                     )
-                    continue
-                task = BenchTask(
-                    contender.request,
-                    contender.is_compiled,
-                    sizes,
-                    self._plan.threads,
-                    str(reference),
-                )
-                try:
-                    running.append(await self._ready(task, cell, until))
-                except CellFailed as failed:
-                    self._end(cell, failed)
-                    if failed.is_usage and is_first:  # it would be the same at every size
-                        raise UsageError(failed.message) from failed
-                    if not contender.is_compiled:
-                        self._leave_out([other for _, other in planned if other.is_compiled])
-                        return
-            await self._take_turns(running)
+                    try:
+                        running.append(await self._ready(task, cell, until))
+                    except CellFailed as failed:
+                        self._end(cell, failed)
+                        if failed.is_usage and is_first:  # it would be the same at every size
+                            raise UsageError(failed.message) from failed
+                        if not contender.is_compiled:
+                            self._leave_out([other for _, other in planned if other.is_compiled])
+                            return
+            with self._time.measuring():
+                await self._take_turns(running)
             await self._ask_each(running, "peak", self._peak)
-            await self._ask_each(
-                [one for one in running if one.cell.is_compiled], "work", self._work
-            )
+            compiled = [one for one in running if one.cell.is_compiled]
+            await self._ask_each(compiled, "work", self._work)
+            unequal = [one for one in compiled if one.cell.agreement != "equal"]
+            if unequal:
+                self._tell("comparing results once more")
+                await self._ask_each(unequal, "compare", self._compared)
 
     async def _ready(
         self, task: BenchTask, cell: BenchCell, until: contextlib.AsyncExitStack
@@ -290,7 +314,7 @@ class _SizeOfBench:
             await self._ask_each(turned, "round", partial(self._round, number))
             running[:] = [one for one in running if one.cell.state == "measured"]
             is_steady = number >= MIN_ROUNDS and _is_steady(running, self._sharing.least_s)
-            if not running or self._share.is_enough(number) or is_steady:
+            if not running or self._time.is_enough(number) or is_steady:
                 return
 
     async def _ask_each(self, running: list[_StartedCell], command: str, keep: Keep) -> None:
@@ -311,6 +335,10 @@ class _SizeOfBench:
 
     def _work(self, one: _StartedCell, news: BenchNews) -> None:
         one.cell = replace(one.cell, work_s=news.work_s)
+        self._writer.update(one.cell)
+
+    def _compared(self, one: _StartedCell, news: BenchNews) -> None:
+        one.cell = replace(one.cell, **_known(news.cell))
         self._writer.update(one.cell)
 
     def _peak(self, one: _StartedCell, news: BenchNews) -> None:

@@ -78,14 +78,15 @@ class HeldLine:
     size_bytes: int
 
 
-NewsKind = Literal["doing", "ready", "round", "peak", "held", "work", "failed"]
+NewsKind = Literal["doing", "ready", "round", "peak", "held", "work", "compared", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
 class BenchNews:
     """``doing``: ``text`` says what. ``ready``: it has been called until it was stable; ``cell`` has
-    the fields of a BenchCell that are known by now. ``round``, ``peak``, ``held``, ``work``: the answer to the command
-    of that name. ``failed``: the last it says; ``cell`` has state and message.
+    the fields of a BenchCell that are known by now. ``round``, ``peak``, ``held``, ``work``: the answer
+    to the command of that name. ``compared``: that to ``compare``; ``cell`` has the fields that are
+    other ones now. ``failed``: the last it says; ``cell`` has state and message.
     """
 
     kind: NewsKind

@@ -14,6 +14,7 @@ import pytest
 
 from fx_explorer.analysis.bench.cells import BenchFigures, bench_figures
 from fx_explorer.analysis.bench.interval import Interval, median_interval
+from fx_explorer.analysis.bench.table import row_of
 from fx_explorer.analysis.bench.verdict import problems, verdict, without_figures
 from fx_explorer.analysis.comparing.two_sessions import figures_of_both
 from fx_explorer.errors import UsageError
@@ -32,7 +33,7 @@ MEASURED = BenchCell(
     state="measured",
     device="cpu",
     inputs="(float32[4])",
-    agreement="close",
+    agreement="equal",
 )
 UNCOMPILED = replace(
     MEASURED,
@@ -64,6 +65,8 @@ def figures(
                 "machine": {"processor": "a processor", "processors": 2},
                 "budget_s": budget_s,
                 "state": state,
+                "preparing_s": 52.0,
+                "measuring_s": 6.0,
             },
         )
         writer.set_meta("target", {"name": "net.py", "kind": "bench"})
@@ -166,11 +169,38 @@ def test_sizes_that_do_not_grow_have_no_point_from_which_it_pays(tmp_path: Path)
     assert verdict(figures(tmp_path, *cells))[0].startswith("inductor pays at batch 8:")
 
 
-def test_a_budget_that_is_too_small_is_said_and_no_speed_is_told(tmp_path: Path) -> None:
+def test_a_budget_that_is_too_small_tells_what_was_seen_and_what_a_larger_one_settles(
+    tmp_path: Path,
+) -> None:
     found = figures(
-        tmp_path, (UNCOMPILED, about(0.001, 3)), (INDUCTOR, about(0.0001, 3)), budget_s=5.0
+        tmp_path, (UNCOMPILED, about(0.002, 3)), (INDUCTOR, about(0.001, 3)), budget_s=50.0
     )
-    assert verdict(found)[0].startswith("A budget of 5 s is too small to say anything")
+    first, second = verdict(found)[:2]
+    assert first.startswith("inductor: about ")
+    assert first.endswith("in 3 rounds, fewer than the 6 that an interval takes.")
+    assert "52.0 s were imports and compiling, which are paid once, and 6.00 s rounds" in second
+    assert second.endswith("about --budget 70 would settle inductor.")  # 52 + 6 * 8 / 3
+    (row,) = (row_of(one) for one in found.cells if one.cell.is_compiled)
+    assert "3 rounds" in row[3]
+    assert without_figures(found) == []
+
+
+def test_few_rounds_of_which_one_is_slower_show_no_difference(tmp_path: Path) -> None:
+    found = figures(tmp_path, (UNCOMPILED, [0.001, 0.001]), (INDUCTOR, [0.0005, 0.002]))
+    assert verdict(found)[0].startswith("inductor: no difference shown, between 0.48 and 2.08 ×")
+    assert not any("pays" in sentence for sentence in verdict(found))
+
+
+def test_a_larger_budget_is_advised_only_where_it_can_settle_something(tmp_path: Path) -> None:
+    def told(middle_s: float, spread: float) -> str:
+        times = [middle_s * (1 + spread * (-1) ** i) for i in range(12)]
+        found = figures(tmp_path, (UNCOMPILED, [0.001] * 12), (INDUCTOR, times), budget_s=50.0)
+        return " ".join(verdict(found))
+
+    assert "about --budget" in told(0.0009, 0.1)  # a tenth faster, in rounds a tenth apart
+    assert "more would not settle it" in told(0.001, 0.05)
+    assert "even 30 rounds" in told(0.00095, 0.2)
+    assert "--budget" not in told(0.0005, 0.1)  # it is clear already
 
 
 @pytest.mark.parametrize(
@@ -203,7 +233,7 @@ def test_where_all_failed_the_budget_is_not_blamed(tmp_path: Path) -> None:
 def test_who_gives_wrong_results_never_pays_and_comes_first(
     tmp_path: Path, batches: tuple[int, ...]
 ) -> None:
-    wrong = replace(INDUCTOR, agreement="wrong", largest_difference=0.5, where="output 0")
+    wrong = replace(INDUCTOR, agreement="differs", largest_difference=0.5, where="output 0")
     cells = [
         (at(cell, batch), about(took_s))
         for batch in batches
@@ -215,7 +245,7 @@ def test_who_gives_wrong_results_never_pays_and_comes_first(
     )
     assert not any("pays" in sentence or "as fast" in sentence for sentence in told)
     found = figures(tmp_path, *cells)
-    assert FORMATS["text"](found).count("results are wrong") == len(batches)
+    assert FORMATS["text"](found).count("results differ") == len(batches)
     assert all(one.pays_after is None for one in found.cells)
     with pytest.raises(UsageError, match="nothing to draw"):
         bench_svg(found)
@@ -259,7 +289,7 @@ def test_times_that_are_none_are_left_out(tmp_path: Path) -> None:
 def test_wrong_results_are_told_and_rounding_is_no_problem(tmp_path: Path) -> None:
     wrong = replace(
         INDUCTOR,
-        agreement="wrong",
+        agreement="differs",
         largest_difference=0.5,
         where="output 0",
         error=0.3,
@@ -268,15 +298,19 @@ def test_wrong_results_are_told_and_rounding_is_no_problem(tmp_path: Path) -> No
     found = figures(tmp_path, (UNCOMPILED, about(0.001)), (wrong, about(0.0005)))
     (sentence,) = problems(found)
     assert sentence == (
-        "inductor gives other results: output 0 differs by up to 0.5; from a run in float64 it is 3.0e-01 away, "
-        "and uncompiled 1.0e-06."
+        "inductor gives other results: output 0 differs by up to 0.5; its error against a more exact run "
+        "is 3.0e-01, and eager's 1.0e-06 (RMS)."
     )
     assert sentence in verdict(found)
     rounded = figures(
-        tmp_path, (UNCOMPILED, about(0.001)), (replace(wrong, agreement="as_exact"), about(0.0005))
+        tmp_path,
+        (UNCOMPILED, about(0.001)),
+        (replace(wrong, agreement="within_error"), about(0.0005)),
     )
     assert not problems(rounded)
-    assert "inductor rounds otherwise" in " ".join(verdict(rounded))
+    assert "results of inductor are equal within what eager itself is uncertain of" in " ".join(
+        verdict(rounded)
+    )
 
 
 def test_what_could_not_be_measured_is_named_once_for_each_reason(tmp_path: Path) -> None:

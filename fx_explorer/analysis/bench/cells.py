@@ -28,6 +28,8 @@ class CellFigures:
     """The median with its interval; None for too few rounds."""
     speed_up: Interval | None
     """How many times as fast as uncompiled; None for the uncompiled one, and for too few rounds."""
+    rough_speed_up: Interval | None
+    """The same where rounds are too few for an interval: their median, least and greatest."""
     pays_after: int | None
     """The number of calls after which compiling has paid for itself; None where it never does, or
     that is not known.
@@ -41,8 +43,8 @@ class CellFigures:
 
     @property
     def is_wrong(self) -> bool:
-        """Return whether it gives other results: how fast it does that says nothing."""
-        return self.cell.agreement == "wrong"
+        """Return whether its results differ: how fast it does that says nothing."""
+        return self.cell.agreement == "differs"
 
     @property
     def is_faster(self) -> bool:
@@ -66,6 +68,10 @@ class BenchFigures:
     """``running``, ``stopped`` or ``finished``."""
     doing: str = ""
     """What is being done, in words, while it is running."""
+    preparing_s: float = 0.0
+    """What was paid once: imports, compiling, comparing results; 0 where that is not known."""
+    measuring_s: float = 0.0
+    """What the rounds took."""
 
     @property
     def sizes(self) -> list[str]:
@@ -96,7 +102,8 @@ def bench_figures(reader: SessionReader) -> BenchFigures | None:
     for row in rounds:
         if row.call_s > 0 and row.cell in known:  # no other time is one: the session is damaged
             by_cell[row.cell].append(row)
-    paces = Paces([row for of_cell in by_cell.values() for row in of_cell], _least_sharing_s(told))
+    every_round = [row for of_cell in by_cell.values() for row in of_cell]
+    paces = Paces(every_round, _seconds(told, "least_sharing_s"))
     uncompiled = {cell.size: cell for cell in cells if not cell.is_compiled}
     figures = []
     for cell in cells:
@@ -116,12 +123,14 @@ def bench_figures(reader: SessionReader) -> BenchFigures | None:
         target.get("name", ""),
         told.get("state", "finished"),
         told.get("doing", ""),
+        _seconds(told, "preparing_s"),
+        _seconds(told, "measuring_s"),
     )
 
 
-def _least_sharing_s(told: Mapping[str, Any]) -> float:
-    """Return the least seconds that earlier benches on the machine saw; 0 in sessions of earlier versions."""
-    known = told.get("least_sharing_s", 0.0)
+def _seconds(told: Mapping[str, Any], name: str) -> float:
+    """Return a figure of the bench as a whole; 0 where it was stopped before that was known."""
+    known = told.get(name, 0.0)
     return float(known) if isinstance(known, int | float) else 0.0
 
 
@@ -150,7 +159,7 @@ def _figures(
     interval = median_interval(times)
     speed_up = _speed_up(of_cell, uncompiled) if cell.is_compiled else None
     speed_up = speed_up and speed_up.reaching(part).anew(cell.clock, processes=2)
-    pays = speed_up is not None and speed_up.low > 1 and cell.agreement != "wrong"
+    pays = speed_up is not None and speed_up.low > 1 and cell.agreement != "differs"
     return CellFigures(
         cell=cell,
         call_s=median(times) if times else None,
@@ -158,6 +167,7 @@ def _figures(
         rounds=len(times),
         interval=interval and interval.reaching_down(part).anew(cell.clock),
         speed_up=speed_up,
+        rough_speed_up=None if speed_up else _rough_speed_up(cell, of_cell, uncompiled),
         pays_after=_pays_after(cell, times, reference, uncompiled_s) if pays else None,
         left_out=len(of_cell.every_s) - len(times),
         disturbed=0 if of_cell.has_enough_quiet else len(of_cell.every_s) - len(of_cell.quiet_s),
@@ -171,6 +181,17 @@ def _speed_up(of_cell: _Rounds, uncompiled: _Rounds) -> Interval | None:
     """
     quiet = median_interval(ratios_by_round(uncompiled.quiet_s, of_cell.quiet_s))
     return quiet or median_interval(ratios_by_round(uncompiled.every_s, of_cell.every_s))
+
+
+def _rough_speed_up(cell: BenchCell, of_cell: _Rounds, uncompiled: _Rounds) -> Interval | None:
+    """Return what few rounds show: no interval, which is not known, but what was seen, as wide as two
+    processes differ.
+    """
+    found = ratios_by_round(uncompiled.every_s, of_cell.every_s)
+    if not found or not cell.is_compiled:
+        return None
+    seen = Interval(median(found), min(found), max(found))
+    return seen.anew(cell.clock, processes=2)
 
 
 def _pays_after(

@@ -58,6 +58,10 @@ class Interval:
         return Interval(self.middle, self.low * (1 - wider), self.high * (1 + wider))
 
 
+LEAST_ROUNDS = 6
+"""Fewer values have no interval of 95 %."""
+
+
 def median_interval(values: Sequence[float]) -> Interval | None:
     """Return the median of the values with its interval; None for too few to have one (5 or less)."""
     rank = _rank(len(values))

@@ -25,9 +25,8 @@ HEADER = (
 
 RESULTS = {
     "equal": "equal",
-    "close": "within tolerance",
-    "as_exact": "as exact",
-    "wrong": "wrong",
+    "within_error": "within eager's error",
+    "differs": "differs",
     "not_compared": "not compared",
     "": "",
 }
@@ -67,10 +66,14 @@ def _call(one: CellFigures) -> str:
 
 def _speed_up(one: CellFigures) -> str:
     found = one.speed_up
+    if one.is_wrong:
+        return "results differ"
+    if found is None and one.rough_speed_up is not None:
+        rough = one.rough_speed_up
+        seen = f"{factor(rough.low)} to {factor(rough.high)}"
+        return f"about {factor(rough.middle)} ({seen}, {counted(one.rounds, 'round')})"
     if found is None:
         return ("" if one.cell.is_compiled else "1") if one.rounds else ""
-    if one.is_wrong:
-        return "results are wrong"
     shown = f"{factor(found.middle)} ({factor(found.low)} to {factor(found.high)})"
     return shown if one.is_faster or one.is_slower else f"{shown}, no difference shown"
 

@@ -5,14 +5,24 @@ be known beside it. Where intervals overlap there is no winner.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import ceil, inf
 
 from fx_explorer.analysis.bench.cells import BenchFigures, CellFigures
-from fx_explorer.analysis.bench.interval import Interval, factor
+from fx_explorer.analysis.bench.interval import (
+    BETWEEN_PROCESSES,
+    LEAST_ROUNDS,
+    MOST_BETWEEN_PROCESSES,
+    Interval,
+    factor,
+)
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted, listed, seconds
 
 MUCH_AROUND = 0.3
 """Part of a call beside its kernels, from which on it is told."""
+
+ENOUGH_ROUNDS, MOST_ROUNDS = 8, 30
+"""Rounds of a size that a bench makes at least, where its budget allows, and at most."""
 
 BUSY = 0.3
 """Part of all processors' time that other programs took, from which a machine counts as busy."""
@@ -29,13 +39,16 @@ def verdict(figures: BenchFigures) -> list[str]:
         filter(None, (_wrong_results(name, figures.of_contender(name)) for name in compiled))
     )
     beside = _beside(figures, compiled)
+    rough = list(_rough(figures))
+    budget = list(_spent(figures))
     if not any(one.speed_up for one in figures.cells):
-        return [*_unfinished(figures), *wrong, *_nothing_timed(figures), *beside]
+        nothing = () if rough else _nothing_timed(figures)
+        return [*wrong, *rough, *budget, *_unfinished(figures), *nothing, *beside]
     if len(figures.sizes) == 1:
         answer = _at_one_size(figures.of_size(figures.sizes[0]))
     else:
         answer = (sentence for name in compiled for sentence in _over_sizes(name, figures))
-    return [*wrong, *answer, *_unfinished(figures), *beside]
+    return [*wrong, *answer, *rough, *budget, *_unfinished(figures), *beside]
 
 
 FAILED = ("failed", "out_of_memory", "timed_out")
@@ -85,11 +98,72 @@ def _nothing_timed(figures: BenchFigures) -> Iterator[str]:
         yield "Nothing can be compared: the uncompiled program itself could not be measured."
     elif others and all(one.cell.state in FAILED for one in others):
         yield "Nothing can be said about speed: no contender could be measured."
-    elif figures.state == "finished" and figures.budget_s is not None:
-        what = "give it more with --budget, or fewer sizes and contenders"
-        yield f"A budget of {figures.budget_s:g} s is too small to say anything: {what}."
     elif figures.state == "finished":
         yield "Nothing can be said about speed: no contender was measured often enough beside the uncompiled program."
+
+
+def _rough(figures: BenchFigures) -> Iterator[str]:
+    """Say what few rounds show of contenders that have no interval."""
+    for one in figures.cells:
+        seen = one.rough_speed_up
+        if seen is None or one.is_wrong:
+            continue
+        ends = f"{factor(seen.low)} to {factor(seen.high)}"
+        if seen.low > 1 or seen.high < 1:
+            effect = f"about {factor(seen.middle)} × as fast as uncompiled ({ends})"
+        else:
+            effect = f"no difference shown, between {ends.replace(' to ', ' and ')} × as fast as uncompiled"
+        yield (
+            f"{one.cell.contender}{_at(one)}: {effect} in {counted(one.rounds, 'round')}, "
+            f"fewer than the {LEAST_ROUNDS} that an interval takes."
+        )
+
+
+def _spent(figures: BenchFigures) -> Iterator[str]:
+    """Say what a budget was spent on, and what a larger one would settle."""
+    open_cells = [one for one in figures.cells if _is_open(one)]
+    if figures.budget_s is None or figures.state != "finished" or not figures.measuring_s:
+        return
+    if not open_cells:
+        return
+    yield (
+        f"Of {seconds(figures.preparing_s + figures.measuring_s)} (--budget {figures.budget_s:g}), "
+        f"{seconds(figures.preparing_s)} were imports and compiling, which are paid once, and "
+        f"{seconds(figures.measuring_s)} rounds of calls; {_larger_budget(figures, open_cells)}."
+    )
+
+
+def _is_open(one: CellFigures) -> bool:
+    """Return whether more rounds could say more of a cell."""
+    if one.is_wrong or not one.cell.is_compiled:
+        return False
+    no_difference = one.speed_up is not None and not one.is_faster and not one.is_slower
+    return one.rough_speed_up is not None or no_difference
+
+
+def _larger_budget(figures: BenchFigures, open_cells: Sequence[CellFigures]) -> str:
+    """Say how many seconds would settle what is open, as a clause."""
+    times_as_long = max(map(_times_as_long, open_cells))
+    if times_as_long == inf:
+        return "more would not settle it: two processes that build the same differ by as much"
+    if any(one.rounds * _times_as_long(one) > MOST_ROUNDS for one in open_cells):
+        return f"even {MOST_ROUNDS} rounds, the most that a bench makes, would not settle it"
+    needed_s = figures.preparing_s + figures.measuring_s * times_as_long
+    names = listed(list(dict.fromkeys(one.cell.contender for one in open_cells)), 3)
+    return f"about --budget {ceil(needed_s / 10) * 10} would settle {names}"
+
+
+def _times_as_long(one: CellFigures) -> float:
+    """Return how many times the rounds would show whether a cell is faster: intervals shrink with the
+    square root of the number of rounds, but not below what two processes differ by.
+    """
+    if one.speed_up is None:
+        return ENOUGH_ROUNDS / max(one.rounds, 1)
+    between = 2 * BETWEEN_PROCESSES.get(one.cell.clock, MOST_BETWEEN_PROCESSES)
+    away = abs(one.speed_up.middle - 1) / one.speed_up.middle
+    if away <= between:
+        return inf
+    return max(1.0, (max(one.speed_up.spread - between, 0.0) / (away - between)) ** 2)
 
 
 def _at_one_size(cells: Sequence[CellFigures]) -> Iterator[str]:
@@ -207,17 +281,25 @@ def _beside(figures: BenchFigures, compiled: Sequence[str]) -> Iterator[str]:
 
 def _results(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
     """Say what is to be known of results that are not wrong."""
-    for kind in ("not_compared", "as_exact"):
+    for kind in ("not_compared", "within_error"):
         first = next((one for one in cells if one.cell.agreement == kind), None)
-        if first and kind == "as_exact":
-            yield f"{name} rounds otherwise{_at(first)}: {difference(first)}."
+        if first and kind == "within_error":
+            more = ", and more exact than eager" if _is_more_exact(first) else ""
+            yield (
+                f"The results of {name} are equal{_at(first)} within what eager itself is uncertain of"
+                f"{more}: {difference(first)}."
+            )
         elif first:
             yield f"The results of {name} are {first.cell.agreement_words}."
 
 
+def _is_more_exact(one: CellFigures) -> bool:
+    return one.cell.error < one.cell.reference_error
+
+
 def _wrong_results(name: str, cells: Sequence[CellFigures]) -> str:
     """Say where the results are first wrong; empty where they are not."""
-    first = next((one for one in cells if one.cell.agreement == "wrong"), None)
+    first = next((one for one in cells if one.is_wrong), None)
     return f"{name} gives other results{_at(first)}: {difference(first)}." if first else ""
 
 
@@ -228,10 +310,14 @@ def difference(one: CellFigures) -> str:
     cell = one.cell
     if not cell.largest_difference:
         return cell.agreement_words
-    told = f"{cell.where}{',' if ', ' in cell.where else ''} differs by up to {cell.largest_difference:.2g}"
+    comma = "," if ", " in cell.where else ""
+    at = f" at {cell.place}" if cell.place else ""
+    clauses = [f"{cell.where}{comma} differs by up to {cell.largest_difference:.2g}{at}"]
     if cell.error or cell.reference_error:
-        return f"{told}; from a run in float64 it is {cell.error:.1e} away, and uncompiled {cell.reference_error:.1e}"
-    return f"{told}; {cell.agreement_words}".removesuffix("; ")
+        clauses.append(
+            f"its error against a more exact run is {cell.error:.1e}, and eager's {cell.reference_error:.1e} (RMS)"
+        )
+    return "; ".join(filter(None, [*clauses, cell.agreement_words]))
 
 
 def _cuts(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:

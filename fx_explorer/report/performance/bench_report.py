@@ -149,6 +149,7 @@ _OF_CELL = (
         "agreement",
         "largest_difference",
         "where",
+        "place",
         "error",
         "reference_error",
     ),

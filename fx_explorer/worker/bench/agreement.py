@@ -1,12 +1,12 @@
-"""Whether a contender gives the uncompiled program's results, and which of the two is nearer to a run
-in float64.
+"""Whether a contender gives eager's results, by the rule of ``equal_results``.
 
-The process of the uncompiled program writes its results to a file beside the session; the others
-compare theirs with it.
+The process of the uncompiled program writes its results to a file beside the session, with those of a
+more exact run; the others compare theirs with it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 import sys
@@ -18,27 +18,48 @@ from typing import Any
 import torch
 
 from fx_explorer.model import AgreementKind
-from fx_explorer.worker.bench.calls import OTHER_SEED, Caller, Results, State, observed, state_of
+from fx_explorer.worker.bench.calls import (
+    OTHER_SEED,
+    Caller,
+    Results,
+    State,
+    is_on_gpu,
+    observed,
+    state_of,
+)
 from fx_explorer.worker.ending.explaining import one_line
+from fx_explorer.worker.equal_results import (
+    GPU_GRADIENT_TOLERANCE,
+    ROUNDING_OF_TF32,
+    TOLERANCE,
+    Precision,
+    ResultDifference,
+    compare_result,
+    is_within_tolerance,
+    root_mean_square,
+    rounding_of,
+)
 from fx_explorer.worker.verify.observed.plain_values import own_parts
 
-AS_EXACT = 2.0
-"""A result is as exact as the uncompiled program's when its error is at most so many times as large.
-torch's own benchmarks ask for the same (``same`` in torch/_dynamo/utils.py).
-"""
-
-NO_EXACT = "there is no run in float64 to compare with"
+NO_FLOAT64 = "there is no run in float64"
 
 CALLED_AGAIN = "it is another one at each call of the uncompiled program, too"
 
-RANDOM = "with other random numbers (dropout?) it is another one, and compiled code draws its own; in eval mode it can be compared"
-
-OTHER_BEGINNING = (
-    "not compared: the program has other parameters or inputs in each process, from random numbers that are not torch's, "
-    "NumPy's or Python's default ones, or that have a seed of their own"
+RANDOM = (
+    "with other random numbers (dropout?) it is another one, and compiled code draws its own; "
+    "in eval mode it can be compared"
 )
 
-_RANKS: tuple[AgreementKind, ...] = ("equal", "close", "as_exact", "not_compared", "wrong")
+OTHER_BEGINNING = (
+    "not compared: the program has other parameters or inputs in each process, from random numbers "
+    "that are not torch's, NumPy's or Python's default ones, or that have a seed of their own"
+)
+
+MOST_BY_ROUNDING = 0.1
+"""What the more exact run changes of a result by rounding alone is less than this part of it."""
+
+PLACES = ("", ", with other values")
+"""What is added to the name of a result of each call."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +68,17 @@ class Reference:
 
     results: list[Results]
     exact: list[Results] = field(default_factory=list)
-    """The results in float64; empty where there is no such run."""
-    no_exact: str = ""
-    """Why there is no such run."""
+    """The results of a more exact run; empty where there is none."""
+    about_exact: str = ""
+    """What is to be known of the more exact run, as a clause; empty for one in float64 throughout."""
     varies: dict[str, str] = field(default_factory=dict)
-    """Name of a result that is not the same at each call → why, in words."""
+    """Name of a result that is not the same at each call → why, as a clause."""
     content: list[float] = field(default_factory=list)
+    rounding: float = 2.0**-24
+    """Relative rounding error of the coarsest numbers that the program computes with."""
+    is_on_gpu: bool = False
+    without_tf32: list[Results] = field(default_factory=list)
+    """The results with TF32 switched off; empty where it was not on."""
 
     def save(self, path: str) -> None:
         torch.save(vars(self), path)
@@ -63,51 +89,76 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """How one result stands to that of the uncompiled program."""
+class _Compared:
+    """One result of one call, held against eager's."""
 
-    kind: AgreementKind
     name: str
-    largest: float = 0.0
-    error: float = 0.0
-    reference_error: float = 0.0
-    words: str = ""
-    is_another_kind: bool = False
-    """Whether it is missing, new, or of another shape or dtype."""
+    call: int
+    kind: AgreementKind
+    difference: ResultDifference
 
     @property
-    def rank(self) -> tuple[int, float]:
-        return _RANKS.index(self.kind), self.largest
+    def full_name(self) -> str:
+        return f"{self.name}{PLACES[self.call]}"
+
+    @property
+    def severity(self) -> tuple[int, int, tuple[int, float, float]]:
+        """Return what sorts results, the one to be told last: of calls that are equally wrong, the first."""
+        return _RANKS.index(self.kind), -self.call, self.difference.severity
 
 
-def reference_of(caller: Caller) -> Reference:
+_RANKS: tuple[AgreementKind, ...] = ("equal", "within_error", "not_compared", "differs")
+
+
+def reference_of(caller: Caller, state: State) -> Reference:
     """Call the uncompiled program: as the others will be called, once more, with other random numbers,
-    and in float64.
+    in float64, and with TF32 switched off where it is on. ``state`` is that in which each call begins.
     """
-    state = State(caller.target.network)
-    first = observed(caller, state)
-    second = observed(caller.with_other_values(), state)
-    random = dict.fromkeys(_apart(first, observed(caller, state, OTHER_SEED)), RANDOM)
-    again = dict.fromkeys(_apart(first, observed(caller, state)), CALLED_AGAIN)
-    exact, why = _in_float64(caller)
-    return Reference([first, second], exact, why, {**random, **again}, content(caller))
+    calls = (caller, caller.with_other_values())
+    results = [observed(call, state) for call in calls]
+    again, other_numbers = observed(caller, state), observed(caller, state, OTHER_SEED)
+    varies = dict.fromkeys(_apart(results[0], other_numbers), RANDOM)
+    varies |= dict.fromkeys(_apart(results[0], again), CALLED_AGAIN)
+    without_tf32 = []
+    if uses_tf32(caller, results[0]):
+        with highest_precision():
+            without_tf32 = [observed(call, state) for call in calls]
+    exact, about_exact = _more_exact(caller)
+    tensors = [*state_of(caller.target.network), *caller.target.arguments.tensors()]
+    rounding = rounding_of([*tensors, *results[0].values()])
+    return Reference(
+        results=results,
+        exact=exact,
+        about_exact=about_exact,
+        varies=varies,
+        content=content(caller),
+        rounding=max(rounding, ROUNDING_OF_TF32) if without_tf32 else rounding,
+        is_on_gpu=is_on_gpu(caller),
+        without_tf32=without_tf32,
+    )
 
 
 def content(caller: Caller) -> list[float]:
     """Return a number for each parameter, buffer and input, by which other contents are told."""
-    found = [*state_of(caller.target.network), *caller.target.arguments.tensors()]
-    return [
-        float(sum(float(_wide(part).abs().sum()) for part in own_parts(tensor).values()))
-        for tensor in found
-    ]
+    tensors = [*state_of(caller.target.network), *caller.target.arguments.tensors()]
+    return [_sum_of(tensor) for tensor in tensors]
+
+
+def _sum_of(tensor: torch.Tensor) -> float:
+    if type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.is_floating_point():
+        with contextlib.suppress(
+            RuntimeError, NotImplementedError
+        ):  # float8 and sparse ones have no such sum
+            # Without a copy of a large parameter in float64.
+            return float(tensor.detach().abs().sum(dtype=torch.float64))
+    parts = own_parts(tensor).values()
+    return float(sum(float(_wide(part).abs().sum()) for part in parts))
 
 
 def agreement(
     reference: Reference, results: list[Results], begins_with: list[float]
 ) -> dict[str, Any]:
-    """Return the fields of a BenchCell that say how the results stand to the reference, call by
-    call.
-    """
+    """Return the fields of a BenchCell that say how the results stand to the reference."""
     if not _is_same_content(reference.content, begins_with):
         return {"agreement": "not_compared", "agreement_words": OTHER_BEGINNING}
     if not any(name.startswith("output") for name in reference.results[0] | results[0]):
@@ -116,62 +167,265 @@ def agreement(
             "agreement_words": "not compared: it returns no tensor",
         }
     try:
-        # Of calls that are equally wrong, the first is told.
-        worst = max(_worst_of_calls(reference, results), key=lambda one: _RANKS.index(one.kind))
-    except (
-        RuntimeError,
-        NotImplementedError,
-        TypeError,
-    ) as error:  # a kind of tensor that torch cannot compare
+        compared = _compare(reference, reference.results, reference.exact, results)
+    except (RuntimeError, NotImplementedError, TypeError) as error:
+        # a kind of tensor that torch cannot compare
         return {"agreement": "not_compared", "agreement_words": f"not compared: {one_line(error)}"}
+    worst = max(compared, key=lambda result: result.severity)
+    difference = worst.difference
     return {
         "agreement": worst.kind,
-        "agreement_words": worst.words or reference.no_exact,
-        "largest_difference": worst.largest,
-        "where": worst.name,
-        "error": worst.error,
-        "reference_error": worst.reference_error,
+        "agreement_words": _in_words(worst, compared, reference),
+        "largest_difference": difference.largest,
+        "where": worst.full_name,
+        "place": str(list(difference.place)) if difference.place else "",
+        "error": difference.error,
+        "reference_error": difference.eager_error,
     }
 
 
-def _worst_of_calls(reference: Reference, results: list[Results]) -> Iterator[Difference]:
-    """Yield, for each call, the result that differs most from the uncompiled program's."""
-    exact = reference.exact or [{}] * len(results)
-    for ours, theirs, of_call, place in zip(
-        results, reference.results, exact, PLACES, strict=False
-    ):
-        found = (
-            _judged(name, reference, ours.get(name), theirs.get(name), of_call.get(name))
-            for name in theirs | ours
-        )
-        worst = max(found, key=lambda one: one.rank)
-        yield replace(worst, name=f"{worst.name}{place}")
-
-
-def _judged(
-    name: str,
-    reference: Reference,
-    ours: torch.Tensor | None,
-    theirs: torch.Tensor | None,
-    exact: torch.Tensor | None,
-) -> Difference:
-    """Compare one result; one that differs from call to call uncompiled, too, is not judged by its
-    values.
+def agreement_otherwise(
+    reference: Reference, caller: Caller, state: State, agreed: dict[str, Any]
+) -> dict[str, Any]:
+    """Compare results once more where that can say more than ``agreed``, which ``agreement`` returned:
+    with TF32 switched off, or with PyTorch's own random numbers. Return the fields that are other ones.
     """
-    found = _difference(name, ours, theirs, exact)
-    if (
-        found.kind in ("as_exact", "wrong")
-        and not found.is_another_kind
-        and name in reference.varies
-    ):
-        return Difference(
-            "not_compared", name, words=f"not compared: {name}, since {reference.varies[name]}"
+    words = str(agreed["agreement_words"])
+    try:
+        if agreed["agreement"] in ("within_error", "differs") and reference.without_tf32:
+            told = _without_tf32(reference, caller, state, agreed)
+            return {"agreement_words": "; ".join(filter(None, [words, told]))}
+        if agreed["agreement"] == "not_compared" and RANDOM in words:
+            return _with_pytorchs_numbers(reference, caller, state)
+    except Exception as error:  # noqa: BLE001 - told: what was compared before still holds
+        return {"agreement_words": f"{words}; compared once more, it fails: {one_line(error)}"}
+    return {}
+
+
+def _without_tf32(
+    reference: Reference, caller: Caller, state: State, agreed: dict[str, Any]
+) -> str:
+    """Say what of a difference is left once TF32 is switched off."""
+    with highest_precision():
+        results = [observed(call, state) for call in (caller, caller.with_other_values())]
+    compared = _compare(reference, reference.without_tf32, reference.exact, results)
+    worst = max(compared, key=lambda result: result.severity)
+    largest = worst.difference.largest
+    far = f"{worst.full_name} differs by up to {largest:.2g}"
+    if not largest:
+        far = "results are equal bit by bit"
+    switched_off = (
+        "with TF32 switched off (torch.backends.cudnn.allow_tf32, cuda.matmul.allow_tf32)"
+    )
+    if worst.kind == "differs":
+        return f"{switched_off} results differ too: {far}"
+    cause = "TF32 makes the difference: " if agreed["agreement"] == "differs" else ""
+    return f"{cause}{switched_off} {far}"
+
+
+def _with_pytorchs_numbers(reference: Reference, caller: Caller, state: State) -> dict[str, Any]:
+    """Compare results where Inductor draws random numbers as PyTorch's operators do, as the harness of
+    PyTorch's benchmarks does. Where they still differ, it is not known whether the numbers do.
+    """
+    import torch._inductor.config
+
+    torch._dynamo.reset()
+    try:
+        with torch._inductor.config.patch(fallback_random=True):
+            results = [observed(call, state) for call in (caller, caller.with_other_values())]
+    finally:
+        torch._dynamo.reset()
+    same_numbers = replace(reference, varies={}, exact=_of_same_numbers(reference))
+    fields = agreement(same_numbers, results, reference.content)
+    if fields["agreement"] not in ("equal", "within_error"):
+        return {}
+    words = (
+        "compared with torch._inductor.config.fallback_random, so that random numbers are eager's"
+    )
+    return fields | {"agreement_words": "; ".join(filter(None, [words, fields["agreement_words"]]))}
+
+
+def _of_same_numbers(reference: Reference) -> list[Results]:
+    """Return the more exact results without those that other random numbers made."""
+    kept = []
+    for eager, exact in zip(reference.results, reference.exact, strict=False):
+        near = {
+            name: tensor
+            for name, tensor in exact.items()
+            if name not in reference.varies or _is_near(tensor, eager.get(name))
+        }
+        kept.append(near)
+    return kept
+
+
+def _is_near(exact: torch.Tensor, eager: torch.Tensor | None) -> bool:
+    if eager is None or eager.shape != exact.shape:
+        return False
+    far = root_mean_square(_wide(eager) - _wide(exact))
+    return far <= MOST_BY_ROUNDING * root_mean_square(eager)
+
+
+def _compare(
+    reference: Reference, eager: list[Results], exact: list[Results], results: list[Results]
+) -> list[_Compared]:
+    """Return how each result of each call stands to eager's."""
+    compared = []
+    for call, (ours, theirs) in enumerate(zip(results, eager, strict=False)):
+        more_exact = exact[call] if exact else {}
+        sizes = _group_sizes(theirs)
+        for name in theirs | ours:
+            kind = name.partition(" ")[0]
+            is_gpu_gradient = kind == "gradient" and reference.is_on_gpu
+            tolerance = GPU_GRADIENT_TOLERANCE if is_gpu_gradient else TOLERANCE
+            precision = Precision(reference.rounding, tolerance, sizes.get(kind, 0.0))
+            difference = compare_result(
+                ours.get(name), theirs.get(name), more_exact.get(name), precision
+            )
+            is_chance = name in reference.varies and _may_be_chance(difference, theirs.get(name))
+            judged: AgreementKind = "not_compared" if is_chance else difference.kind
+            compared.append(_Compared(name, call, judged, difference))
+    return compared
+
+
+def _may_be_chance(difference: ResultDifference, eager: torch.Tensor | None) -> bool:
+    """Return whether a result that is another one in each call of eager cannot be judged: the more
+    exact run, being another call, gave another one too.
+    """
+    if eager is None or difference.is_another_kind or difference.kind == "equal":
+        return False
+    is_of_other_call = difference.eager_error > MOST_BY_ROUNDING * root_mean_square(eager)
+    return difference.kind == "differs" or is_of_other_call
+
+
+def _group_sizes(results: Results) -> dict[str, float]:
+    """Return the size of the largest output and of the largest gradient."""
+    sizes = {"output": 0.0, "gradient": 0.0}
+    for name, tensor in results.items():
+        kind = name.partition(" ")[0]
+        if kind in sizes:
+            sizes[kind] = max(sizes[kind], root_mean_square(tensor))
+    return sizes
+
+
+def _in_words(worst: _Compared, compared: list[_Compared], reference: Reference) -> str:
+    """Return what is to be known beside the figures, as clauses."""
+    difference = worst.difference
+    if worst.kind == "not_compared":
+        return f"not compared: {worst.full_name}, since {reference.varies[worst.name]}"
+    if difference.is_another_kind and worst.name.startswith("parameter "):
+        is_left = difference.note == "is missing"
+        return f"{worst.full_name} is {'not ' if is_left else ''}written to, unlike in eager mode"
+    if difference.is_another_kind:
+        return f"{worst.full_name} {difference.note}"
+    if worst.kind == "equal":
+        return ""
+    clauses = [_there(difference), difference.note]
+    if worst.kind == "differs":
+        count = sum(result.kind == "differs" for result in compared)
+        clauses.append(f"{count:,} of {len(compared):,} results differ" if count > 1 else "")
+    clauses.append(reference.about_exact)
+    return "; ".join(filter(None, clauses))
+
+
+def _there(difference: ResultDifference) -> str:
+    """Return the two numbers at the place of the largest difference."""
+    if difference.there is None:
+        return ""
+    result, eager = difference.there
+    return f"it is {result:.6g} there, and {eager:.6g} in eager mode"
+
+
+def uses_tf32(caller: Caller, results: Results) -> bool:
+    """Return whether a program may compute numbers of 32 bits in TF32."""
+    if not is_on_gpu(caller):
+        return False
+    tensors = [*state_of(caller.target.network), *caller.target.arguments.tensors()]
+    if not any(one.dtype == torch.float32 for one in [*tensors, *results.values()]):
+        return False
+    try:
+        return torch.backends.cudnn.allow_tf32 or torch.backends.cuda.matmul.allow_tf32
+    except (
+        RuntimeError
+    ):  # set by ``fp32_precision``, operator by operator, which this cannot ask for
+        return True
+
+
+@contextlib.contextmanager
+def highest_precision() -> Iterator[None]:
+    """Switch off what rounds numbers of 32 bits to fewer in products and convolutions."""
+    matmul, cudnn = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(matmul)
+        torch.backends.cudnn.allow_tf32 = cudnn
+
+
+def _more_exact(caller: Caller) -> tuple[list[Results], str]:
+    """Return the results of a more exact run, and what is to be known of it."""
+    results, why = _wider_run(caller, torch.float64)
+    if results:
+        return results, _stays_narrow(results[0])
+    problem = f"{NO_FLOAT64} ({why})"
+    floats = [one.dtype for one in state_of(caller.target.network) if one.is_floating_point()]
+    if floats and all(dtype in (torch.float16, torch.bfloat16) for dtype in floats):
+        results, _ = _wider_run(caller, torch.float32)
+    if results:
+        return results, f"{problem}, so both are held against one in float32"
+    return [], f"{problem}, so they are compared by direction and size, as PyTorch's benchmarks do"
+
+
+def _wider_run(caller: Caller, dtype: torch.dtype) -> tuple[list[Results], str]:
+    """Return the results of both calls in a wider dtype; or nothing, and why."""
+    if _needed_bytes(caller, dtype) > _free_bytes(caller):
+        return [], f"there is no room for the model in {str(dtype).removeprefix('torch.')}"
+    why = ""
+    try:
+        wide = caller.in_dtype(dtype)
+        state = State(wide.target.network, original=caller.target.network)
+        return [observed(one, state) for one in (wide, wide.with_other_values())], ""
+    except Exception as error:  # noqa: BLE001 - the program was not written for it: any error of its own
+        why = one_line(error)
+    if is_on_gpu(caller):
+        torch.cuda.empty_cache()
+    return [], why
+
+
+def _stays_narrow(results: Results) -> str:
+    """Name a result that the program itself makes in fewer than 64 bits."""
+    narrow = [
+        name
+        for name, tensor in results.items()
+        if tensor.is_floating_point() and tensor.dtype != torch.float64
+    ]
+    if not narrow:
+        return ""
+    others = f" and {len(narrow) - 1:,} others stay" if len(narrow) > 1 else " stays"
+    return f"in the run in float64, {narrow[0]}{others} {results[narrow[0]].dtype}"
+
+
+def _needed_bytes(caller: Caller, dtype: torch.dtype) -> int:
+    """Return what a copy of the model takes, with its state, and gradients where it trains."""
+    numbers = sum(tensor.numel() for tensor in state_of(caller.target.network))
+    copies = 1 if is_on_gpu(caller) and not caller.trains else 3
+    return copies * dtype.itemsize * numbers
+
+
+def _free_bytes(caller: Caller) -> int:
+    """Return how much memory a program can still get where it runs (for the CPU: proc(5),
+    MemAvailable); without limit where that is not told.
+    """
+    if is_on_gpu(caller):
+        return int(torch.cuda.mem_get_info()[0])
+    try:
+        found = re.search(
+            r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE
         )
-    return found
-
-
-PLACES = ("", ", with other values")
-"""What is added to the name of a result of each call."""
+    except OSError:
+        found = None
+    return 1024 * int(found[1]) if found else sys.maxsize
 
 
 def _is_same_content(one: list[float], other: list[float]) -> bool:
@@ -182,137 +436,13 @@ def _is_same_number(one: float, other: float) -> bool:
     return one == other or math.isclose(one, other) or (math.isnan(one) and math.isnan(other))
 
 
-def _difference(
-    name: str, ours: torch.Tensor | None, theirs: torch.Tensor | None, exact: torch.Tensor | None
-) -> Difference:
-    if ours is None or theirs is None:
-        return Difference(
-            "wrong",
-            name,
-            words=f"{name} is {'missing' if ours is None else 'new'}",
-            is_another_kind=True,
-        )
-    for what, one, other in (
-        ("shape", list(theirs.shape), list(ours.shape)),
-        ("dtype", theirs.dtype, ours.dtype),
-    ):
-        if one != other:
-            words = f"the {what} of {name} is {other}, and {one} uncompiled"
-            return Difference("wrong", name, words=words, is_another_kind=True)
-    if _is_equal(ours, theirs):
-        return Difference("equal", name)
-    error, reference_error = (
-        (_error(tensor, exact) for tensor in (ours, theirs)) if exact is not None else (0.0, 0.0)
-    )
-    largest = _largest(ours, theirs)
-    if _is_close(ours, theirs):
-        return Difference("close", name, largest, error, reference_error)
-    is_as_exact = exact is not None and error <= max(
-        AS_EXACT * reference_error, _rounding(ours, exact)
-    )
-    kind: AgreementKind = "as_exact" if is_as_exact and math.isfinite(error) else "wrong"
-    return Difference(kind, name, largest, error, reference_error)
-
-
-def _in_float64(caller: Caller) -> tuple[list[Results], str]:
-    """Return the results in float64; or nothing, and why."""
-    if _bytes_in_float64(caller) > _free_bytes():
-        return [], f"{NO_EXACT}: there is no room for the model in float64"
-    try:
-        wide = caller.in_float64()
-        state = State(wide.target.network)
-        results = [observed(one, state) for one in (wide, wide.with_other_values())]
-    except Exception as error:  # noqa: BLE001 - the program was not written for float64: any error of its own
-        return [], f"{NO_EXACT}: {one_line(error)}"
-    narrow = [
-        name
-        for name, one in results[0].items()
-        if one.is_floating_point() and one.dtype != torch.float64
-    ]
-    if narrow:
-        return [], f"{NO_EXACT}: {narrow[0]} stays {results[0][narrow[0]].dtype}"
-    return results, ""
-
-
-def _bytes_in_float64(caller: Caller) -> int:
-    """Return what a copy of the model in float64 takes, with its state and gradients."""
-    return 3 * 8 * sum(tensor.numel() for tensor in state_of(caller.target.network))
-
-
-def _free_bytes() -> int:
-    """Return how much memory a program can still get (proc(5), MemAvailable); without limit where that
-    is not told. A GPU says itself, by an error, when there is no more.
-    """
-    try:
-        found = re.search(
-            r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE
-        )
-    except OSError:
-        found = None
-    return 1024 * int(found[1]) if found else sys.maxsize
-
-
 def _apart(one: Results, other: Results) -> list[str]:
     """Return the names of results that differ between two calls of the uncompiled program."""
     return [
         name
         for name, tensor in one.items()
-        if name not in other or not _is_alike(tensor, other[name])
+        if name not in other or not is_within_tolerance(tensor, other[name])
     ]
-
-
-def _is_alike(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return one.shape == other.shape and one.dtype == other.dtype and _is_close(one, other)
-
-
-def _is_equal(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return torch.equal(one, other) or _matches(one, other, rtol=0.0, atol=0.0)
-
-
-def _is_close(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return _matches(one, other)
-
-
-def _matches(one: torch.Tensor, other: torch.Tensor, **tolerances: float) -> bool:
-    try:
-        torch.testing.assert_close(one, other, equal_nan=True, check_layout=False, **tolerances)
-    except AssertionError:
-        return False
-    return True
-
-
-def _largest(one: torch.Tensor, other: torch.Tensor) -> float:
-    """Return the largest absolute difference; infinite where only one of the two is not finite."""
-    apart = (_wide(one) - _wide(other)).abs()
-    same = (one == other) | (one.isnan() & other.isnan())
-    largest = (
-        float(torch.where(same, torch.zeros_like(apart), apart).max()) if apart.numel() else 0.0
-    )
-    return math.inf if math.isnan(largest) else largest
-
-
-def _error(tensor: torch.Tensor, exact: torch.Tensor) -> float:
-    """Return the root of the mean square difference from float64; infinite where only one of the two
-    is not finite.
-    """
-    one, other = _wide(tensor), _wide(exact)
-    same = (one == other) | (one.isnan() & other.isnan())
-    apart = torch.where(same, torch.zeros_like(one), one - other).abs()
-    if not bool(apart.isfinite().all()):
-        return math.inf
-    return float(apart.square().mean().sqrt()) if apart.numel() else 0.0
-
-
-def _rounding(tensor: torch.Tensor, exact: torch.Tensor) -> float:
-    """Return the error that writing the exact result in the dtype of ``tensor`` may make alone."""
-    if not tensor.is_floating_point():
-        return 0.0
-    finite = exact[exact.isfinite()]
-    return (
-        torch.finfo(tensor.dtype).eps * float(_wide(finite).square().mean().sqrt())
-        if finite.numel()
-        else 0.0
-    )
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:

@@ -98,9 +98,9 @@ class Caller:
             (f"input {i}", tensor) for i, tensor in enumerate(self.target.arguments.tensors())
         )
 
-    def results(self, output: object) -> Results:
+    def results(self, output: object, before: State) -> Results:
         """Return what the call gave and left behind: the tensors that it returned, gradients, the
-        network's buffers, and its inputs.
+        network's buffers, parameters that are no longer as they were ``before``, and its inputs.
         """
         found = {f"output {i}": tensor for i, tensor in enumerate(tensors(output))}
         if self.trains:
@@ -112,6 +112,11 @@ class Caller:
         if self.target.network is not None:
             found |= {
                 f"buffer {name}": tensor for name, tensor in self.target.network.named_buffers()
+            }
+            found |= {
+                f"parameter {name}": tensor
+                for name, tensor in self.target.network.named_parameters()
+                if before.is_changed(tensor)
             }
         found |= {
             f"input {i} after the call": tensor
@@ -135,13 +140,17 @@ class Caller:
             self, target=self.target.with_arguments(self.target.arguments.changed(_other_values))
         )
 
-    def in_float64(self) -> Caller:
-        """Return a caller of a copy of the program in double precision, uncompiled."""
+    def in_dtype(self, dtype: torch.dtype) -> Caller:
+        """Return a caller of a copy of the program in another precision, uncompiled."""
         network = copy.deepcopy(self.target.network)
-        wide = self.target.with_arguments(self.target.arguments.changed(_widened))
+
+        def converted(tensor: torch.Tensor) -> torch.Tensor:
+            return _in_dtype(tensor, dtype)
+
+        wide = self.target.with_arguments(self.target.arguments.changed(converted))
         if network is None:
             return replace(self, target=wide)
-        network.double()
+        network.to(dtype)
         is_method = self.target.kind != "module"
         function = getattr(network, self.target.callable.__name__) if is_method else network
         return replace(self, target=replace(wide, callable=function), function=function)
@@ -152,28 +161,50 @@ class State:
     a GPU need not hold a model twice.
     """
 
-    def __init__(self, network: torch.nn.Module | None) -> None:
-        self._content = [
-            (tensor, tensor.detach().to("cpu", copy=True)) for tensor in state_of(network)
-        ]
+    def __init__(
+        self, network: torch.nn.Module | None, original: torch.nn.Module | None = None
+    ) -> None:
+        """``original``: what the network is a copy of, which has the same content; nothing is kept
+        then.
+        """
+        self._tensors = state_of(network)
+        self._content = state_of(original)
+        if original is None:
+            self._content = [tensor.detach().to("cpu", copy=True) for tensor in self._tensors]
+        self._versions = {id(tensor): _version(tensor) for tensor in self._tensors}
+
+    def is_changed(self, tensor: torch.Tensor) -> bool:
+        """Return whether a parameter was written to since."""
+        return _version(tensor) != self._versions.get(id(tensor))
 
     def put_back(self) -> None:
-        with torch.no_grad():
-            for tensor, content in self._content:
-                tensor.copy_(content)
+        """Give parameters and buffers the content that they had. A parameter that nobody wrote to is
+        left alone: to copy a model to a GPU takes seconds.
+        """
+        for tensor, content in zip(self._tensors, self._content, strict=True):
+            if isinstance(tensor, torch.nn.Parameter) and not self.is_changed(tensor):
+                continue
+            with torch.no_grad():
+                tensor.copy_(content.detach())
+            self._versions[id(tensor)] = _version(tensor)
+
+
+def _version(tensor: torch.Tensor) -> int:
+    """Return how often a tensor was written to; -1 where torch does not count."""
+    return -1 if tensor.is_inference() else tensor._version
 
 
 def observed(caller: Caller, state: State, number: int = SEED) -> Results:
     """Make a call on copies of the inputs, in this state and with random numbers from ``number`` on,
-    and return its results. The network is afterwards as it was before.
+    and return its results. The network is in this state afterwards.
     """
-    own, now = caller.with_own_inputs(), State(caller.target.network)
+    own = caller.with_own_inputs()
     state.put_back()
     seed(number)
     try:
-        return own.results(own.call())
+        return own.results(own.call(), state)
     finally:
-        now.put_back()
+        state.put_back()
         for leaf in own.leaves.values():
             leaf.grad = None
 
@@ -197,8 +228,9 @@ def _other_values(tensor: torch.Tensor) -> torch.Tensor:
     return changed.to(tensor.dtype).requires_grad_(tensor.requires_grad)
 
 
-def _widened(tensor: torch.Tensor) -> torch.Tensor:
+def _in_dtype(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     if not (tensor.is_floating_point() or tensor.is_complex()):
         return tensor
-    dtype = torch.complex128 if tensor.is_complex() else torch.float64
+    if tensor.is_complex():
+        dtype = dtype.to_complex()
     return tensor.detach().to(dtype).requires_grad_(tensor.requires_grad)

@@ -1,9 +1,10 @@
 """A process like the worker that measures one cell of a bench: it calls the program until its times are
 stable, and then a round of calls whenever it is asked.
 
-Its first line of input is a ``BenchTask``; those after it are ``round``, ``peak``, and ``step``, which is
-the peak of a call before which there are no gradients, and ``held``, which is what such a call holds when it
-holds most. It answers with ``BenchNews`` lines, and ends when its input does.
+Its first line of input is a ``BenchTask``; those after it are ``round``, ``peak``, ``step``, which is
+the peak of a call before which there are no gradients, ``held``, which is what such a call holds when it
+holds most, and ``compare``, which compares results once more: with TF32 switched off, or with PyTorch's
+own random numbers. It answers with ``BenchNews`` lines, and ends when its input does.
 """
 
 from __future__ import annotations
@@ -56,8 +57,17 @@ def main(notices: int, commands: int) -> None:
 class ReadyCell:
     """A cell that has been called until it was stable."""
 
-    def __init__(self, caller: Caller, round_s: float, last_s: float, is_gpu: bool) -> None:
+    def __init__(
+        self,
+        caller: Caller,
+        round_s: float,
+        last_s: float,
+        is_gpu: bool,
+        compare_again: Callable[[], dict[str, Any]],
+    ) -> None:
+        """``compare_again`` compares results in another way, and returns fields of the cell."""
         self._caller = caller
+        self._compare_again = compare_again
         self._round_s = round_s
         self._last_s = last_s
         self._is_gpu = is_gpu
@@ -76,6 +86,8 @@ class ReadyCell:
         if command == "step":
             self._caller.clear()
             return BenchNews("peak", peak_bytes=timing.peak_bytes(call, self._is_gpu))
+        if command == "compare":
+            return BenchNews("compared", cell=self._compare_again())
         if command == "held":
             from fx_explorer.worker.bench.held_tensors import held_by_line
 
@@ -116,30 +128,33 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
         torch.set_num_threads(task.threads)
     caller, told = _caller(task, say)
     is_gpu = calls.is_on_gpu(caller)
+    state = calls.State(caller.target.network)
     if not task.is_compiled:
         say("calling it uncompiled and in float64, to compare the others with")
-        agreement.reference_of(caller).save(task.reference)
-    state, begins_with, own = (
-        calls.State(caller.target.network),
-        agreement.content(caller),
-        caller.with_own_inputs(),
-    )
+        agreement.reference_of(caller, state).save(task.reference)
+    begins_with, own = agreement.content(caller), caller.with_own_inputs()
     calls.seed()
     say("compiling it" if task.is_compiled else "calling it uncompiled")
     output, took_s = timing.timed(own.call, is_gpu)
-    first = own.results(output)  # before another call: gradients are those of the last one
+    first = own.results(output, state)  # before another call: gradients are those of the last one
     del output
     say("warming up")
     warm_up = timing.warmed_up(took_s, caller.call, is_gpu)
     counted = _counted()
-    fields: dict[str, Any] = {}
+    agreed: dict[str, Any] = {}
     if task.is_compiled:
         say("comparing its results")
         second = calls.observed(caller.with_other_values(), state)
-        fields = agreement.agreement(
-            agreement.Reference.load(task.reference), [first, second], begins_with
-        )
-    fields |= {
+        reference = agreement.Reference.load(task.reference)
+        agreed = agreement.agreement(reference, [first, second], begins_with)
+        del reference, second
+    del first
+
+    def compare_again() -> dict[str, Any]:
+        reference = agreement.Reference.load(task.reference)
+        return agreement.agreement_otherwise(reference, caller, state, agreed)
+
+    fields = agreed | {
         **counted,
         "inputs": caller.target.arguments.describe(),
         "trains": caller.trains,
@@ -154,7 +169,7 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
         "notes": told,
     }
     send(BenchNews("ready", cell=fields))
-    return ReadyCell(caller, task.round_s, warm_up.last_s, is_gpu)
+    return ReadyCell(caller, task.round_s, warm_up.last_s, is_gpu, compare_again)
 
 
 def _caller(task: BenchTask, say: Callable[[str], None]) -> tuple[Caller, list[str]]:

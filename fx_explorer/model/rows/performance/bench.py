@@ -14,12 +14,12 @@ CellState = Literal["measured", "failed", "out_of_memory", "timed_out", "not_mea
 What was measured before that stays ``measured``.
 """
 
-AgreementKind = Literal["", "equal", "close", "as_exact", "wrong", "not_compared"]
-"""How a contender's results stand to the uncompiled program's. ``equal``: bit by bit. ``close``:
-within the tolerances of ``torch.testing.assert_close``. ``as_exact``: further apart than that, but
-as near to a run in float64 as the uncompiled program. ``wrong``: further apart, and further from
-float64, or of another shape or dtype. ``not_compared``: ``BenchCell.agreement_words`` say why.
-Empty: it did not get so far.
+AgreementKind = Literal["", "equal", "within_error", "differs", "not_compared"]
+"""How a contender's results stand to the uncompiled program's, by PyTorch's rule
+(``worker/equal_results.py``). ``equal``: bit by bit, or within its tolerance. ``within_error``: further
+apart, but no further from a run in float64 than eager itself is uncertain of. ``differs``: neither, or
+of another shape or dtype. ``not_compared``: ``BenchCell.agreement_words`` say why. Empty: it did not
+get so far.
 """
 
 BenchClock = Literal["wall", "events"]
@@ -65,6 +65,8 @@ class BenchCell:
     """The largest absolute difference from the uncompiled program's results."""
     where: str = ""
     """The result with the largest difference: ``output 0``, ``gradient of fc.weight``."""
+    place: str = ""
+    """The index of the largest difference in that result: ``[3, 17]``."""
     error: float = 0.0
     """Root of the mean square difference from float64, of the result that differs most; 0 where
     there is no such run.

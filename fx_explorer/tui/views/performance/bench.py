@@ -62,7 +62,7 @@ def _row(figures: BenchFigures, one: CellFigures) -> TableRow:
         row,
         None,
         lambda: Detail(_detail(figures, one)),
-        "problem" if one.cell.agreement == "wrong" else "",
+        "problem" if one.is_wrong else "",
     )
 
 

@@ -1,4 +1,6 @@
-"""How near two numbers, or two tensors of numbers, have to be to count as equal."""
+"""How near two numbers, or two tensors of numbers, have to be to count as equal in two programs that do
+the same: with PyTorch's operators almost as they are, in built code by the one rule for results.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,8 @@ import math
 from dataclasses import dataclass
 
 import torch
+
+from fx_explorer.worker.equal_results import TOLERANCE, is_within_tolerance, largest_difference
 
 _TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
     torch.float16: (1e-3, 1e-5),
@@ -18,11 +22,6 @@ _TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
 """(relative, absolute) tolerance per dtype. Those of up to 32 bits are the ones of
 ``torch.testing.assert_close``. Those of 64 bits are tighter, because its tolerances would hide a
 number that lost precision in a 32-bit step. Values of any other dtype must be equal.
-"""
-
-BUILT_FACTOR = 20.0
-"""How much wider tolerances are for built code, which computes in another order than PyTorch's own
-operators.
 """
 
 _LEAST: dict[torch.dtype, float] = {
@@ -46,7 +45,7 @@ class Apart:
 
 def tensors_apart(before: torch.Tensor, after: torch.Tensor) -> Apart:
     """Return how far two tensors of one shape are apart."""
-    return Apart(_largest(before, after), _size(before))
+    return Apart(largest_difference(after, before), _size(before))
 
 
 def numbers_apart(before: float, after: float) -> Apart:
@@ -58,32 +57,33 @@ def may_be_rounded(dtype: torch.dtype) -> bool:
 
 
 def are_tensors_near(before: torch.Tensor, after: torch.Tensor, *, is_built: bool) -> bool:
-    """Return whether two tensors of one shape and dtype are as near as compiled code has to be, or built code.
-
-    The absolute tolerance allows for elements that are small beside the others; it must not exceed what a tensor of small
-    numbers can bear.
+    """Return whether two tensors of one shape and dtype are as near as the same operators have to be, or
+    as built code, which computes in another order: the one rule for results (``equal_results``).
     """
-    return _are_near(before, after, before.dtype, is_built=is_built)
+    if is_built:
+        return is_within_tolerance(after, before)
+    return _are_near(before, after, before.dtype)
 
 
 def are_numbers_near(before: float, after: float, *, is_built: bool) -> bool:
-    """Return whether two numbers are as near as tensors of 32 bits have to be: they may come from such tensors, which
-    compiled code computes in another order.
+    """Return whether two numbers are as near as tensors of 32 bits have to be: they may come from such
+    tensors, which compiled code computes in another order.
     """
     if before == after:  # zeros of another sign
         return is_built
-    return _are_near(*_as_tensors(before, after), torch.float32, is_built=is_built)
+    first, second = _as_tensors(before, after)
+    if is_built:
+        return is_within_tolerance(second, first, TOLERANCE)
+    return _are_near(first, second, torch.float32)
 
 
-def _are_near(
-    before: torch.Tensor, after: torch.Tensor, as_dtype: torch.dtype, *, is_built: bool
-) -> bool:
+def _are_near(before: torch.Tensor, after: torch.Tensor, as_dtype: torch.dtype) -> bool:
+    """The absolute tolerance allows for elements that are small beside the others; it must not exceed
+    what a tensor of small numbers can bear.
+    """
     relative, absolute = _TOLERANCES.get(as_dtype, (0.0, 0.0))
     absolute = max(min(1.0, _size(before), _size(after)) * absolute, _LEAST.get(as_dtype, absolute))
-    factor = BUILT_FACTOR if is_built else 1.0
-    return torch.allclose(
-        after, before, rtol=factor * relative, atol=factor * absolute, equal_nan=True
-    )
+    return torch.allclose(after, before, rtol=relative, atol=absolute, equal_nan=True)
 
 
 def are_equal(before: object, after: object) -> bool:
@@ -118,16 +118,6 @@ def have_zeros_of_one_sign(before: torch.Tensor, after: torch.Tensor) -> bool:
         return True
     zeros = (before == 0) & (after == 0)
     return not bool((zeros & (before.signbit() != after.signbit())).any())
-
-
-def _largest(before: torch.Tensor, after: torch.Tensor) -> float:
-    if before.numel() == 0:
-        return 0.0
-    one, other = _wide(before), _wide(after)
-    apart = (one - other).abs()
-    same = (one == other) | (one.isnan() & other.isnan())
-    largest = float(torch.where(same, torch.zeros_like(apart), apart).max())
-    return math.inf if math.isnan(largest) else largest
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:

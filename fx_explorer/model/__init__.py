@@ -33,9 +33,11 @@ from fx_explorer.model.rows.cut import (
     AtTheEnd,
     Fallback,
     FallbackKind,
+    GraphCall,
     LocalTensor,
     ResumeFunction,
     ReturnedStorage,
+    SavedBetween,
 )
 from fx_explorer.model.rows.front_end import (
     FRONT_END_CALLS,
@@ -236,6 +238,7 @@ __all__ = [
     "Gpu",
     "Graph",
     "GraphBreak",
+    "GraphCall",
     "Guard",
     "GuardAnswer",
     "GuardCheck",
@@ -290,6 +293,7 @@ __all__ = [
     "ReturnedStorage",
     "RunEnd",
     "SaidBy",
+    "SavedBetween",
     "SavedTensor",
     "SetBy",
     "Setting",

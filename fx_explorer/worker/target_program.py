@@ -86,7 +86,7 @@ class TargetProgram:
             call_and_account(target, self._progress, recording, self._recorded.stop)
             return
         if not self._others:
-            ended = recording.forward_ended if recording else lambda: None
+            ended = recording.forward_ended if recording else lambda loss: None
             call_target(
                 target, self._progress, lambda ready: self._before_call(called, ready), ended
             )

@@ -4,14 +4,21 @@ its inputs, its library calls and its kernels.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, artifact_document
 from fx_explorer.analysis.memory.replay import UNKNOWN, Argument, Replayed, Result, replay
-from fx_explorer.analysis.memory.sizes import UnknownSize, shape_bytes, value_bytes
+from fx_explorer.analysis.memory.sizes import (
+    UnknownSize,
+    shape_bytes,
+    size_of_text,
+    value_bytes,
+)
+from fx_explorer.analysis.memory.workspaces import Operand, most_workspace
 from fx_explorer.analysis.memory.wrapper_code import UnreadableCode, argument_names, read_wrapper
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernel.kernels import calls_in_output_code, nodes_of_artifacts
@@ -27,6 +34,14 @@ class CallOfKernel:
     """What it computes, in the order of the graph."""
     workspace: model.LibraryWorkspace | None = None
     """What a library call takes while it works; None where no GPU was asked."""
+    most_workspace: int = 0
+    """The most that it is taken to need at work, by its shapes; 0 where it needs none."""
+
+    @property
+    def unknown_workspace(self) -> int:
+        """Return the most that it may need, where no GPU told what it does."""
+        is_known = self.workspace is not None and self.workspace.size_bytes >= 0
+        return 0 if is_known else self.most_workspace
 
     @property
     def node(self) -> model.Node | None:
@@ -70,11 +85,15 @@ def graph_memory(
     """Replay a graph's wrapper. Raises UnreadableCode."""
     wrapper = read_wrapper(reader.text(code.text), code.language)
     names = argument_names(wrapper.entry)
-    nodes = {node.name: node for node in reader.nodes(graph) if node.op == "placeholder"}
+    by_name = {node.name: node for node in reader.nodes(graph)}
+    nodes = {name: node for name, node in by_name.items() if node.op == "placeholder"}
     if nodes and not names:
         raise UnreadableCode("its output code takes no arguments, and the graph does")
-    calls = _calls(reader, code)
     sizes = {**symbols, **_numbers(nodes.values(), symbols)}
+    calls = {
+        line: _with_most_workspace(call, by_name, sizes)
+        for line, call in _calls(reader, code).items()
+    }
     device = _usual_device(nodes.values())
     arguments = [_argument(name, nodes.get(name), sizes) for name in names]
 
@@ -146,6 +165,31 @@ def _computed(call: CallOfKernel) -> model.Node | None:
     named = [node for node in call.nodes if operator in node.target.split(".")]
     computing = named or [node for node in call.nodes if not node.is_view]
     return computing[-1] if computing else None
+
+
+def _with_most_workspace(
+    call: CallOfKernel, nodes: Mapping[str, model.Node], sizes: Mapping[str, int]
+) -> CallOfKernel:
+    """Return a library call with the most that it may take at work."""
+    node = _computed(call)
+    if node is None:
+        return call
+    taken = [nodes[name] for name in _NAME.findall(node.arguments) if name in nodes]
+    try:
+        operands = [_operand(one, sizes) for one in taken if one.shape is not None]
+        result = _operand(node, sizes) if node.shape is not None else None
+    except UnknownSize:
+        return call
+    operator = call.name.removesuffix(".default").rpartition(".")[2]
+    return replace(call, most_workspace=most_workspace(operator, operands, result))
+
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+def _operand(node: model.Node, sizes: Mapping[str, int]) -> Operand:
+    shape = tuple(size_of_text(size, sizes) for size in node.shape or ())
+    return Operand(shape, node.dtype, _device(node))
 
 
 def _calls(reader: SessionReader, code: model.Artifact) -> dict[int, CallOfKernel]:

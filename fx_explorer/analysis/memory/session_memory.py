@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from fx_explorer import model
+from fx_explorer.analysis.memory.calls import WatchedForward, calls_of, watched_forward
 from fx_explorer.analysis.memory.graph_memory import (
     GraphMemory,
     Segment,
@@ -40,11 +41,13 @@ class SessionMemory:
     step: StepMemory
     unread: tuple[Unread, ...]
     left_out: int
-    """Compilations of the same functions for other inputs, which are other steps."""
+    """Compilations that do not run in this step: of the same functions for other inputs, or of others."""
     has_breaks: bool
     """Whether Python runs between the graphs: what that allocates is not known."""
+    graphs: int = 0
+    """How many graphs the step calls, each as often as the program does."""
     is_watched: bool = False
-    """Whether it was seen for how long the program holds what its graphs return."""
+    """Whether the calls of a step were watched, and for how long the program holds what they return."""
     without_code: tuple[str, ...] = ()
     """The backends beside Inductor that compiled graphs and wrote no output code."""
     nothing_saved: str = ""
@@ -58,20 +61,33 @@ class SessionMemory:
 
 def session_memory(reader: SessionReader) -> SessionMemory:
     """Predict what a step holds, of the variants that the program uses."""
-    compilations, left_out = _of_one_step(reader)
+    watched = watched_forward(reader)
+    compilations, left_out = _of_one_step(reader, watched)
     symbols = symbol_values(reader)
     unread: list[Unread] = []
     found = (_segment(reader, compilation, symbols, unread) for compilation in compilations)
     segments = [segment for segment in found if segment]
-    step = step_of(reader, segments, tangents_are_held=_tangents_are_held(reader, segments))
-    is_watched = bool(reader.count(model.ReturnedStorage))
+    step = step_of(
+        reader,
+        calls_of(segments, watched),
+        watched.between if watched else (),
+        tangents_are_held=_tangents_are_held(reader, segments),
+    )
+    is_watched = watched is not None
     others = tuple(
         dict.fromkeys(one.backend for one in compilations if _is_without_code(reader, one))
     )
     nothing_saved = next(filter(None, map(_why_nothing_saved, compilations)), "")
     has_breaks = bool(reader.count(model.GraphBreak))
     return SessionMemory(
-        step, tuple(unread), left_out, has_breaks, is_watched, others, nothing_saved
+        step,
+        tuple(unread),
+        left_out,
+        has_breaks,
+        len(segments),
+        is_watched,
+        others,
+        nothing_saved,
     )
 
 
@@ -94,15 +110,27 @@ def _is_without_code(reader: SessionReader, compilation: model.Compilation) -> b
     )
 
 
-def _of_one_step(reader: SessionReader) -> tuple[list[model.Compilation], int]:
-    """Return the compilations of one step, and how many others there are. A target is called once
-    while it is captured; a script makes many steps, and a function's last compilation counts.
+def _of_one_step(
+    reader: SessionReader, watched: WatchedForward | None
+) -> tuple[list[model.Compilation], int]:
+    """Return the compilations of one step, and how many others there are: those of the calls that were
+    watched. Where none were, a target is called once while it is captured; a script makes many steps, and
+    a function's last compilation counts.
     """
     found = [one for one in variants_in_use(reader) if one.status in ("ok", "broke", "running")]
+    if watched is not None:
+        called = watched.compilations
+        own = [one for one in found if first_variant(reader, one).id in called]
+        others = [one for one in found if one not in own and _has_code(reader, one)]
+        return own, len(others)
     if not reader.is_of_a_script():
         return found, 0
     last = {one.frame: one for one in found}
     return [one for one in found if last[one.frame] is one], len(found) - len(last)
+
+
+def _has_code(reader: SessionReader, compilation: model.Compilation) -> bool:
+    return any(one.stage == "output_code" for one in documents_of_variant(reader, compilation))
 
 
 def _segment(

@@ -2,7 +2,7 @@
 is.
 
 A step is what a bench calls a step: gradients are None before it, the graphs run forward in the
-order in which they were compiled and backward in the opposite order, and what the program returns
+order in which they were called and backward in the opposite order, and what the program returns
 is held until the end. The optimizer runs outside of it; ``optimizers.py`` adds what it keeps.
 """
 
@@ -15,10 +15,10 @@ from itertools import accumulate
 from typing import Literal
 
 from fx_explorer import model
+from fx_explorer.analysis.memory.calls import Call, StorageFlow, Taken
 from fx_explorer.analysis.memory.crossings import Crossings
 from fx_explorer.analysis.memory.graph_memory import CallOfKernel, GraphMemory, Segment
 from fx_explorer.analysis.memory.replay import UNKNOWN, Lifetime
-from fx_explorer.analysis.memory.returned import ReturnedStorages
 from fx_explorer.analysis.memory.sizes import rounded
 from fx_explorer.analysis.naming.values import InputName, InputNames, result_name, tangent_name
 from fx_explorer.session import SessionReader
@@ -98,40 +98,54 @@ class StepMemory:
     """What the graphs keep for their backwards and did not find: each storage once."""
     assumed: int = 0
     """Results of library calls whose element size was taken from the call's first argument."""
+    calls: int = 0
+    """Calls of graphs."""
+    between_bytes: int = 0
+    """What operators outside of the graphs keep for their backward, and no graph does."""
 
 
 def step_of(
-    reader: SessionReader, segments: Sequence[Segment], *, tangents_are_held: bool
+    reader: SessionReader,
+    calls: Sequence[Call],
+    between: Sequence[model.SavedBetween] = (),
+    *,
+    tangents_are_held: bool,
 ) -> StepMemory:
-    """Put the graphs of a step together. ``tangents_are_held`` says whether the gradients of outputs
-    are there in full, and until the end of the backward that takes them.
+    """Put the graphs of a step together, with what operators outside of them keep for the backward.
+    ``tangents_are_held`` says whether the gradients of outputs are there in full, and until the end of
+    the backward that takes them.
     """
-    return _Assembly(reader, segments, tangents_are_held).step()
+    return _Assembly(reader, calls, between, tangents_are_held).step()
 
 
 @dataclass
 class _Assembly:
     reader: SessionReader
-    segments: Sequence[Segment]
+    calls: Sequence[Call]
+    between: Sequence[model.SavedBetween]
     tangents_are_held: bool
     held: list[Held] = field(default_factory=list)
     moments: list[Moment] = field(default_factory=list)
     now: int = 0
     saved_bytes: int = 0
     assumed: int = 0
+    between_bytes: int = 0
     there: set[tuple[object, ...]] = field(default_factory=set)
     """Parameters and buffers that were counted: two graphs may take the same."""
+    with_gradient: set[int] = field(default_factory=set)
+    """Storages whose gradient is there: others of the same one are added to it."""
 
     def step(self) -> StepMemory:
+        self.segments = [call.segment for call in self.calls]
         self._crossings = Crossings(self.reader)
         self._names = self._input_names()
-        nodes = [{name: found.node for name, found in names.items()} for names in self._names]
-        self._returned = ReturnedStorages(self.reader, self.segments, nodes)
+        self._flow = StorageFlow(self.calls)
         self._forward_ends = list(accumulate(one.forward.replayed.end for one in self.segments))
         self._backward_begins = self._begins_of_backwards()
         kept = [self._forward(at, segment) for at, segment in enumerate(self.segments)]
         backward_from = self.now
         has_backward = any(segment.backward for segment in self.segments)
+        self._add_saved_between()
         for at in reversed(range(len(self.segments))):
             if graph := self.segments[at].backward:
                 self._backward(at, self.segments[at], graph, kept[at])
@@ -146,6 +160,8 @@ class _Assembly:
             end,
             self.saved_bytes,
             self.assumed,
+            len(self.calls),
+            self.between_bytes,
         )
 
     def _input_names(self) -> list[dict[str, InputName]]:
@@ -223,12 +239,17 @@ class _Assembly:
     def _add_input(self, at: int, lifetime: Lifetime, *, is_saved: bool) -> None:
         """Add what is there before the step. What an earlier graph computed is counted there."""
         name = self._names[at].get(lifetime.name, InputName(lifetime.name, "input"))
-        owner = self.segments[at].forward.compilation
+        storage = self._flow.storage(at, name.node)
         if name.kind == "input" and self._is_computed(at, name, lifetime):
-            if is_saved and not self._crossings.is_kept_before(name.node):
+            if is_saved and not self._is_kept_before(at, name.node, storage):
                 self.saved_bytes += max(0, lifetime.size_bytes)
+            if storage and self._flow.producer(storage) is None:
+                self._add_made_between(at, name, lifetime, is_saved=is_saved)
             return
-        key = (owner.file, owner.recompile, name.name, lifetime.size_bytes)
+        owner = self.segments[at].forward.compilation
+        key: tuple[object, ...] = (owner.file, owner.recompile, name.name, lifetime.size_bytes)
+        if storage:
+            key = (storage,)
         if key not in self.there:
             self.there.add(key)
             self.held.append(
@@ -241,8 +262,56 @@ class _Assembly:
         """
         if not at:
             return False
-        is_known = self._returned.is_computed(name.node) or self._crossings.computed_by(name.node)
-        return bool(is_known) or lifetime.name in _with_gradient(self.segments[at])
+        if lifetime.name in _with_gradient(self.segments[at]):
+            return True
+        if storage := self._flow.storage(at, name.node):
+            producer = self._flow.producer(storage)
+            return producer is not None and producer < at
+        return bool(self._crossings.computed_by(name.node))
+
+    def _is_kept_before(self, at: int, node: int, storage: int) -> bool:
+        """Return whether an earlier graph keeps what is given to this one for its backward, too."""
+        producer = self._flow.producer(storage)
+        if producer is None:
+            return self._crossings.is_kept_before(node)
+        kept = self._saved_storages(self.segments[producer])
+        rows = self.calls[producer].returned.items()
+        if any(number in kept for number, seen in rows for row in seen if row.storage == storage):
+            return True
+        earlier = (one for one in self._flow.takers(storage, producer) if one.call < at)
+        return any(self._is_saved_in(one) for one in earlier)
+
+    def _is_saved_in(self, taken: Taken) -> bool:
+        """Return whether a call saves what it was given for its backward."""
+        number = self._replayed(taken)
+        return number is not None and number in self._saved_storages(self.segments[taken.call])
+
+    def _replayed(self, taken: Taken) -> int | None:
+        """Return the storage that an input is in the replay of its call."""
+        names = self._names[taken.call]
+        storages = enumerate(self.segments[taken.call].forward.replayed.storages)
+        for number, one in storages:
+            if one.is_argument and one.name in names and names[one.name].node == taken.node:
+                return number
+        return None
+
+    def _add_made_between(
+        self, at: int, name: InputName, lifetime: Lifetime, *, is_saved: bool
+    ) -> None:
+        """Add what an operator between the graphs has computed and this one takes."""
+        storage = self._flow.storage(at, name.node)
+        if ("between", storage) in self.there or any(
+            row.storage == storage for row in self.between
+        ):
+            return
+        self.there.add(("between", storage))
+        ends = [
+            self._end_in_taker(at, Taken(at, name.node)) if is_saved else self._forward_ends[at]
+        ]
+        ends += [self._end_in_taker(at, one) for one in self._flow.takers(storage, at)]
+        self.held.append(
+            Held("activation", name.name, _taken(lifetime), lifetime.device, self.now, max(ends))
+        )
 
     def _saved_storages(self, segment: Segment) -> dict[int, model.SavedTensor]:
         """Return the storages that are saved, each with the biggest value in it."""
@@ -260,7 +329,7 @@ class _Assembly:
 
     def _end_of_output(self, at: int, number: int) -> int:
         """Return until when something holds a storage that a graph returns."""
-        seen = self._returned.of(at, number)
+        seen = self.calls[at].returned.get(number, ())
         return max(self._end_as_seen(at, one) for one in seen) if seen else self._end_unseen(at)
 
     def _end_unseen(self, at: int) -> int:
@@ -275,23 +344,76 @@ class _Assembly:
             return FOREVER
         if not seen.at_end:
             return self._end_unseen(at)
-        ends = [self._forward_ends[self._returned.position(seen.held_before, at)]]
+        ends = [self._forward_ends[self._flow.at(seen.held_before, at)]]
         ends += [self._backward_begins[at]] if seen.is_saved_between else []
-        return max(*ends, *(self._end_in_taker(at, node) for node in seen.taken_by), 0)
+        takers = self._flow.takers(seen.storage, at)
+        return max(*ends, *(self._end_in_taker(at, one) for one in takers), 0)
 
-    def _end_in_taker(self, at: int, node: int) -> int:
+    def _end_in_taker(self, at: int, taken: Taken) -> int:
         """Return until when a later graph needs what it was given: while it runs and, where it saves it
         for its backward, until that drops it.
         """
-        taken = self._returned.taken_as(node)
-        if taken is None:
+        number = self._replayed(taken)
+        if number is None:
             return self._backward_begins[at]
-        taker, number = taken
-        segment, ran = self.segments[taker], self._forward_ends[taker]
+        segment, ran = self.segments[taken.call], self._forward_ends[taken.call]
         if segment.backward is None or number not in self._saved_storages(segment):
             return ran
-        dropped = _dropped(segment, segment.backward, self._backward_begins[taker])
+        dropped = _dropped(segment, segment.backward, self._backward_begins[taken.call])
         return max(ran, dropped.get(number, FOREVER))
+
+    # between the graphs
+
+    def _add_saved_between(self) -> None:
+        """Add what operators outside of the graphs keep for their backward, from the graph before them
+        until those behind them have run backward; and while theirs runs, a gradient as large as the
+        largest that one of them keeps.
+        """
+        of_graphs = self._flow.given | {
+            row.storage for call in self.calls for rows in call.returned.values() for row in rows
+        }
+        devices = Counter(
+            one.device for call in self.calls for one in call.segment.forward.replayed.storages
+        )
+        usual = devices.most_common(1)[0][0] if devices else ""
+        largest: dict[tuple[int, str], int] = {}
+        for row in self.between:
+            device = row.device if row.device in devices else usual
+            at = self._flow.at(row.call, -1)
+            begin = self._forward_ends[at] if at >= 0 else 0
+            end = self._end_between(at)
+            size_bytes = rounded(row.size_bytes, device)
+            if row.is_parameter:
+                self._add_gradient_between(row, size_bytes, device, end)
+                continue
+            largest[end, device] = max(largest.get((end, device), 0), size_bytes)
+            if row.storage not in of_graphs:
+                self.between_bytes += row.size_bytes
+                self.held.append(
+                    Held("activation", row.operator, size_bytes, device, begin, end + 1)
+                )
+        for (end, device), size_bytes in largest.items():
+            self.held.append(Held("temporary", "", size_bytes, device, end, end + 1))
+
+    def _end_between(self, at: int) -> int:
+        """Return when the operators behind a call of the step have run backward, those before the first
+        at -1: as the backward of that call begins.
+        """
+        if at < 0:
+            first = self.segments[0].backward if self.segments else None
+            return self._backward_begins[0] + (first.replayed.end if first else 0)
+        return self._backward_begins[at]
+
+    def _add_gradient_between(
+        self, row: model.SavedBetween, size_bytes: int, device: str, begin: int
+    ) -> None:
+        """Add a parameter that operators outside of the graphs take, and its gradient."""
+        if (row.storage,) not in self.there:
+            self.there.add((row.storage,))
+            self.held.append(Held("parameter", row.operator, size_bytes, device, 0, FOREVER))
+        if row.storage not in self.with_gradient:
+            self.with_gradient.add(row.storage)
+            self.held.append(Held("gradient", row.operator, size_bytes, device, begin, FOREVER))
 
     # backward
 
@@ -305,37 +427,69 @@ class _Assembly:
             for number, one in kept.items()
         ]
         gradients = dict(_gradients(segment.forward, graph, self._names[at]))
+        not_taken = self._results_taken_by_none(at)
         for number, lifetime in enumerate(graph.replayed.storages):
             if lifetime.is_argument:
-                self._add_tangent(at, graph, lifetime)
+                self._add_tangent(at, graph, lifetime, not_taken)
             elif number in returned:
                 name = gradients.get(number, InputName("", "input"))
                 found = replace(
                     self._from_its_name_on(self._held(graph, lifetime, "gradient"), lifetime),
                     kind="gradient",
                 )
-                is_leaf = name.kind == "parameter" or not at
                 self.held.append(
-                    replace(
-                        found, name=name.name, end=FOREVER if is_leaf else self._end_of_previous(at)
-                    )
+                    replace(found, name=name.name, end=self._end_of_gradient(at, graph, name))
                 )
             else:
                 self.held.append(self._held(graph, lifetime, "temporary"))
         self._ran(graph)
 
-    def _end_of_previous(self, at: int) -> int:
-        """Return the end of the backward that the gradient of a graph's input is given to."""
-        before = [one.backward.replayed.end for one in self.segments[:at] if one.backward]
-        own = self.segments[at].backward
-        return self.now + (own.replayed.end if own else 0) + sum(before[-1:])
-
-    def _add_tangent(self, at: int, graph: GraphMemory, lifetime: Lifetime) -> None:
-        """Add the gradient of an output that the program's loss gives. Those of earlier graphs are
-        gradients that later graphs have returned.
+    def _end_of_gradient(self, at: int, graph: GraphMemory, name: InputName) -> int:
+        """Return until when the gradient of a graph's input is held: a parameter's until the end, a
+        computed value's until the backward of the graph that computed it has ended. A further gradient
+        of one tensor is added to the first, in place.
         """
-        if not lifetime.name.startswith(TANGENT) or at != len(self.segments) - 1:
+        storage = self._flow.storage(at, name.node)
+        if storage in self.with_gradient:
+            return self.now + graph.replayed.end
+        if storage:
+            self.with_gradient.add(storage)
+        producer = self._flow.producer(storage)
+        if producer is not None and producer < at:
+            return self._end_of_backward(producer)
+        is_leaf = name.kind == "parameter" or not at
+        return FOREVER if is_leaf else self._end_of_backward(at - 1)
+
+    def _end_of_backward(self, at: int) -> int:
+        """Return the end of a call's backward; of the next one that there is before it where it has none."""
+        while at and self.segments[at].backward is None:
+            at -= 1
+        backward = self.segments[at].backward
+        return self._backward_begins[at] + (backward.replayed.end if backward else 0)
+
+    def _results_taken_by_none(self, at: int) -> Counter[int]:
+        """Return the sizes of a call's results that no later graph takes: what their gradient is, an
+        operator outside of the graphs computes.
+        """
+        storages = self.segments[at].forward.replayed.storages
+        return Counter(
+            storages[number].size_bytes
+            for number, rows in self.calls[at].returned.items()
+            if not any(self._flow.takers(row.storage, at) for row in rows)
+        )
+
+    def _add_tangent(
+        self, at: int, graph: GraphMemory, lifetime: Lifetime, not_taken: Counter[int]
+    ) -> None:
+        """Add the gradient of an output that the program's loss gives, or an operator between the graphs.
+        The others are gradients that later graphs have returned.
+        """
+        if not lifetime.name.startswith(TANGENT):
             return
+        if at != len(self.segments) - 1:
+            if not not_taken[lifetime.size_bytes]:
+                return
+            not_taken[lifetime.size_bytes] -= 1
         whole = self.now + graph.replayed.end
         end = whole if self.tangents_are_held or lifetime.dies is None else self.now + lifetime.dies
         self.held.append(

@@ -56,6 +56,18 @@ class Usage:
         found = bisect_left([one.at for one in moments], at)
         return moments[min(found, len(moments) - 1)] if moments else None
 
+    def most_with_workspaces(self) -> tuple[int, int]:
+        """Return the most that may be held with what library calls take at work, and how many calls there
+        are of which that is not known.
+        """
+        at_work = [
+            (point.total_bytes + moment.call.unknown_workspace, moment)
+            for moment, point in self.at_moments()
+            if moment.call.unknown_workspace
+        ]
+        most = max((bytes_ for bytes_, _ in at_work), default=0)
+        return max(most, self.peak.total_bytes), len(at_work)
+
     def is_backward(self, at: int) -> bool:
         return at >= self.step.backward_from
 

@@ -113,7 +113,24 @@ def _peak(used: Usage, paths: dict[int, str]) -> str:
     is_training = used.step.backward_from < used.step.end
     what = "A training step" if is_training else "A call"
     where = f", {_when(used, peak.at, is_training)}{_at(moment, paths)}" if moment else ""
-    return f"{what} needs {size(peak.total_bytes)} at its peak{where}; {size(used.begin_bytes)} are there before it."
+    return (
+        f"{what} needs {size(peak.total_bytes)} at its peak{_up_to(used)}{where}; "
+        f"{size(used.begin_bytes)} are there before it."
+    )
+
+
+def _up_to(used: Usage) -> str:
+    """Say by how much the peak may be too low, where it is not known what libraries take at work."""
+    most, calls = used.most_with_workspaces()
+    if most <= used.peak.total_bytes:
+        return ""
+    return (
+        f" (up to {size(most)}: what {counted(calls, 'library call')} "
+        f"{'takes' if calls == 1 else 'take'} at work is not known without the GPU)"
+        if used.device != "cpu"
+        else f" (up to {size(most)}: what {counted(calls, 'library call')} "
+        f"{'takes' if calls == 1 else 'take'} at work is not known)"
+    )
 
 
 def _when(used: Usage, at: int, is_training: bool) -> str:
@@ -151,6 +168,11 @@ def _made_up(used: Usage) -> str:
 def _saved(memory: SessionMemory, used: Usage) -> Iterator[str]:
     if memory.step.saved_bytes:
         yield f"The forward computes and saves {size(memory.step.saved_bytes)} for the backward."
+    if memory.step.between_bytes:
+        yield (
+            f"Operators outside of the graphs keep {size(memory.step.between_bytes)} more for their "
+            "backward."
+        )
     if used.elsewhere:
         told = (
             f"{size(bytes_)} on {device or 'a device that is not known'}"
@@ -187,14 +209,19 @@ def _assumptions(memory: SessionMemory, used: Usage) -> Iterator[str]:
 
 def _across_breaks(memory: SessionMemory) -> str:
     """Say what is assumed of the graphs on both sides of a break."""
-    if memory.is_watched:
+    if not memory.is_watched:
         return (
-            "Each graph is taken to run once in a step: where your code runs one several times, the peak is higher. "
-            "What crosses a graph break is held for as long as your code was seen to hold it."
+            "Each graph is taken to run once in a step, and what crosses a graph break to be dropped "
+            "when no graph needs it any more: where your code keeps it, or runs a graph several times, "
+            "the peak is higher. --measure measures it."
         )
+    calls = memory.step.calls
+    runs = counted(memory.graphs, "graph")
+    if calls > memory.graphs:
+        runs = f"{runs}, which your code called {calls} times in the step that was watched"
     return (
-        "Each graph is taken to run once in a step, and what crosses a graph break to be dropped when no graph needs it "
-        "any more: where your code keeps it, or runs a graph several times, the peak is higher. --measure measures it."
+        f"The step has {runs}. What crosses a graph break is held for as long as your code was seen to "
+        "hold it."
     )
 
 

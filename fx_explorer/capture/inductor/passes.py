@@ -42,7 +42,8 @@ def pass_hooks(recording: Recording) -> Iterator[None]:
 
 @contextlib.contextmanager
 def kernel_hooks(recording: Recording) -> Iterator[None]:
-    asks = recording.request.workspaces
+    # A GPU that is not there cannot be asked.
+    asks = recording.request.workspaces and not recording.request.gpu
     with kernel_recording(
         functools.partial(_on_kernels, recording), notes_library_calls=asks
     ) as kernels:

@@ -91,7 +91,7 @@ class Recording:
         """
         self.flush: Callable[[], None] = lambda: None
         """Writes what a hook has not written yet."""
-        self.forward_ended: Callable[[], None] = lambda: None
+        self.forward_ended: Callable[[object], None] = lambda loss: None
         """Hears that the program has called what is compiled, and what it returned is at hand."""
 
         self._states: dict[str, CompilationState] = {}

@@ -66,9 +66,30 @@ AtTheEnd = Literal["", "held", "dropped"]
 
 
 @dataclass(frozen=True, slots=True)
+class GraphCall:
+    """A call of a graph in a forward that was watched while it ran uncompiled: a graph may run several
+    times in a step, each layer of a model through the same code.
+    """
+
+    id: int
+    forward: int
+    """Which forward it belongs to, from 1."""
+    position: int
+    """Its place among the calls of the forward, from 1."""
+    compilation: int
+    """The compilation that Dynamo captured the graph in."""
+    inputs: tuple[int, ...]
+    """The inputs of Dynamo's graph that are tensors (Nodes)."""
+    storages: tuple[int, ...]
+    """The storage of each input, by its number in this forward: equal ones are one storage."""
+    is_whole: bool = True
+    """Whether the forward was seen to end, and all its calls were watched."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReturnedStorage:
-    """A storage that a graph returned to the program while that was captured, and what was seen of it
-    since. What the graphs keep for themselves is not told here: their code says it.
+    """A storage that a call of a graph returned to the program, and what was seen of it since. What the
+    graphs keep for themselves is not told here: their code says it.
     """
 
     id: int
@@ -76,16 +97,37 @@ class ReturnedStorage:
     positions: tuple[int, ...]
     """Which results of Dynamo's graph lie in it, from 0."""
     size_bytes: int
-    taken_by: tuple[int, ...] = ()
-    """The inputs that it is of later graphs of Dynamo's (Nodes)."""
+    forward: int = 0
+    call: int = 0
+    """The GraphCall that returned it, by its position in the forward."""
+    storage: int = 0
+    """Its number in the forward."""
     held_before: int = 0
-    """The last of the later compilations whose graph was about to run, and did not take it, when the
+    """The last of the later calls (by position) that was about to run, and did not take it, when the
     program still held it; 0 where it was dropped before any of them.
     """
     is_saved_between: bool = False
     """Whether an operator that ran uncompiled, before the next graph, keeps it for its backward."""
     at_end: AtTheEnd = ""
     """Whether the program holds it when the forward has ended: what it holds by a view, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedBetween:
+    """A tensor that autograd keeps for the backward of an operator that ran outside of the graphs; or a
+    parameter that such an operator takes, which gets its gradient there.
+    """
+
+    id: int
+    forward: int
+    call: int
+    """The last GraphCall before the operator, by its position; 0 before the first."""
+    storage: int
+    size_bytes: int
+    device: str
+    operator: str
+    """Autograd's name: ``LogSoftmaxBackward0``."""
+    is_parameter: bool = False
 
 
 FallbackKind = Literal["skipped", "limit", "failed"]

@@ -223,6 +223,7 @@ def memory_json(report: MemoryReport) -> str:
         "schema": SCHEMA,
         **memory_object(report),
         "held_at_peak": [_held(report, one) for one in held],
+        "workspaces": [_workspace(report, row) for row in _every_call(report) if _works(row)],
         "timeline": [_moment(report, row) for row in _every_call(report)],
     }
     return json.dumps(whole, indent=2) + "\n"
@@ -254,8 +255,11 @@ def memory_object(report: MemoryReport) -> Json:
         if memory.is_known
         else "",
         "held_at_peak": [_held(report, one) for one in held[:BIGGEST]],
+        "most_bytes": used.most_with_workspaces()[0],
         "begin_bytes": used.begin_bytes,
+        "calls": memory.step.calls,
         "saved_bytes": memory.step.saved_bytes if memory.is_known else report.saved_bytes,
+        "saved_between_bytes": memory.step.between_bytes,
         "elsewhere": dict(used.elsewhere),
         "unknown_sizes": used.unknown,
         "assumed": memory.step.assumed,
@@ -305,6 +309,24 @@ def _held(report: MemoryReport, one: Held) -> Json:
         "bytes": known,
         "kernel": one.kernel or None,
         **_place(report, one.node),
+    }
+
+
+def _works(row: TimelineRow) -> bool:
+    call = row.moment.call
+    return bool(call.most_workspace or (call.workspace and call.workspace.size_bytes > 0))
+
+
+def _workspace(report: MemoryReport, row: TimelineRow) -> Json:
+    """Return what a library call takes at work, as the GPU told, and the most that it is taken to need."""
+    call = row.moment.call
+    is_known = call.workspace is not None and call.workspace.size_bytes >= 0
+    return {
+        "direction": row.moment.direction,
+        "kernel": call.name,
+        **_place(report, row.node),
+        "bytes": call.workspace.size_bytes if call.workspace and is_known else None,
+        "most_bytes": call.most_workspace,
     }
 
 

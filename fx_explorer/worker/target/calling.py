@@ -48,10 +48,11 @@ def call_target(
     target: Target,
     job: CallingJob,
     before: Callable[[Target], object] = lambda target: None,
-    forward_ended: Callable[[], object] = lambda: None,
+    forward_ended: Callable[[object], object] = lambda loss: None,
 ) -> None:
     """Compile the target, call it, and go backward. ``before`` is given the target as it is called,
-    ``forward_ended`` is called while what the target returned is held.
+    ``forward_ended`` is called while what the target returned is held, with the loss where there is to be
+    a backward.
 
     Raises whatever the target raises, and TargetError when the request asks for what the target
     cannot do.
@@ -71,7 +72,7 @@ def call_target(
                 job.say(f"calling {target.name} in the stance {stance}")
             with in_stance(stance):
                 output = compiled(*target.arguments.args, **target.arguments.keywords)
-                forward_ended()
+                forward_ended(find_loss(output) if train else None)
     if train:
         go_backward(target, output, job)
 

@@ -88,7 +88,67 @@ class HandedOver(Cut):
         return (self.rest(large @ self.narrow),)
 
 
+class Layer(nn.Module):
+    """A break in each: all layers run the code, and the graphs, of the first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Parameter(torch.randn(32, 512) / 8)
+        self.down = nn.Parameter(torch.randn(512, 32) / 8)
+
+    def forward(self, x: torch.Tensor, encoded: torch.Tensor) -> torch.Tensor:
+        wide = (x @ encoded) @ self.up
+        torch._dynamo.graph_break()
+        return wide @ self.down
+
+
+class Layers(Cut):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([Layer() for _ in range(4)])
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor]:
+        for layer in self.layers:
+            x = layer(x, self.small)
+        return (self.rest(x),)
+
+
+class EncoderAndDecoder(Layers):
+    """What the first graph returns is taken by each layer, whose gradients are added up."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor]:
+        encoded = x.t() @ (x @ self.small)
+        torch._dynamo.graph_break()
+        for layer in self.layers:
+            x = layer(x, encoded)
+        return (self.rest(x),)
+
+
+class SharedLayer(Layers):
+    """One module, several times: each further gradient of its parameters is added to the first."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor]:
+        for _ in range(4):
+            x = self.layers[0](x, self.small)
+        return (self.rest(x),)
+
+
+class UncompiledBetween(Layers):
+    """An operator that is not compiled keeps what it multiplies, and has a parameter of its own."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor]:
+        x = self.uncompiled(self.layers[0](x, self.small))
+        return (self.rest(self.layers[1](x, self.small)),)
+
+    @torch.compiler.disable
+    def uncompiled(self, x: torch.Tensor) -> torch.Tensor:
+        return (x @ self.layers[2].up) @ self.layers[2].down
+
+
 CUT = [Kept, KeptOnTheModule, KeptByAView, Dropped, HandedOver]
+
+REPEATED = [Layers, EncoderAndDecoder, SharedLayer, UncompiledBetween]
+"""Networks that call a graph several times in a step."""
 
 
 def step(network: Any, x: torch.Tensor) -> None:
@@ -122,6 +182,38 @@ def test_the_peak_of_a_step_with_breaks_is_what_the_allocator_counts(
     assert used.peak.total_bytes - used.begin_bytes == pytest.approx(measured(kind(), x), rel=0.01)
     told = verdict(session_memory(reader), used, source_paths(reader))
     assert any("as long as your code was seen to hold it" in sentence for sentence in told)
+
+
+@pytest.mark.parametrize("kind", REPEATED, ids=lambda kind: kind.__name__)
+def test_a_graph_that_runs_several_times_is_counted_as_often(
+    tmp_path: Path, kind: type[Layers]
+) -> None:
+    network, x = kind(), torch.randn(ROWS, 32)
+    reader = record(tmp_path / "s.fxs", lambda compile_: step(compile_(network), x))
+    assert not failures(reader)
+    memory = session_memory(reader)
+    used = usage(memory.step)
+    assert memory.step.calls > memory.graphs
+    assert used.peak.total_bytes - used.begin_bytes == pytest.approx(measured(kind(), x), rel=0.03)
+    told = verdict(memory, used, source_paths(reader))
+    assert any(f"called {memory.step.calls} times" in sentence for sentence in told)
+
+
+def test_the_step_of_a_script_is_its_last_with_a_new_graph_that_trains(tmp_path: Path) -> None:
+    network = Layers()
+
+    def program(compile_: Compile) -> None:
+        compiled = compile_(network)
+        for rows in (8, 16, 16):
+            compiled(torch.randn(rows, 32))[0].sum().backward()
+        with torch.no_grad():
+            compiled(torch.randn(16, 32))
+
+    rows = record(tmp_path / "s.fxs", program).rows(model.GraphCall)
+    trained = {row.forward for row in rows if row.is_whole}
+    assert trained == {1, 2}  # the third has no new graph, and the last has no backward
+    by_forward = [{row.position for row in rows if row.forward == one} for one in trained]
+    assert by_forward[0] == by_forward[1]
 
 
 def test_what_is_kept_dropped_and_saved_between_graphs_is_told_apart(tmp_path: Path) -> None:

@@ -1,15 +1,20 @@
-"""For how long the program holds what its graphs return, while they run uncompiled (inspecting.py).
+"""The calls of graphs in a forward, and for how long the program holds what they return, while they run
+uncompiled (inspecting.py).
 
 Hooks: ``OutputGraph.call_user_compiler``, which returns what the bytecode calls as the graph, and
-``torch.autograd._engine_run_backward``, which every backward goes through. Before a graph runs the
-first time, and when the forward has ended, all that earlier graphs have returned is looked at: whether
-the program still holds it, and which input of the graph it is. Held here are weak references only. What
-Python refers to is the same as when the graphs are built, since the bytecode is.
+``torch.autograd._engine_run_backward``, which every backward goes through. Before each call of a graph,
+and when the forward has ended, all that earlier calls have returned is looked at: whether the program
+still holds it, and which input of the graph it is. Held here are weak references only. What Python refers
+to is the same as when the graphs are built, since the bytecode is.
+
+A forward is written where a graph runs in it that was in none before. Once a forward had no such graph,
+calls are let through until another graph is compiled: a training loop pays for its first steps only.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import os
 import weakref
@@ -28,23 +33,27 @@ from fx_explorer.capture.dynamo.breaks.python_holds import (
     storage_of,
     tensors_in,
 )
+from fx_explorer.capture.dynamo.breaks.saved_between import SavedByEager
 from fx_explorer.capture.recording.segments import RecordedGraph
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.versions import MissingInTorch
-from fx_explorer.model import AtTheEnd, ReturnedStorage
+from fx_explorer.model import AtTheEnd, GraphCall, ReturnedStorage, SavedBetween
 
 WHAT = "for how long the program holds what graphs return"
+
+MOST_CALLS = 4000
+"""Calls of graphs that are watched in one forward. A program that never goes backward has one forward."""
 
 
 @contextlib.contextmanager
 def returned_storage_hook(recording: Recording) -> Iterator[None]:
-    """Record what graphs return that run uncompiled. Graphs that are built run as torch made them."""
+    """Record the calls of graphs that run uncompiled. Graphs that are built run as torch made them."""
     if recording.request.build:
         yield
         return
     try:
-        seen = ReturnedStorages(recording)
+        seen = WatchedCalls(recording)
     except MissingInTorch as error:
         raise AttributeError(str(error)) from error
     recording.forward_ended = seen.forward_ended
@@ -58,10 +67,11 @@ def returned_storage_hook(recording: Recording) -> Iterator[None]:
 
 
 @dataclass
-class _Seen:
-    """A storage that a graph returned, and what has been seen of it."""
+class _Returned:
+    """A storage that a call of a graph returned, and what has been seen of it."""
 
     compilation: int
+    call: int
     number: int
     storage: StorageWeakRef
     size_bytes: int
@@ -71,36 +81,73 @@ class _Seen:
     """References from C++ to its tensors, when the graph had returned."""
     is_looked_at: bool = False
     is_saved_between: bool = False
-    taken_by: list[int] = field(default_factory=list)
     held_before: int = 0
-    at_end: AtTheEnd = ""
+    at_end: AtTheEnd = "dropped"
 
     @property
     def is_there(self) -> bool:
         return not self.storage.expired()
 
-    def row(self) -> ReturnedStorage:
-        return ReturnedStorage(
-            0,
-            self.compilation,
-            tuple(self.positions),
-            self.size_bytes,
-            tuple(dict.fromkeys(self.taken_by)),
-            self.held_before,
-            self.is_saved_between,
-            self.at_end,
-        )
+
+class StorageNumbers:
+    """Numbers for the storages of a forward. The weak references keep their addresses from being given
+    to others.
+    """
+
+    def __init__(self) -> None:
+        self._by_address: dict[int, tuple[int, StorageWeakRef]] = {}
+
+    def of(self, tensor: torch.Tensor) -> int:
+        """Return the number of a tensor's storage; 0 for one that has none of its own."""
+        address = storage_of(tensor)
+        if not address:
+            return 0
+        if address not in self._by_address:
+            reference = StorageWeakRef(tensor.untyped_storage())
+            self._by_address[address] = len(self._by_address) + 1, reference
+        return self._by_address[address][0]
 
 
-class ReturnedStorages:
-    """What the graphs of one forward have returned so far."""
+class _Forward:
+    """What was seen of one forward so far."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[int, list[int], list[int]]] = []
+        """Each call's compilation, its inputs (Nodes), and their storages."""
+        self.returned: list[_Returned] = []
+        self.there: list[_Returned] = []
+        """Those of ``returned`` that were there when they were looked at last."""
+        self.numbers = StorageNumbers()
+        self.eager = SavedByEager()
+        self.has_new_graph = False
+
+    def look(self) -> list[_Returned]:
+        """Return what is still there. What has got another owner in C++ since it was returned was saved
+        by an operator that ran in between, or is looked at by a view.
+        """
+        self.there = [one for one in self.there if one.is_there]
+        for one in self.there:
+            if not one.is_looked_at:
+                one.is_looked_at = True
+                one.is_saved_between = sum(map(owners_in_cpp, one.tensors)) > one.owners
+        return self.there
+
+
+class WatchedCalls:
+    """Watches the calls of graphs, forward by forward."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._references = PythonReferences()
-        self._all: list[_Seen] = []
+        self._forward = _Forward()
+        self._is_watching = True
+        self._is_compiled_since = False
+        """Whether a graph was compiled in a forward whose first calls were let through."""
+        self._written = 0
+        self._known: set[int] = set()
+        """Compilations whose graphs are in a forward that is written."""
         # What a forked child's parent has returned is in the parent's session.
-        os.register_at_fork(after_in_child=self._all.clear)
+        os.register_at_fork(after_in_child=self._begin)
 
     def watching_graphs(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -113,27 +160,25 @@ class ReturnedStorages:
         return call_user_compiler
 
     def _watched(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a graph that is looked at when it runs the first time. Only one that runs uncompiled
-        is: a graph module's own function.
+        """Return a graph whose calls are watched. Only one that runs uncompiled is: a graph module's own
+        function.
         """
         segment = self._recording.of(self._recording.compilation_name()).segment
         is_uncompiled = isinstance(getattr(compiled, "__self__", None), torch.fx.GraphModule)
         if not is_uncompiled or segment is None or segment.dynamo is None:
             return compiled
-        return self._looking_once(compiled, segment.dynamo, self._recording.compilation_id())
+        self._is_compiled_since = True
+        return self._watching(compiled, segment.dynamo, self._recording.compilation_id())
 
-    def _looking_once(
+    def _watching(
         self, compiled: Callable[..., Any], graph: RecordedGraph, compilation: int
     ) -> Callable[..., Any]:
         inputs = [graph.ids[node] for node in graph.inputs]
-        has_run = False
 
         @functools.wraps(compiled, updated=())
         def run(*args: Any) -> Any:
-            nonlocal has_run
-            if has_run:
+            if not self._is_watching:
                 return compiled(*args)
-            has_run = True
             with self._recording.noting(WHAT, "dynamo"):
                 self._before(compilation, dict(zip(inputs, args, strict=False)))
             results = compiled(*args)
@@ -148,7 +193,7 @@ class ReturnedStorages:
         def engine_run_backward(*args: Any, **kwargs: Any) -> Any:
             # AOTAutograd goes backward, too, while it traces a graph.
             if not self._recording.compilation_name():
-                self.forward_ended()
+                self.forward_ended(args[0] if args else ())
             return original(*args, **kwargs)
 
         return engine_run_backward
@@ -157,68 +202,114 @@ class ReturnedStorages:
 
     def _before(self, compilation: int, inputs: dict[int, Any]) -> None:
         """Look at what is there before a graph runs with these inputs."""
-        taken: dict[int, list[int]] = {}
-        for node, value in inputs.items():
-            if isinstance(value, torch.Tensor):
-                taken.setdefault(storage_of(value), []).append(node)
-        for one in self._looked_at():
-            if one.number in taken:
-                one.taken_by += taken[one.number]
-            elif self._references.holds(one.tensors):
-                one.held_before = compilation
+        forward = self._forward
+        tensors = {node: one for node, one in inputs.items() if isinstance(one, torch.Tensor)}
+        storages = [forward.numbers.of(one) for one in tensors.values()]
+        forward.calls.append((compilation, list(tensors), storages))
+        forward.has_new_graph |= compilation not in self._known
+        if len(forward.calls) > MOST_CALLS:
+            self._is_watching = False
+            return
+        taken = set(storages)
+        for one in forward.look():
+            if one.number not in taken and self._references.holds(one.tensors):
+                one.held_before = len(forward.calls)
+        forward.eager.graph_begins()
 
     def _after(self, compilation: int, args: Sequence[Any], results: Any) -> None:
         """Note what a graph has returned. What lies in an input's storage was there before it."""
-        given = {storage_of(value) for value in args if isinstance(value, torch.Tensor)}
-        own: dict[int, _Seen] = {
-            one.number: one for one in self._all if one.is_there and one.number in given
+        forward = self._forward
+        forward.eager.graph_ended()
+        given = {forward.numbers.of(one) for one in args if isinstance(one, torch.Tensor)}
+        own: dict[int, _Returned] = {
+            one.number: one for one in forward.there if one.is_there and one.number in given
         }
+        call = len(forward.calls)
         for position, value in enumerate(
             results if isinstance(results, list | tuple) else (results,)
         ):
-            number = storage_of(value) if isinstance(value, torch.Tensor) else 0
+            number = forward.numbers.of(value) if isinstance(value, torch.Tensor) else 0
             if not number or (number in given and number not in own):
                 continue
             if number not in own:
                 storage = value.untyped_storage()
-                own[number] = _Seen(compilation, number, StorageWeakRef(storage), storage.nbytes())
-                self._all.append(own[number])
+                own[number] = _Returned(
+                    compilation, call, number, StorageWeakRef(storage), storage.nbytes()
+                )
+                forward.returned.append(own[number])
+                forward.there.append(own[number])
             seen, reference = own[number], weakref.ref(value)
             seen.tensors.append(reference)
             seen.owners += owners_in_cpp(reference)
-            if seen.compilation == compilation:
+            if seen.call == call:
                 seen.positions.append(position)
 
-    def _looked_at(self) -> list[_Seen]:
-        """Return what is still there. What has got another owner in C++ since it was returned was saved
-        by an operator that ran in between, or is looked at by a view.
+    def forward_ended(self, results: object) -> None:
+        """Look at what the program holds now that its forward has ended: with ``results``, from which a
+        backward begins; None where there is none.
         """
-        there = [one for one in self._all if one.is_there]
-        for one in there:
-            if not one.is_looked_at:
-                one.is_looked_at = True
-                one.is_saved_between = sum(map(owners_in_cpp, one.tensors)) > one.owners
-        return there
-
-    def forward_ended(self) -> None:
-        """Look at what the program holds now that its forward has ended."""
-        if self._all:
-            with self._recording.noting(WHAT, "dynamo"):
+        if not self._forward.calls and not self._is_compiled_since:
+            return
+        with self._recording.noting(WHAT, "dynamo"):
+            if self._is_watching and self._forward.has_new_graph:
                 self._look_at_the_end()
-                self.write()
+                between = self._forward.eager.saved(results, self._forward.numbers)
+                self._write(is_whole=True, between=between)
+            self._begin()
 
     def _look_at_the_end(self) -> None:
-        there = self._looked_at()
-        in_doubt = {one.number for one in there if not self._references.holds(one.tensors)}
-        views = tensors_in(in_doubt) if in_doubt else {}
-        for one in self._all:
-            is_held = one.is_there and (
-                one.number not in in_doubt or self._references.holds(views[one.number])
-            )
+        there = self._forward.look()
+        in_doubt = {one.number: one for one in there if not self._references.holds(one.tensors)}
+        addresses = {one.storage.cdata: one.number for one in in_doubt.values()}
+        views = tensors_in(addresses) if addresses else {}
+        held = {addresses[address] for address, own in views.items() if self._references.holds(own)}
+        for one in there:
+            is_held = one.number not in in_doubt or one.number in held
             one.at_end = "held" if is_held else "dropped"
 
+    # what is written
+
+    def _begin(self) -> None:
+        """Begin a forward. It is watched where the one before had a graph that was not known, or where one
+        was compiled since.
+        """
+        self._is_watching = self._forward.has_new_graph or self._is_compiled_since
+        self._is_compiled_since = False
+        self._forward = _Forward()
+
     def write(self) -> None:
-        """Write what is known, and begin anew: the graphs of the next forward are others'."""
-        rows = [one.row() for one in self._all]
-        self._all.clear()
-        self._recording.writer.add_all(rows)
+        """Write a forward that has not been seen to end: it is the last one."""
+        forward = self._forward
+        if self._is_watching and forward.has_new_graph:
+            for one in forward.returned:
+                one.at_end = ""
+            self._write(is_whole=False, between=())
+        self._begin()
+
+    def _write(self, *, is_whole: bool, between: Sequence[SavedBetween]) -> None:
+        forward = self._forward
+        self._written += 1
+        number = self._written
+        calls = [
+            GraphCall(0, number, at, compilation, tuple(inputs), tuple(storages), is_whole)
+            for at, (compilation, inputs, storages) in enumerate(forward.calls, start=1)
+        ]
+        returned = [
+            ReturnedStorage(
+                0,
+                one.compilation,
+                tuple(one.positions),
+                one.size_bytes,
+                number,
+                one.call,
+                one.number,
+                one.held_before,
+                one.is_saved_between,
+                one.at_end,
+            )
+            for one in forward.returned
+        ]
+        saved = [dataclasses.replace(one, forward=number) for one in between]
+        for rows in (calls, returned, saved):
+            self._recording.writer.add_all(rows)
+        self._known.update(compilation for compilation, _, _ in forward.calls)

@@ -1,0 +1,111 @@
+"""What autograd keeps for the backward of operators that ran outside of the graphs: a loss that is not
+compiled, what runs at a graph break.
+
+While a program is inspected its graphs run uncompiled, so that their operators are in autograd's graph,
+too. They are told apart by autograd's sequence numbers, which rise with each operator. Read are the
+tensors as autograd keeps them (``_raw_saved_*``): nothing is unpacked, so no hook of the program's runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+import torch
+
+from fx_explorer.model import SavedBetween
+
+MOST_NODES = 200_000
+"""Nodes of autograd's graph that are looked at."""
+
+RAW = "_raw_saved_"
+
+
+class Numbers(Protocol):
+    def of(self, tensor: torch.Tensor) -> int: ...
+
+
+class SavedByEager:
+    """The sequence numbers between which a forward's graphs ran, and what is kept outside of them."""
+
+    def __init__(self) -> None:
+        self._begins: list[int] = []
+        self._ends: list[int] = []
+        self._names: dict[type, tuple[str, ...]] = {}
+        """Kind of node → the attributes in which it has what it keeps, as autograd keeps it."""
+
+    def graph_begins(self) -> None:
+        self._begins.append(torch.autograd._get_sequence_nr())
+
+    def graph_ended(self) -> None:
+        self._ends.append(torch.autograd._get_sequence_nr())
+
+    def saved(self, results: Any, numbers: Numbers) -> list[SavedBetween]:
+        """Return what is kept for a backward from ``results``, each storage once, and the parameters that
+        operators outside of the graphs take. The forward that they belong to is left open.
+        """
+        if len(self._begins) != len(self._ends):
+            return []
+        found: dict[int, SavedBetween] = {}
+        for node, call in self._outside(results):
+            for tensor, is_parameter in self._tensors(node):
+                number = numbers.of(tensor)
+                if number and (number not in found or not found[number].is_parameter):
+                    found[number] = SavedBetween(
+                        0,
+                        0,
+                        call,
+                        number,
+                        tensor.untyped_storage().nbytes(),
+                        tensor.device.type,
+                        node.name(),
+                        is_parameter,
+                    )
+        return list(found.values())
+
+    def _outside(self, results: Any) -> Iterator[tuple[Any, int]]:
+        """Yield autograd's nodes of operators outside of the graphs, each with the number of graphs that
+        had run before.
+        """
+        tensors = results if isinstance(results, tuple | list) else (results,)
+        waiting = [one.grad_fn for one in tensors if isinstance(one, torch.Tensor) and one.grad_fn]
+        seen = set(waiting)
+        while waiting and len(seen) < MOST_NODES:
+            node = waiting.pop()
+            call = self._graphs_before(node._sequence_nr())
+            if call >= 0:
+                yield node, call
+            following = {one for one, _ in node.next_functions if one is not None} - seen
+            # A leaf has no number of its own: it is asked for by the operator that takes it.
+            following = {one for one in following if one.next_functions or not _is_leaf(one)}
+            seen |= following
+            waiting += following
+
+    def _tensors(self, node: Any) -> Iterator[tuple[torch.Tensor, bool]]:
+        """Yield what a node of autograd's keeps, and the parameters that it leads to (with True)."""
+        kind = type(node)
+        if kind not in self._names:
+            self._names[kind] = tuple(name for name in dir(kind) if name.startswith(RAW))
+        for name in self._names[kind]:
+            for kept in _each(getattr(node, name, None)):
+                data = getattr(kept, "data", None)
+                if isinstance(data, torch.Tensor):
+                    yield data, False
+        for following, _ in node.next_functions:
+            if following is not None and _is_leaf(following):
+                yield following.variable, True
+
+    def _graphs_before(self, sequence: int) -> int:
+        """Return how many graphs had begun before an operator; -1 where it ran within one."""
+        call = sum(begin <= sequence for begin in self._begins)
+        return -1 if call and sequence < self._ends[call - 1] else call
+
+
+def _is_leaf(node: Any) -> bool:
+    return hasattr(node, "variable")
+
+
+def _each(kept: Any) -> Iterable[Any]:
+    if isinstance(kept, tuple | list):
+        return kept
+    return () if kept is None else (kept,)

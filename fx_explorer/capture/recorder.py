@@ -66,6 +66,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "the arguments of torch.compile": ("dynamo.compile_calls", "compile_call_hook"),
     "the stance": ("dynamo.options_in_force", "stance_hook"),
     "the options in force": ("dynamo.options_in_force", "config_hook"),
+    "whether graphs run as CUDA graphs": ("inductor.cuda_graphs", "cuda_graph_hook"),
     "how kernels are launched": ("inductor.launches.kernel_launches", "launch_hook"),
     "what backends publish": ("backends.listening", "publish_hook"),
     "how often compiled entries are called": ("backends.entries", "entry_hook"),

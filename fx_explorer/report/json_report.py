@@ -39,6 +39,7 @@ from fx_explorer.report.sections.compilations import (
     other_variant,
     total_figures,
 )
+from fx_explorer.report.sections.cuda_graphs import cuda_graphs_of_report
 from fx_explorer.report.sections.environment import environment, target
 from fx_explorer.report.sections.failures import failure
 from fx_explorer.report.sections.front_ends import front_ends
@@ -90,6 +91,7 @@ def json_report(reader: SessionReader) -> Json:
             "bench": _bench(reader),
             "ledger": _ledger(reader),
             "memory": memory_of_report(reader),
+            "cuda_graphs": cuda_graphs_of_report(reader),
             "support": support_object(summaries(reader), backend_support(reader)),
             "front_ends": front_ends(reader),
             "caches": caches_of_report(reader),

@@ -41,7 +41,9 @@ ROWS = [
     ),
     model.ResumeFunction(0, 1, "torch_dynamo_resume_in_f_at_4", 4, ("x", "h")),
     model.LocalTensor(0, 1, "L['x']", 7, is_input=True),
-    model.ReturnedStorage(0, 1, (0, 2), 64, (7, 9), 2, is_saved_between=True, at_end="held"),
+    model.GraphCall(0, 1, 2, 1, (7, 9), (3, 0), is_whole=False),
+    model.ReturnedStorage(0, 1, (0, 2), 64, 1, 2, 3, 4, is_saved_between=True, at_end="held"),
+    model.SavedBetween(0, 1, 2, 40, 3, 64, "cuda", "MulBackward0", is_parameter=True),
     model.Fallback(
         0, 0, "limit", "f", "mlp.py", 3, "GB0039", "too often", "because", ("a hint",), 5
     ),

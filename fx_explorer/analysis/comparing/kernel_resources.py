@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.comparing.kernel_pairs import KernelPair
 from fx_explorer.analysis.kernels.candidates import Candidate, candidates, estimate, session_gpu
-from fx_explorer.analysis.kernels.roofline import microseconds
+from fx_explorer.analysis.kernels.roofline import bound_in_words, microseconds
 from fx_explorer.session import SessionReader
 
 
@@ -37,7 +37,7 @@ def estimated(reader: SessionReader, kernel: model.Kernel | None) -> str:
     return (
         ""
         if found.bound == "unknown"
-        else f"{microseconds(found.estimated_s)}, bound by {found.bound}"
+        else f"{microseconds(found.estimated_s)}, {bound_in_words(found)}"
     )
 
 

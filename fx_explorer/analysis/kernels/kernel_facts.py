@@ -11,14 +11,11 @@ from fx_explorer import model
 from fx_explorer.analysis.kernel_ir.instructions import COUNTED_ONCE, InstructionMix, mix_in_words
 from fx_explorer.analysis.kernels.candidates import estimate, instruction_mix, occupancy_of
 from fx_explorer.analysis.kernels.occupancy import occupancy_in_words
-from fx_explorer.analysis.kernels.roofline import Roofline, microseconds
+from fx_explorer.analysis.kernels.roofline import Roofline, bound_in_words, microseconds
 from fx_explorer.analysis.kernels.unknown_without_gpu import RUN_TIME
 from fx_explorer.analysis.words import counted, listed, seconds, size
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
-
-START_S = 1e-6
-"""Seconds. Starting a kernel takes some microseconds on any of these GPUs."""
 
 CACHED = "taken from the cache on disk"
 ESTIMATED = "The least time that the GPU allows, beside the one that was measured."
@@ -80,7 +77,7 @@ def in_short(
 
 
 def _bound_in_short(found: Roofline) -> str:
-    return "" if found.bound == "unknown" else f", bound by {found.bound}"
+    return "" if found.bound == "unknown" else f", {bound_in_words(found)}"
 
 
 def _time(gpu: Gpu, kernel: model.Kernel, found: Roofline, note: str) -> Iterator[KernelFact]:
@@ -94,18 +91,14 @@ def _time(gpu: Gpu, kernel: model.Kernel, found: Roofline, note: str) -> Iterato
         peak = gpu.peak_flops[found.kind]
         computed = f"; computes {_rate(kernel.estimated_flops)}FLOP: {microseconds(found.arithmetic_s)} at "
         computed += f"{_rate(peak)}FLOP/s of {found.kind}"
-    yield KernelFact("time", f"{moved}{computed}, an estimate{_bound(found)}{_tiny(found)}", note)
+    yield KernelFact("time", f"{moved}{computed}, an estimate{_bound(found)}", note)
     if found.intensity and found.ridge:
         told = f"{found.intensity:,.1f} operations a byte; from {found.ridge:,.0f} on, arithmetic is the bound"
         yield KernelFact("intensity", told, found.notes[-1])
 
 
 def _bound(found: Roofline) -> str:
-    return f". {found.notes[1]}" if found.bound == "unknown" else f"; bound by {found.bound}"
-
-
-def _tiny(found: Roofline) -> str:
-    return "; so short that starting it takes longer" if found.estimated_s < START_S else ""
+    return f". {found.notes[1]}" if found.bound == "unknown" else f"; {bound_in_words(found)}"
 
 
 def _rate(number: float) -> str:

@@ -14,11 +14,18 @@ from typing import Literal
 
 from fx_explorer.model import Gpu
 
-Bound = Literal["memory", "arithmetic", "unknown"]
+Bound = Literal["memory", "arithmetic", "start", "unknown"]
+"""``start``: the kernel moves and computes so little that starting and ending it takes longer."""
+
+LEAST_S = 1.5e-6
+"""Seconds that a kernel is taken to need on a GPU, however little it does: the shortest took 1.3 to 2 µs
+on the clocks of an H100 and an H200 (torch 2.11; ``fx-explorer kernel --bench`` measures an empty one).
+"""
 
 FLOPS_COUNTED = "Inductor counts the operations of matrix multiplications and convolutions only; others are taken as free."
 ESTIMATE = (
-    "An estimate: the time at full bandwidth or full arithmetic, whichever is longer. Nothing ran."
+    "An estimate: the time at full bandwidth or full arithmetic, whichever is longer, and at least "
+    f"{LEAST_S * 1e6:.1f} µs, about what an empty kernel takes. Nothing ran."
 )
 NO_SIZES = (
     "Inductor gave no estimate of the bytes this kernel moves, so there is no estimate of its time."
@@ -67,7 +74,16 @@ class Roofline:
 
     @property
     def estimated_s(self) -> float:
-        return max(self.memory_s, self.arithmetic_s)
+        """Return the least time of a call: wherever estimates are added up or ordered, it is this one.
+        0 where nothing is known.
+        """
+        if not self.is_known:
+            return 0.0
+        return max(self.memory_s, self.arithmetic_s, LEAST_S)
+
+    @property
+    def is_known(self) -> bool:
+        return self.notes[0] == ESTIMATE
 
 
 def roofline(gpu: Gpu, bytes_moved: int, flops: int, kind: str = "fp32") -> Roofline:
@@ -84,9 +100,8 @@ def roofline(gpu: Gpu, bytes_moved: int, flops: int, kind: str = "fp32") -> Roof
     notes = (
         [ESTIMATE] if peak or flops <= 0 else [ESTIMATE, NO_PEAK.format(gpu=gpu.title, kind=kind)]
     )
-    is_open = flops > 0 and not peak
     return Roofline(
-        "unknown" if is_open else "arithmetic" if arithmetic_s > memory_s else "memory",
+        _bound(memory_s, arithmetic_s, is_open=flops > 0 and not peak),
         memory_s,
         arithmetic_s,
         kind,
@@ -94,6 +109,15 @@ def roofline(gpu: Gpu, bytes_moved: int, flops: int, kind: str = "fp32") -> Roof
         peak / gpu.memory_bandwidth,
         tuple([*notes, FLOPS_COUNTED] if flops <= 0 else notes),
     )
+
+
+def _bound(memory_s: float, arithmetic_s: float, *, is_open: bool) -> Bound:
+    """Return what takes longest. ``is_open``: there is arithmetic that nothing is known of."""
+    if is_open:
+        return "unknown"
+    if max(memory_s, arithmetic_s) < LEAST_S:
+        return "start"
+    return "arithmetic" if arithmetic_s > memory_s else "memory"
 
 
 def number_kind(assembly: str) -> str:
@@ -105,11 +129,23 @@ def number_kind(assembly: str) -> str:
 
 def roofline_in_words(gpu: Gpu, found: Roofline) -> str:
     """Return ``bound by memory on NVIDIA H100 SXM 80 GB; at least 0.15 µs (estimate, not run)``."""
-    if not found.estimated_s:
+    if not found.is_known:
         return found.notes[0]
     if found.bound == "unknown":
         return f"at least {microseconds(found.memory_s)} for its memory (estimate, not run). {found.notes[1]}"
+    if found.bound == "start":
+        return (
+            f"too little to do on {gpu.title} to be bound by memory or arithmetic; at least "
+            f"{microseconds(found.estimated_s)}, as any kernel (estimate, not run)"
+        )
     return f"bound by {found.bound} on {gpu.title}; at least {microseconds(found.estimated_s)} (estimate, not run)"
+
+
+def bound_in_words(found: Roofline) -> str:
+    """Return ``bound by memory``, or that the kernel is too short for either. Not for an unknown bound."""
+    if found.bound == "start":
+        return "so short that starting it takes longer"
+    return f"bound by {found.bound}"
 
 
 def microseconds(duration_s: float) -> str:

@@ -140,6 +140,7 @@ class _Assembly:
         self._crossings = Crossings(self.reader)
         self._names = self._input_names()
         self._flow = StorageFlow(self.calls)
+        self._orders = self._orders_between()
         self._forward_ends = list(accumulate(one.forward.replayed.end for one in self.segments))
         self._backward_begins = self._begins_of_backwards()
         kept = [self._forward(at, segment) for at, segment in enumerate(self.segments)]
@@ -147,11 +148,12 @@ class _Assembly:
         has_backward = any(segment.backward for segment in self.segments)
         self._add_saved_between()
         for at in reversed(range(len(self.segments))):
+            self.now = self._backward_begins[at]
             if graph := self.segments[at].backward:
                 self._backward(at, self.segments[at], graph, kept[at])
             else:
                 self.held += _until_the_end(kept[at].values())
-        end = self.now
+        end = self.now + len(self._orders.get(-1, ()))
         held = tuple(replace(one, end=min(one.end, end)) for one in self.held)
         return StepMemory(
             held,
@@ -178,7 +180,13 @@ class _Assembly:
     def _begins_of_backwards(self) -> list[int]:
         """Return the moment at which each graph's backward begins: those behind it have run before."""
         ends = [one.backward.replayed.end if one.backward else 0 for one in self.segments]
-        return [self._forward_ends[-1] + sum(ends[at + 1 :]) for at in range(len(ends))]
+        begins = []
+        now = self._forward_ends[-1] if ends else 0
+        for at in reversed(range(len(ends))):
+            now += len(self._orders.get(at, ()))
+            begins.append(now)
+            now += ends[at]
+        return begins[::-1]
 
     # forward
 
@@ -366,8 +374,7 @@ class _Assembly:
 
     def _add_saved_between(self) -> None:
         """Add what operators outside of the graphs keep for their backward, from the graph before them
-        until those behind them have run backward; and while theirs runs, a gradient as large as the
-        largest that one of them keeps.
+        until theirs has run; and while it runs, a gradient as large as the largest that it keeps.
         """
         of_graphs = self._flow.given | {
             row.storage for call in self.calls for rows in call.returned.values() for row in rows
@@ -381,28 +388,36 @@ class _Assembly:
             device = row.device if row.device in devices else usual
             at = self._flow.at(row.call, -1)
             begin = self._forward_ends[at] if at >= 0 else 0
-            end = self._end_between(at)
+            runs = self._begin_between(at) + self._orders[at].index(row.order)
             size_bytes = rounded(row.size_bytes, device)
             if row.is_parameter:
-                self._add_gradient_between(row, size_bytes, device, end)
+                self._add_gradient_between(row, size_bytes, device, runs)
                 continue
-            largest[end, device] = max(largest.get((end, device), 0), size_bytes)
+            largest[runs, device] = max(largest.get((runs, device), 0), size_bytes)
             if row.storage not in of_graphs:
                 self.between_bytes += row.size_bytes
                 self.held.append(
-                    Held("activation", row.operator, size_bytes, device, begin, end + 1)
+                    Held("activation", row.operator, size_bytes, device, begin, runs + 1)
                 )
-        for (end, device), size_bytes in largest.items():
-            self.held.append(Held("temporary", "", size_bytes, device, end, end + 1))
+        for (runs, device), size_bytes in largest.items():
+            self.held.append(Held("temporary", "", size_bytes, device, runs, runs + 1))
 
-    def _end_between(self, at: int) -> int:
-        """Return when the operators behind a call of the step have run backward, those before the first
-        at -1: as the backward of that call begins.
+    def _orders_between(self) -> dict[int, list[int]]:
+        """Return the operators that run backward behind each call of the step, in the order in which they
+        do: behind the last call first, and before the first at -1.
         """
-        if at < 0:
-            first = self.segments[0].backward if self.segments else None
-            return self._backward_begins[0] + (first.replayed.end if first else 0)
-        return self._backward_begins[at]
+        found: dict[int, set[int]] = {}
+        for row in self.between:
+            found.setdefault(self._flow.at(row.call, -1), set()).add(row.order)
+        return {at: sorted(orders, reverse=True) for at, orders in found.items()}
+
+    def _begin_between(self, at: int) -> int:
+        """Return when the operators behind a call begin to run backward: right before that call does."""
+        if at >= 0:
+            return self._backward_begins[at] - len(self._orders.get(at, ()))
+        first = self.segments[0].backward if self.segments else None
+        begin = self._backward_begins[0] if self.segments else self.now
+        return begin + (first.replayed.end if first else 0)
 
     def _add_gradient_between(
         self, row: model.SavedBetween, size_bytes: int, device: str, begin: int
@@ -457,8 +472,11 @@ class _Assembly:
         producer = self._flow.producer(storage)
         if producer is not None and producer < at:
             return self._end_of_backward(producer)
-        is_leaf = name.kind == "parameter" or not at
-        return FOREVER if is_leaf else self._end_of_backward(at - 1)
+        if name.kind == "parameter" or not at:
+            return FOREVER
+        # Operators between the graphs take it; where there are none, the graph before does.
+        is_between = bool(self._orders.get(at - 1))
+        return self._backward_begins[at - 1] if is_between else self._end_of_backward(at - 1)
 
     def _end_of_backward(self, at: int) -> int:
         """Return the end of a call's backward; of the next one that there is before it where it has none."""

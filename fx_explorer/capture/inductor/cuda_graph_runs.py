@@ -2,7 +2,8 @@
 structured record of it.
 
 Hooks: ``CUDAGraphTreeManager.record_function`` and ``execute_node``, one of which runs each graph that is
-warm, and ``CUDAGraphNode.check_invariants``, which says why a recording does not fit a call
+warm, ``_update_non_cudagraph_managed_mutation``, which skips one that writes into its inputs, and
+``CUDAGraphNode.check_invariants``, which says why a recording does not fit a call
 (torch/_inductor/cudagraph_trees.py; read in 2.13). A recording fits one path of graphs: behind another
 graph than before, the same one is recorded again.
 """
@@ -34,6 +35,8 @@ class CudaGraphRuns:
     replayed: Counter[str] = field(default_factory=Counter)
     why_again: dict[str, list[str]] = field(default_factory=dict)
     """Graph → why it was recorded once more, each time."""
+    running: str = ""
+    """The graph whose inputs torch looks at; empty where it looks at none."""
     _misfits: list[Callable[[], str]] = field(default_factory=list)
     """What says why recordings did not fit the call that is being made."""
 
@@ -48,6 +51,7 @@ class CudaGraphRuns:
                 (manager, "record_function", self._hearing_records),
                 (manager, "execute_node", self._hearing_replays),
                 (node, "check_invariants", self._hearing_misfits),
+                (manager, "_update_non_cudagraph_managed_mutation", self._hearing_mutations),
             ):
                 if hasattr(owner, name):
                     stack.enter_context(patched(owner, name, make))
@@ -69,6 +73,17 @@ class CudaGraphRuns:
             return original(manager, *args, **kwargs)
 
         return execute_node
+
+    def _hearing_mutations(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def look_at_mutations(manager: Any, *args: Any, **kwargs: Any) -> Any:
+            self.running = _graph(manager)
+            try:
+                return original(manager, *args, **kwargs)
+            finally:
+                self.running = ""
+
+        return look_at_mutations
 
     def _hearing_misfits(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)

@@ -8,7 +8,7 @@ import importlib.util
 import sys
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fx_explorer.capture.virtual_gpu import shim
 from fx_explorer.capture.virtual_gpu.cache_directories import keep_apart
@@ -118,13 +118,22 @@ def set_options() -> None:
 
 def record_no_cuda_graphs() -> None:
     """Record no CUDA graphs. ``mode="reduce-overhead"`` wraps what is compiled after its code is
-    made; only running it would record CUDA graphs.
+    made; only running it would record CUDA graphs. What torch knows by then against it is told as torch
+    does.
     """
     from torch._inductor import output_code
 
+    def tell_reasons(example_inputs: object, compiled_graph: Any, *rest: object) -> None:
+        info = compiled_graph.cudagraph_info
+        if reasons := getattr(info, "cudagraph_fail_reasons", ()):
+            known = compiled_graph.disabled_cudagraphs_reason
+            output_code.log_cudagraph_skip_and_bump_counter(
+                known or f"skipping cudagraphs due to {reasons}"
+            )
+
     for name in ("cudagraph_post_compile", "cudagraph_partition_post_compile"):
         if hasattr(output_code, name):
-            setattr(output_code, name, lambda *args, **kwargs: None)
+            setattr(output_code, name, tell_reasons)
 
 
 def quietly(action: Callable[[], None]) -> None:

@@ -122,6 +122,8 @@ class SavedBetween:
     forward: int
     call: int
     """The last GraphCall before the operator, by its position; 0 before the first."""
+    order: int
+    """Autograd's sequence number of the operator, which rises; a backward runs in the opposite order."""
     storage: int
     size_bytes: int
     device: str

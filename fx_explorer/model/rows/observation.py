@@ -223,6 +223,18 @@ class Metric:
     """JSON."""
 
 
+CUDA_GRAPH_HANDED_OVER = "cudagraph_handed_over"
+CUDA_GRAPH_LEFT_OUT = "cudagraph_left_out"
+CUDA_GRAPH_SKIP = "cudagraph_skip"
+CUDA_GRAPH_RUNS = "cudagraph_runs"
+"""Names of Metrics about CUDA graphs: a graph that torch means to record, an operator that it leaves out
+of the recording, a graph that it does not record, and how often one was recorded and replayed.
+"""
+
+CUDA_GRAPH_REASON = "cudagraph_skip_reason"
+"""The entry of a Metric that has torch's reason for a skip: torch's own metrics have it, too."""
+
+
 Measured = Literal["forward", "forward+backward"]
 
 

@@ -177,8 +177,8 @@ def test_the_table_has_resources_and_what_limits_them(built: Built) -> None:
     assert (one.occupancy.share, one.occupancy.limited_by) == (1.0, ("warps", "registers"))
     assert instruction_mix(built.reader, one.build).by_kind["global load"] == 2  # type: ignore[union-attr]
     found = estimate(built.reader, built.kernel, gpu, one.build)
-    assert (found.bound, found.kind) == ("memory", "fp32")
-    assert found.estimated_s == pytest.approx(516_000 / 3.35e12)
+    assert (found.bound, found.kind) == ("start", "fp32")
+    assert found.memory_s == pytest.approx(516_000 / 3.35e12)
 
 
 def test_builds_for_another_gpu_are_not_mixed_in(built: Built) -> None:

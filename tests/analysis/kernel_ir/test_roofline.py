@@ -16,11 +16,11 @@ from tests.analysis.kernel_ir.samples import sample
 
 
 def test_a_softmax_is_bound_by_memory() -> None:
-    found = roofline(find_gpu("h100"), 3_350_000, 0)
-    assert (found.bound, found.estimated_s) == ("memory", pytest.approx(1e-6))
+    found = roofline(find_gpu("h100"), 33_500_000, 0)
+    assert (found.bound, found.estimated_s) == ("memory", pytest.approx(1e-5))
     assert FLOPS_COUNTED in found.notes
     assert roofline_in_words(find_gpu("h100"), found) == (
-        "bound by memory on NVIDIA H100 SXM 80 GB; at least 1.00 µs (estimate, not run)"
+        "bound by memory on NVIDIA H100 SXM 80 GB; at least 10.0 µs (estimate, not run)"
     )
 
 
@@ -31,6 +31,13 @@ def test_a_large_product_of_matrices_is_bound_by_arithmetic() -> None:
     assert found.estimated_s == pytest.approx(2 * size**3 / 989.5e12)
     assert found.intensity > found.ridge == pytest.approx(989.5e12 / 3.35e12)
     assert FLOPS_COUNTED not in found.notes
+
+
+@pytest.mark.parametrize("given", [(0, 0), (1024, 0), (3 * 64 * 256 * 4, 2 * 64 * 256 * 256)])
+def test_no_kernel_takes_less_than_an_empty_one(given: tuple[int, int]) -> None:
+    found = roofline(find_gpu("h100"), *given)
+    assert (found.bound, found.estimated_s) == ("start", 1.5e-6)
+    assert "at least 1.50 µs, as any kernel" in roofline_in_words(find_gpu("h100"), found)
 
 
 def test_without_sizes_there_is_no_estimate() -> None:

@@ -55,6 +55,7 @@ class SavedByEager:
                         0,
                         0,
                         call,
+                        node._sequence_nr(),
                         number,
                         tensor.untyped_storage().nbytes(),
                         tensor.device.type,

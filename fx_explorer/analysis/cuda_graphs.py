@@ -1,0 +1,203 @@
+"""Whether the graphs of a program that asked for CUDA graphs run as such, and why not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from fx_explorer import model
+from fx_explorer.model.rows.observation import (
+    CUDA_GRAPH_HANDED_OVER,
+    CUDA_GRAPH_LEFT_OUT,
+    CUDA_GRAPH_REASON,
+    CUDA_GRAPH_RUNS,
+    CUDA_GRAPH_SKIP,
+)
+from fx_explorer.session import SessionReader
+from fx_explorer.torch_texts.stacks import parse_stack
+
+State = Literal["captured", "in parts", "skipped", "not known"]
+"""``captured``: recorded while the program ran. ``in parts``: the same, but for some operators.
+``skipped``: torch records nothing of it. ``not known``: nobody ran it on a GPU.
+"""
+
+MODES = ("reduce-overhead", "max-autotune")
+"""The modes of torch.compile that ask for CUDA graphs."""
+
+SKIPS_IN = (CUDA_GRAPH_SKIP, "compilation_metrics", "bwd_compilation_metrics")
+"""A message that torch printed, and the records that have the same words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why something is not recorded, with the user's line where torch tells one."""
+
+    text: str
+    file: str = ""
+    line: int = 0
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CudaGraph:
+    """What became of one compiled graph."""
+
+    name: str
+    """``[0/0] forward``; ``[0/0]`` where the direction is not known."""
+    state: State = "not known"
+    reasons: tuple[Reason, ...] = ()
+    """Why it is skipped; ``in parts``: why operators are left out of the recording."""
+    parts: int | None = None
+    """How many parts of it are recorded; None where it is not cut."""
+    recorded: int = 0
+    """How often it was recorded: once for each size, and for each graph that it runs behind."""
+    replayed: int = 0
+    why_again: tuple[str, ...] = ()
+    mutated: str = ""
+    """Torch's words about inputs that it writes into, which decide when it runs; empty without."""
+
+
+@dataclass(frozen=True, slots=True)
+class CudaGraphs:
+    asked: str = ""
+    """What asks for CUDA graphs: ``mode="reduce-overhead"``; empty where nothing was seen to."""
+    graphs: tuple[CudaGraph, ...] = ()
+    has_run: bool = False
+    """Whether torch was seen to record any graph."""
+
+
+def cuda_graphs(reader: SessionReader) -> CudaGraphs:
+    """Return what is known of CUDA graphs; empty where the program did not ask for them."""
+    graphs = _handed_over(reader)
+    for name, reason in _skips(reader):
+        for own in [one for one in graphs if _is_of(one, name)] or [name]:
+            known = graphs.get(own, CudaGraph(own))
+            if reason not in known.reasons:
+                graphs[own] = replace(known, state="skipped", reasons=(*known.reasons, reason))
+    for name, reason in _left_out(reader):
+        for own in [one for one in graphs if _is_of(one, name)]:
+            known = graphs[own]
+            if known.state != "skipped" and reason not in known.reasons:
+                graphs[own] = replace(known, reasons=(*known.reasons, reason))
+    for name, known in graphs.items():
+        if known.parts == 0 and known.reasons:
+            graphs[name] = replace(known, state="skipped")
+    for row in _values(reader, CUDA_GRAPH_RUNS):
+        name = str(row.get("graph", ""))
+        known = graphs.get(name, CudaGraph(name))
+        if known.state != "skipped":
+            graphs[name] = replace(
+                known,
+                state="in parts" if known.reasons else "captured",
+                recorded=_number(row, "recorded"),
+                replayed=_number(row, "replayed"),
+                why_again=_texts(row.get("why_again")),
+            )
+    has_run = any(one.recorded for one in graphs.values())
+    return CudaGraphs(_asked(reader), tuple(graphs.values()), has_run)
+
+
+def _is_of(graph: str, name: str) -> bool:
+    return graph == name or graph.startswith(f"{name} ")
+
+
+def _asked(reader: SessionReader) -> str:
+    """Return what asks for CUDA graphs, as the user writes it; empty where nothing does."""
+    for row in reader.rows(model.OptionInForce, name="compile.mode"):
+        mode = _json(row.value)
+        if mode in MODES:
+            return f'mode="{mode}"'
+    for row in reader.rows(model.OptionInForce, name="compile.options"):
+        options = _json(row.value)
+        if isinstance(options, dict) and options.get("triton.cudagraphs"):
+            return "triton.cudagraphs"
+    return "triton.cudagraphs" if reader.count(model.Metric, name=CUDA_GRAPH_HANDED_OVER) else ""
+
+
+def _handed_over(reader: SessionReader) -> dict[str, CudaGraph]:
+    names = _names(reader)
+    found: dict[str, CudaGraph] = {}
+    for compilation, value in _rows(reader, CUDA_GRAPH_HANDED_OVER):
+        name = f"{names.get(compilation, 'a graph')} {value.get('direction', '')}".strip()
+        parts = value.get("parts")
+        found[name] = CudaGraph(
+            name,
+            parts=parts if isinstance(parts, int) else None,
+            mutated=str(value.get("mutated", "")),
+        )
+    return found
+
+
+def _skips(reader: SessionReader) -> Iterator[tuple[str, Reason]]:
+    """Yield each graph that is skipped, with the reason."""
+    names = _names(reader)
+    seen: set[tuple[str, Reason]] = set()
+    for kind in SKIPS_IN:
+        for row in reader.rows(model.Metric, name=kind):
+            if CUDA_GRAPH_REASON not in row.value:
+                continue
+            value = _json(row.value)
+            text = value.get(CUDA_GRAPH_REASON) if isinstance(value, dict) else None
+            if isinstance(value, dict) and isinstance(text, str):
+                name = str(value.get("graph", "")) or names.get(row.compilation, "a graph")
+                found = name, skip_reason(text)
+                if found not in seen:
+                    seen.add(found)
+                    yield found
+
+
+def skip_reason(text: str) -> Reason:
+    """Return the reason in torch's message: ``skipping cudagraphs due to mutated inputs (1 instances).
+    Found from :``, with a stack below.
+    """
+    first = " ".join(text.partition("\n")[0].split())
+    why = first.partition(" due to ")[2] or first
+    return _with_line(why.partition(" Found from")[0].strip(" .:"), text)
+
+
+def _left_out(reader: SessionReader) -> Iterator[tuple[str, Reason]]:
+    names = _names(reader)
+    for compilation, value in _rows(reader, CUDA_GRAPH_LEFT_OUT):
+        reason = _with_line(str(value.get("reason", "")), str(value.get("stack", "")))
+        yield names.get(compilation, "a graph"), reason
+
+
+def _with_line(why: str, stack: str) -> Reason:
+    frames = parse_stack(f"{stack}\n")
+    if not frames:
+        return Reason(why)
+    return Reason(why, frames[-1].file, frames[-1].line, frames[-1].code)
+
+
+def _names(reader: SessionReader) -> dict[int, str]:
+    return {row.id: f"[{row.name}]" for row in reader.rows(model.Compilation)}
+
+
+def _values(reader: SessionReader, name: str) -> Iterator[dict[str, object]]:
+    for _, value in _rows(reader, name):
+        yield value
+
+
+def _rows(reader: SessionReader, name: str) -> Iterator[tuple[int, dict[str, object]]]:
+    for row in reader.rows(model.Metric, name=name):
+        value = _json(row.value)
+        if isinstance(value, dict):
+            yield row.compilation, value
+
+
+def _json(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list) else ()
+
+
+def _number(value: dict[str, object], name: str) -> int:
+    number = value.get(name)
+    return number if isinstance(number, int) else 0

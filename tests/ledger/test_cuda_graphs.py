@@ -1,0 +1,153 @@
+"""What became of the CUDA graphs that a program asked for, from what torch was heard to do.
+
+There is no GPU here. torch's own functions are called as they are on one: its messages are those of a run on an H100
+(torch 2.11).
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from torch._inductor import cudagraph_utils, output_code
+
+from fx_explorer import model
+from fx_explorer.analysis.cuda_graphs import CudaGraph, Reason, cuda_graphs
+from fx_explorer.analysis.overview.facts.cuda_graph_facts import cuda_graph_facts
+from fx_explorer.report.sections.cuda_graphs import cuda_graphs_of_report
+from fx_explorer.session import SessionReader, SessionWriter
+from tests.capture.recorded import failures, record
+
+MUTATED = """skipping cudagraphs due to mutated inputs (1 instances). Found from :
+   File "/home/me/step.py", line 7, in step
+    cache.add_(x)
+"""
+
+STACK = """  File "/home/me/step.py", line 9, in step
+    scale = table.exp().sum()
+"""
+
+Row = tuple[int, str, dict[str, object]]
+HANDED_OVER = {"direction": "inference", "parts": None, "mutated": ""}
+
+
+def session(path: Path, *rows: Row, mode: str = "reduce-overhead") -> SessionReader:
+    with SessionWriter(path) as writer:
+        writer.add(model.OptionInForce(0, "compile.mode", json.dumps(mode), "program"))
+        writer.add(model.Compilation(0, "0/0", 0, 0, "step", "/home/me/step.py", 5))
+        writer.add_all(
+            [model.Metric(0, owner, name, json.dumps(value)) for owner, name, value in rows]
+        )
+    return SessionReader(path)
+
+
+def runs(recorded: int, *why: str) -> Row:
+    value = {"graph": "[0/0] inference", "recorded": recorded, "replayed": 4, "why_again": [*why]}
+    return 0, "cudagraph_runs", value
+
+
+def graph(reader: SessionReader) -> CudaGraph:
+    (only,) = cuda_graphs(reader).graphs
+    return only
+
+
+def told(reader: SessionReader) -> list[tuple[str, str]]:
+    return [(fact.severity, fact.text) for fact in cuda_graph_facts(reader)]
+
+
+def test_a_skip_at_run_time_is_told_of_its_graph_with_the_line(tmp_path: Path) -> None:
+    skip = {"cudagraph_skip_reason": MUTATED, "graph": "[0/0] inference"}
+    rows = (1, "cudagraph_handed_over", HANDED_OVER), (0, "cudagraph_skip", skip)
+    with session(tmp_path / "s.fxs", *rows) as reader:
+        found = graph(reader)
+        assert (found.state, found.reasons[0].text) == ("skipped", "mutated inputs (1 instances)")
+        assert told(reader) == [
+            (
+                "problem",
+                "[0/0] inference does not run as a CUDA graph: mutated inputs (1 instances) at step.py:7.",
+            )
+        ]
+
+
+def test_operators_that_are_left_out_of_a_recording_are_told_with_their_lines(
+    tmp_path: Path,
+) -> None:
+    left_out: Row = (1, "cudagraph_left_out", {"reason": "cpu ops", "stack": STACK})
+    rows = (1, "cudagraph_handed_over", {**HANDED_OVER, "parts": 1}), left_out, runs(1)
+    with session(tmp_path / "s.fxs", *rows) as reader:
+        found = graph(reader)
+        assert (found.state, found.parts, found.recorded) == ("in parts", 1, 1)
+        assert found.reasons == (
+            Reason("cpu ops", "/home/me/step.py", 9, "scale = table.exp().sum()"),
+        )
+        ((severity, text),) = told(reader)
+    assert severity == "problem"
+    assert "only in part as CUDA graphs; outside of them: cpu ops at step.py:9" in text
+
+
+def test_a_graph_of_which_no_part_is_recorded_is_skipped(tmp_path: Path) -> None:
+    left_out: Row = (1, "cudagraph_left_out", {"reason": "cpu ops", "stack": STACK})
+    rows = (1, "cudagraph_handed_over", {**HANDED_OVER, "parts": 0}), left_out
+    with session(tmp_path / "s.fxs", *rows) as reader:
+        assert graph(reader).state == "skipped"
+
+
+def test_a_recording_for_each_size_is_told_and_a_single_one_is_good(tmp_path: Path) -> None:
+    handed: Row = (1, "cudagraph_handed_over", HANDED_OVER)
+    with session(tmp_path / "a.fxs", handed, runs(12, "another size")) as reader:
+        assert (
+            "notice",
+            "[0/0] inference was recorded 12 times as a CUDA graph (another size).",
+        ) in told(reader)
+    with session(tmp_path / "b.fxs", handed, runs(1)) as reader:
+        assert told(reader) == [
+            (
+                "good",
+                'Recorded as CUDA graphs, as mode="reduce-overhead" asks: [0/0] inference.',
+            )
+        ]
+
+
+def test_where_nothing_ran_it_is_said_to_be_unknown(tmp_path: Path) -> None:
+    with session(tmp_path / "s.fxs") as reader:
+        ((severity, text),) = told(reader)
+        assert cuda_graphs_of_report(reader) == {
+            "asked": 'mode="reduce-overhead"',
+            "has_run": False,
+            "graphs": [],
+        }
+    assert severity == "notice"
+    assert "not known here" in text
+
+
+def test_who_did_not_ask_is_told_nothing(tmp_path: Path) -> None:
+    with session(tmp_path / "s.fxs", mode="default") as reader:
+        assert told(reader) == []
+        assert cuda_graphs_of_report(reader) is None
+
+
+@pytest.mark.parametrize("name", ["cudagraph_post_compile", "cudagraph_partition_post_compile"])
+def test_what_torch_does_with_a_graph_is_heard_while_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(output_code, name, lambda *arguments: "done")
+    compiled: Any = SimpleNamespace(
+        fx_kwargs={"is_backward": False, "is_inference": False, "static_input_idxs": (0,)},
+        partition_maps=[1, 2],
+        mutated_input_idxs=[0],
+        cudagraph_info=None,
+    )
+
+    def program(_: object) -> None:
+        assert getattr(output_code, name)([], compiled, None, {}, None) == "done"
+        cudagraph_utils.log_cudagraph_skip_and_bump_counter(MUTATED)
+
+    reader = record(tmp_path / "s.fxs", program)
+    assert not failures(reader)
+    found = cuda_graphs(reader).graphs
+    assert [(one.name, one.state, one.parts) for one in found] == [
+        ("a graph forward", "skipped", 2)
+    ]

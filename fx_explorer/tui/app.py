@@ -48,7 +48,11 @@ from fx_explorer.tui.screens.main.asked_of_app import (
 )
 from fx_explorer.tui.screens.menu import MenuScreen
 from fx_explorer.tui.terminal.background.answers import Answers
-from fx_explorer.tui.terminal.background.driver import AskedDriver, BackgroundHeard
+from fx_explorer.tui.terminal.background.driver import (
+    AskedDriver,
+    BackgroundHeard,
+    UndecodableInput,
+)
 from fx_explorer.tui.terminal.late_keys import KeysUnderWay
 
 if TYPE_CHECKING:
@@ -156,6 +160,15 @@ class ExplorerApp(TellsUnreadable, App[int]):
         """Take the theme that goes with the background, which the terminal has told only now."""
         if not self.config.theme:
             self.theme = default_theme(event.is_light)
+
+    @on(UndecodableInput)
+    def input_undecodable(self) -> None:
+        """Tell why keys or a paste may look wrong."""
+        self.notify(
+            "The terminal sent bytes that are not UTF-8 or no key. They were replaced or left out.",
+            title="terminal input",
+            severity="warning",
+        )
 
     @property
     def available_themes(self) -> dict[str, Theme]:

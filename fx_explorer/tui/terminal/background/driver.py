@@ -4,21 +4,33 @@ comes first, and answers that come late are no keys.
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import os
 import selectors
+from collections.abc import Iterable
 from typing import Protocol
 
+from textual import events
 from textual._parser import ParseError
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
 from fx_explorer.tui.terminal.background.answers import Answers
+from fx_explorer.tui.terminal.input_bytes import InputBytes
 
 TICK_S = 0.1
 """How long the reading thread waits before it looks whether it is to end, as in Textual's driver."""
+
+HELD_S = 0.03
+"""How long it waits for the rest of what may be a paste or an answer, and else is a key."""
+
+LARGEST = 5000
+"""Columns and rows that a terminal may say it has."""
+
+
+class UndecodableInput(Message):
+    """Tells the app, once, that the terminal sends what is no text, so that keys or pastes may look wrong."""
 
 
 class BackgroundHeard(Message):
@@ -39,40 +51,77 @@ class AskedTerminal(Protocol):
 
 class AskedDriver(LinuxDriver):
     """Reads the terminal as Textual's driver does (``LinuxDriver.run_input_thread``, 8.2), which would
-    take an answer it does not know for keys.
+    take an answer it does not know for keys, and end at a byte that is no UTF-8.
     """
 
     def run_input_thread(self) -> None:
         terminal: AskedTerminal = self._app  # type: ignore[assignment]
-        parser = XTermParser(self._debug)
-        self._feed(parser, terminal.typed_before)
-        decode = codecs.getincrementaldecoder("utf-8")().decode
+        self.begin_input()
+        self._feed(self._input.sort_out(terminal.typed_before))
         with selectors.SelectSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
             while not self.exit_event.is_set():
                 answers = terminal.terminal_answers
-                if selector.select(TICK_S):
-                    self._read(parser, answers, decode(os.read(self.fileno, 4096)))
-                elif answers:
-                    self._feed(parser, answers.give_back_key())
-                for message in parser.tick():
-                    self.process_message(message)
+                if selector.select(HELD_S if self._input.is_undecided else TICK_S):
+                    self._read(answers, os.read(self.fileno, 4096))
+                else:
+                    if answers:
+                        self._feed(self._input.sort_out(answers.give_back_key()))
+                    self._feed(self._input.silence())
+                self._process(self._parser.tick())
         with contextlib.suppress(EOFError, ParseError):
-            for _ in parser.feed(""):
+            for _ in self._parser.feed(""):
                 pass
 
-    def _read(self, parser: XTermParser, answers: Answers | None, text: str) -> None:
-        """Pass on what was read. Nothing comes of a pipe that was closed."""
-        if answers is None or answers.are_complete or not text:
-            self._feed(parser, text)
+    def begin_input(self) -> None:
+        """Read as if nothing had come yet: after a while beside the editor, too."""
+        self._parser = XTermParser(self._debug)
+        self._input = InputBytes()
+        self._told_undecodable = False
+
+    def _read(self, answers: Answers | None, read: bytes) -> None:
+        """Pass on what was read. Nothing comes of a pipe that was closed, and never will."""
+        if not read:
+            self.exit_event.wait(TICK_S)
+            return
+        text = self._input.decode(read)
+        if self._input.replaced:
+            self._tell_undecodable()
+        if answers is None or answers.are_complete:
+            self._feed(self._input.sort_out(text))
             return
         was_told = bool(answers.colour)
-        self._feed(parser, answers.take(text))
+        self._feed(self._input.sort_out(answers.take(text)))
         is_light = answers.background_is_light
         if is_light is not None and not was_told:
             self.process_message(BackgroundHeard(is_light))
 
-    def _feed(self, parser: XTermParser, text: str) -> None:
-        if text:  # an empty text would end the parser
-            for message in parser.feed(text):
-                self.process_message(message)
+    def _feed(self, text: str) -> None:
+        for character in text:  # one by one, so that only the sequence that raises is lost
+            self._process(self._parser.feed(character))
+
+    def _process(self, parsed: Iterable[Message]) -> None:
+        """Send what Textual's parser makes of the input. It raises at sequences that no terminal sends
+        (a key beyond Unicode, a screen of no width), and cannot be used any more then.
+        """
+        try:
+            for message in parsed:
+                if _is_possible(message):
+                    self.process_message(message)
+        except (ArithmeticError, ValueError, RuntimeError):
+            self._parser = XTermParser(self._debug)
+            self._tell_undecodable()
+
+    def _tell_undecodable(self) -> None:
+        if not self._told_undecodable:
+            self._told_undecodable = True
+            self.process_message(UndecodableInput())
+
+
+def _is_possible(message: Message) -> bool:
+    """Return whether a terminal can mean it: its size is one, and the character of a key can be written."""
+    if isinstance(message, events.Resize):
+        return 0 < message.size.width <= LARGEST and 0 < message.size.height <= LARGEST
+    if isinstance(message, events.Key) and message.character:
+        return not any("\ud800" <= letter <= "\udfff" for letter in message.character)
+    return True

@@ -6,7 +6,6 @@ the terminal, unless it is far away.
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import os
 import select
@@ -16,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import TextIO
 
 from fx_explorer.tui.terminal.background.answers import QUESTION, Answers
+from fx_explorer.tui.terminal.input_bytes import InputBytes
 
 LIMIT_S = 0.15
 REMOTE_LIMIT_S = 0.5
@@ -31,7 +31,7 @@ class Question:
     def __init__(self, input_fd: int, limit_s: float) -> None:
         self._input_fd = input_fd
         self._until = time.monotonic() + limit_s
-        self._decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
+        self._decode = InputBytes().decode
         self.answers = Answers()
         self.typed = ""
         """What the user typed meanwhile, which is for the app."""

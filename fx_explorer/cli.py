@@ -19,6 +19,7 @@ from typing import Protocol
 
 from fx_explorer import __version__
 from fx_explorer.command_line.help.parser import HelpParser, split_examples
+from fx_explorer.command_line.standard_streams import drop_output, make_usable, why_output_is_lost
 from fx_explorer.errors import FxExplorerError, UsageError
 
 COMMANDS: dict[str, str] = {
@@ -113,24 +114,49 @@ def main(argv: Sequence[str] | None = None) -> int:
     does it.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:
+        make_usable()
     _never_fail_to_print()
     try:
-        exit_code = _dispatch(words)
-        sys.stdout.flush()
+        exit_code = _exit_code(words)
+        reason = why_output_is_lost()
+    except BrokenPipeError:  # whoever reads our output has left
+        drop_output()
+        return BROKEN_PIPE
+    if not reason:
+        return exit_code
+    drop_output()
+    told = _explain(UsageError(f"standard output cannot be written: {reason}"))
+    return exit_code if exit_code > told else told
+
+
+def _exit_code(words: list[str]) -> int:
+    """Do what the words say, and explain what goes wrong. Output that is lost is left to ``main``."""
+    try:
+        return _dispatch(words)
     except FxExplorerError as error:
         return _explain(error)
-    except PermissionError as error:
-        if not error.filename:
-            raise
-        return _explain(UsageError(f"{error.filename} cannot be looked at: {error.strerror}"))
     except KeyboardInterrupt:
         return INTERRUPTED
+    except SystemExit:
+        if why_output_is_lost():
+            return UsageError.exit_code
+        raise
     except BrokenPipeError:
-        # Whoever reads our output has left. Python would complain again when it flushes stdout at
-        # exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
-    return exit_code
+        raise
+    except OSError as error:
+        if isinstance(error.filename, str | bytes) and not isinstance(error, _OUR_FAULTS):
+            from fx_explorer.outside_file import shown_path
+
+            named = shown_path(os.fsdecode(error.filename))
+            return _explain(UsageError(f"{named} cannot be looked at: {error.strerror}"))
+        if why_output_is_lost():
+            return UsageError.exit_code
+        raise
+
+
+_OUR_FAULTS = (FileNotFoundError, FileExistsError)
+"""What is missing or in the way was looked for before. Other errors of a file come from what the user named."""
 
 
 def _never_fail_to_print() -> None:
@@ -151,11 +177,21 @@ def _dispatch(words: list[str]) -> int:
     if words[0] in ("-h", "--help"):
         _top_parser().print_help()
         return 0
+    if words[0] == "help":
+        return _help(words[1:])
     if words[0] == "--version":
         print(f"fx-explorer {__version__}")
         return 0
     _refuse_misspelt_command(words[0])
     return _run("explore", words)
+
+
+def _help(words: list[str]) -> int:
+    """Show the help of a command, or of all: what others write ``COMMAND --help`` for."""
+    if words and words[0] in COMMANDS:
+        return _run(words[0], ["--help"])
+    _top_parser().print_help()
+    return 0
 
 
 def module_of(name: str) -> str:

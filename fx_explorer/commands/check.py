@@ -17,6 +17,7 @@ from fx_explorer.client.outcomes import exit_code
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
 from fx_explorer.command_line.outputs import add_force_argument, session_output, text_output
+from fx_explorer.command_line.standard_streams import drop_output, why_output_is_lost
 from fx_explorer.command_line.tables.fitting import tell
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
@@ -122,7 +123,13 @@ def run(arguments: argparse.Namespace) -> int:
         allowed = {*arguments.allowed, *(["nothing"] if wanted.get("expect-graphs") == 0 else [])}
         judged = [*unmet_requirements(reader, allowed), *checks(reader, wanted)]
         is_met, recorded = all(check.is_met for check in judged), _exit_code(reader)
-        _tell(reader, judged, arguments.github, junit)
+        try:
+            _tell(reader, judged, arguments.github, junit)
+        except OSError:
+            if not (reason := why_output_is_lost()):
+                raise
+            drop_output()  # the exit code is the verdict, whoever can read the rest
+            tell(f"fx-explorer: standard output cannot be written: {reason}", sys.stderr)
 
     ended = answer_from(arguments, answer, session_output(arguments))
     # How the capture ended wins over a condition that is not met: its numbers are of a part.
@@ -152,6 +159,8 @@ def _exit_code(reader: SessionReader) -> int:
 def _tell(
     reader: SessionReader, judged: Sequence[Check], for_github: bool, junit: OutputFile | None
 ) -> None:
+    if junit:
+        _write_junit(reader, judged, junit)
     # All before the first is told: of a damaged session nothing is told but that.
     for check in [relative_to(check, Path.cwd()) for check in judged]:
         if check.is_met:
@@ -165,8 +174,6 @@ def _tell(
         )
     if for_github:
         _print_annotations(judged)
-    if junit:
-        _write_junit(reader, judged, junit)
 
 
 def _print_annotations(judged: Sequence[Check]) -> None:

@@ -7,15 +7,15 @@ is a text or the name of one under ``[sources]``.
 from __future__ import annotations
 
 import functools
-import importlib
+import os
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from fx_explorer.errors import UsageError
 from fx_explorer.model.gpu import NUMBERS, Gpu
+from fx_explorer.outside_file import read_toml, shown_path, shown_value
 
 HERE = Path(__file__).parent
 WORDS = ("title", "device_name", "vendor", "arch", "capability")
@@ -34,10 +34,10 @@ def find_gpu(name: str) -> Gpu:
     if name.lower() in known_gpus():
         return read_gpu(HERE / f"{name.lower()}.toml")
     path = Path(name)
-    if path.suffix == ".toml" or path.is_file():
+    if path.suffix == ".toml" or os.path.isfile(path):
         return read_gpu(path)
     raise UsageError(
-        f"there is no GPU called {name!r}{_did_you_mean(name)}; there are {', '.join(known_gpus())}. "
+        f"there is no GPU called {shown_value(name)}{_did_you_mean(name)}; there are {', '.join(known_gpus())}. "
         "Any other one can be described in a TOML file: --gpu path/to/it.toml (docs/virtual-gpu.md says how)."
     )
 
@@ -80,21 +80,20 @@ def _words(device_name: str) -> tuple[str, ...]:
 
 def read_gpu(path: Path) -> Gpu:
     """Read a GPU's file. Raises UsageError, with the name of what is wrong."""
-    # Python 3.10 has no tomllib; tomli is the same module under its older name.
-    tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
-        entries = tomllib.loads(path.read_text(encoding="utf-8"))
-        return parse_gpu(path.stem, entries)
+        entries = read_toml(path)
     except FileNotFoundError as error:
         raise UsageError(
-            f"there is no file {path} that describes a GPU; by name there are {', '.join(known_gpus())}"
+            f"there is no file {shown_path(path)} that describes a GPU; "
+            f"by name there are {', '.join(known_gpus())}"
         ) from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not a text in UTF-8: {error}") from error
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path} is not valid TOML: {error}") from error
+        reason = error.strerror or error
+        raise UsageError(f"{shown_path(path)} cannot be read: {reason}") from error
+    except ValueError as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
+    try:
+        return parse_gpu(path.stem, entries)
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(
             f"{path} does not describe a GPU: {error.args[0] if error.args else error}"
@@ -107,7 +106,7 @@ def parse_gpu(name: str, entries: dict[str, Any]) -> Gpu:
     fields = {word: _required(entries, word) for word in WORDS}
     if not isinstance(fields["capability"], list):
         raise TypeError(
-            f"capability cannot be {fields['capability']!r}: it is two numbers, such as [9, 0]"
+            f"capability cannot be {shown_value(fields['capability'])}: it is two numbers, such as [9, 0]"
         )
     fields["name"] = _plain_name(entries.get("name", name))
     sources: dict[str, str] = {}
@@ -120,7 +119,7 @@ def parse_gpu(name: str, entries: dict[str, Any]) -> Gpu:
         peaks[kind] = float(value)
     if unknown := set(entries) - {*WORDS, *NUMBERS, "name", "peak_flops", "sources"}:
         raise ValueError(
-            f"{', '.join(sorted(unknown))} is not known; known are {', '.join(_known())}"
+            f"{shown_path(', '.join(sorted(unknown)))} is not known; known are {', '.join(_known())}"
         )
     return Gpu.from_json({**fields, "sources": sources})
 
@@ -134,7 +133,9 @@ def _plain_name(name: object) -> object:
     no text is found by its type.
     """
     if isinstance(name, str) and not re.fullmatch(r"\w[\w.+-]*", name):
-        raise ValueError(f"name cannot be {name!r}: letters, digits, '.', '+', '-' and '_' only")
+        raise ValueError(
+            f"name cannot be {shown_value(name)}: letters, digits, '.', '+', '-' and '_' only"
+        )
     return name
 
 
@@ -156,5 +157,5 @@ def _sourced(name: str, entry: Any, texts: dict[str, str]) -> tuple[int | float,
         (entry.get("value"), entry.get("source")) if isinstance(entry, dict) else (None, None)
     )
     if not isinstance(value, int | float) or not isinstance(source, str):
-        raise TypeError(f"{name} cannot be {entry!r}: {SHAPE}")
+        raise TypeError(f"{name} cannot be {shown_value(entry)}: {SHAPE}")
     return value, texts.get(source, source)

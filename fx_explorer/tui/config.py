@@ -16,14 +16,14 @@ A mistake in the file is reported and the rest of it is used; it never keeps the
 
 from __future__ import annotations
 
-import importlib
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from fx_explorer.outside_file import read_toml, shown_value
+from fx_explorer.state_folder import home_folder
 from fx_explorer.tui.commands import COMMANDS
 
 THEMES = ("auto", "dark", "light")
@@ -32,6 +32,9 @@ AfterFix = Literal["ask", "capture", "nothing"]
 """What is done when a fix was written: ask whether to capture again, capture again, or nothing."""
 
 AFTER_FIX: Mapping[object, AfterFix] = {"ask": "ask", "capture": "capture", "nothing": "nothing"}
+
+MOST_PROBLEMS = 5
+"""Mistakes of a file that are told one by one."""
 
 SETTINGS = ("theme", "after_fix", "mark_kernels", "keys")
 
@@ -52,29 +55,21 @@ class Config:
 
 def config_path(environ: Mapping[str, str] | None = None) -> Path:
     environ = os.environ if environ is None else environ
-    base = environ.get("XDG_CONFIG_HOME") or str(
-        Path(environ.get("HOME", "~")).expanduser() / ".config"
-    )
+    base = environ.get("XDG_CONFIG_HOME") or home_folder(environ) / ".config"
     return Path(base) / "fx-explorer" / "config.toml"
 
 
 def load_config(path: Path) -> Config:
     """Load the settings at ``path``; a missing file means the defaults."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+        entries = read_toml(path)
+    except (FileNotFoundError, NotADirectoryError):
         return Config()
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        reason = error.strerror or error
+        return Config(problems=(f"{path} cannot be read ({reason}); the default keys are in use",))
+    except ValueError as error:
         return Config(problems=(f"{path} cannot be read ({error}); the default keys are in use",))
-    # Python 3.10 has no tomllib; tomli is the same module under its older name. Imported for those
-    # who have a file: 8 ms.
-    tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    try:
-        entries = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        return Config(
-            problems=(f"{path} is not valid TOML ({error}); the default keys are in use",)
-        )
     return parse_config(entries, str(path))
 
 
@@ -82,24 +77,31 @@ def parse_config(entries: Mapping[str, object], where: str) -> Config:
     problems: list[str] = []
     theme = entries.get("theme", "")
     if theme and theme not in THEMES:
-        problems.append(f'{where}: theme = {theme!r} is not known; write "dark", "light" or "auto"')
+        problems.append(
+            f'{where}: theme = {shown_value(theme)} is not known; write "dark", "light" or "auto"'
+        )
         theme = ""
     after_fix = entries.get("after_fix", "ask")
     if not isinstance(after_fix, str) or after_fix not in AFTER_FIX:
         problems.append(
-            f'{where}: after_fix = {after_fix!r} is not known; write "ask", "capture" or "nothing"'
+            f'{where}: after_fix = {shown_value(after_fix)} is not known; write "ask", "capture" or "nothing"'
         )
         after_fix = "ask"
     mark_kernels = entries.get("mark_kernels", True)
     if not isinstance(mark_kernels, bool):
-        problems.append(f"{where}: mark_kernels = {mark_kernels!r} must be true or false")
+        problems.append(
+            f"{where}: mark_kernels = {shown_value(mark_kernels)} must be true or false"
+        )
         mark_kernels = True
-    problems += [f"{where}: {name!r} is not a setting" for name in entries if name not in SETTINGS]
+    problems += [
+        f"{where}: {shown_value(name)} is not a setting" for name in entries if name not in SETTINGS
+    ]
     keys, key_problems = _parse_keys(entries.get("keys", {}), where)
-    told = (*problems, *key_problems)
-    return Config(
-        "" if theme == "auto" else str(theme), keys, AFTER_FIX[after_fix], mark_kernels, told
-    )
+    problems += key_problems
+    if len(problems) > MOST_PROBLEMS:
+        problems[MOST_PROBLEMS:] = [f"{where}: {len(problems) - MOST_PROBLEMS} more mistakes"]
+    theme = "" if theme == "auto" else str(theme)
+    return Config(theme, keys, AFTER_FIX[after_fix], mark_kernels, tuple(problems))
 
 
 def _parse_keys(table: object, where: str) -> tuple[dict[str, tuple[str, ...]], list[str]]:
@@ -112,7 +114,7 @@ def _parse_keys(table: object, where: str) -> tuple[dict[str, tuple[str, ...]], 
         names = [wanted] if isinstance(wanted, str) else wanted
         if command_id not in known:
             problems.append(
-                f"{where}: there is no command {command_id!r}; `fx-explorer keys` lists them"
+                f"{where}: there is no command {shown_value(command_id)}; `fx-explorer keys` lists them"
             )
         elif (
             not isinstance(names, list)
@@ -120,7 +122,7 @@ def _parse_keys(table: object, where: str) -> tuple[dict[str, tuple[str, ...]], 
             or not all(isinstance(name, str) and name for name in names)
         ):
             problems.append(
-                f"{where}: the keys of {command_id!r} must be a key or a list of keys, not {wanted!r}"
+                f"{where}: the keys of {command_id!r} must be a key or a list of keys, not {shown_value(wanted)}"
             )
         else:
             keys[command_id] = tuple(names)

@@ -105,7 +105,7 @@ def test_another_card_is_not_taken_for_one_of_ours(name: str) -> None:
 def test_a_folder_is_no_description(tmp_path: Path) -> None:
     folder = tmp_path / "folder.toml"
     folder.mkdir()
-    with pytest.raises(UsageError, match="cannot be read: Is a directory"):
+    with pytest.raises(UsageError, match="cannot be read: it is a directory"):
         find_gpu(str(folder))
 
 

@@ -35,6 +35,9 @@ QUIET_S = 0.05
 HANG_S = 10.0
 """So long may the app do nothing with what it is sent."""
 
+LEFT = b"\x1b[<u\x1b[?1049l"
+"""What Textual writes when the app ends."""
+
 PIECES = (
     b"\x1b[M !!",
     b"\x1b[M\xff\xff\xff",
@@ -90,7 +93,7 @@ class App:
             )
             for name in ("DISPLAY", "WAYLAND_DISPLAY", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
                 os.environ.pop(name, None)
-            os.environ["PYTHONPATH"] = str(ROOT)
+            os.environ.update(PYTHONPATH=str(ROOT), PYTHONFAULTHANDLER="1")
             os.execv(self.command[0], self.command)
         size = struct.pack("HHHH", self.rows, self.columns, 0, 0)
         fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, size)
@@ -118,7 +121,7 @@ class App:
 
     def write(self, sent: bytes) -> bool:
         """Write all of it. Returns whether the app took it before it was taken to hang."""
-        os.kill(self.pid, signal.SIGCONT)  # Ctrl+Z may have suspended it
+        self.go_on()
         until = time.monotonic() + HANG_S
         while sent and time.monotonic() < until:
             if not select.select([], [self._terminal], [], 0)[1]:
@@ -127,6 +130,11 @@ class App:
                 continue
             sent = sent[os.write(self._terminal, sent) :]
         return not sent
+
+    def go_on(self) -> None:
+        """Wake the app where Ctrl+Z has suspended it."""
+        if "\nState:\tT" in Path(f"/proc/{self.pid}/status").read_text():
+            os.kill(self.pid, signal.SIGCONT)
 
     def exit_code(self, wait_s: float) -> int | None:
         """Return how the app ended; None while it runs."""
@@ -142,6 +150,12 @@ class App:
     def memory_mb(self) -> float:
         status = Path(f"/proc/{self.pid}/status").read_text()
         return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+    def stack(self) -> str:
+        """End the app, and return where its threads were."""
+        os.kill(self.pid, signal.SIGABRT)
+        self.exit_code(5)
+        return self.shown[-6000:].decode(errors="backslashreplace")
 
     def close(self) -> None:
         os.close(self._terminal)
@@ -203,21 +217,19 @@ def _typed(app: App, chance: random.Random, left: int) -> tuple[str, int, float]
         sent = random_bytes(chance, min(PIECE, left - used))
         used += len(sent)
         if not app.write(sent):
-            os.kill(app.pid, signal.SIGKILL)
-            app.exit_code(5)
-            return f"the app hangs at {sent!r}", used, memory_mb
+            return f"the app hangs at {sent!r}: {app.stack()}", used, memory_mb
         if not app.read(QUIET_S):
             break
     ended = app.exit_code(0 if used >= left else 5)
     if ended is None:
         os.kill(app.pid, signal.SIGTERM)
-        os.kill(app.pid, signal.SIGCONT)
+        app.go_on()
         ended = app.exit_code(HANG_S)
         if ended is None:
-            os.kill(app.pid, signal.SIGKILL)
-            app.exit_code(5)
-            return "the app does not end at SIGTERM", used, memory_mb
+            return f"the app does not end at SIGTERM: {app.stack()}", used, memory_mb
         ended = 0 if ended in (143, -signal.SIGTERM) else ended
+    if LEFT in app.shown and ended in (-signal.SIGINT, -signal.SIGQUIT):
+        ended = 0  # the app had left its terminal, where Ctrl+C and Ctrl+\\ are signals
     if b"Traceback" in app.shown or ended != 0:
         return f"the app ended with {ended}: {app.shown[-3000:]!r}", used, memory_mb
     return "", used, memory_mb

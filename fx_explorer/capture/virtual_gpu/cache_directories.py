@@ -14,6 +14,7 @@ from fx_explorer.capture.virtual_gpu.cache_trust import made_private
 from fx_explorer.capture.virtual_gpu.causes import chain
 from fx_explorer.errors import WorkerError
 from fx_explorer.model import Gpu
+from fx_explorer.state_folder import home_folder
 
 NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
 """Errors of a full disk, a reached limit, or a place that this user may not write to."""
@@ -31,7 +32,7 @@ def cache_home() -> Path:
     place in each working directory.
     """
     wanted = os.environ.get("XDG_CACHE_HOME", "")
-    base = Path(wanted) if Path(wanted).is_absolute() else Path("~/.cache").expanduser()
+    base = Path(wanted) if Path(wanted).is_absolute() else home_folder() / ".cache"
     return base / "fx-explorer"
 
 

@@ -54,4 +54,5 @@ def followed_log(given: Path) -> Path:
 
 def is_on_terminal() -> bool:
     """Return whether the app can be shown, and ask."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
+    streams = (sys.stdin, sys.stdout, sys.__stderr__)
+    return all(stream is not None and stream.isatty() for stream in streams)

@@ -34,6 +34,7 @@ class CaptureNarration:
         """Says what is being done, for the live line."""
         self._notes: set[str] = set()
         """Notes that were told: each is told once, the session counts."""
+        self._is_output_lost = False
         self._splitters: dict[str, LineSplitter] = {}
         """The splitter of each stream: a long line is shown in pieces, before it ends."""
 
@@ -65,13 +66,24 @@ class CaptureNarration:
     def program_output(self, stream: str, chunk: bytes) -> None:
         self._clear()
         if self._pass_through:
-            target = sys.stdout.buffer if stream == "stdout" else sys.stderr.buffer
-            target.write(chunk)
-            target.flush()
+            self._pass(sys.stdout if stream == "stdout" else sys.stderr, chunk)
             return
         for line in self._splitters.setdefault(stream, LineSplitter()).feed(chunk):
             self._out.write(f"  | {printable(line)}\n")
         self._redraw()
+
+    def _pass(self, target: TextIO, chunk: bytes) -> None:
+        """Write what the program wrote. Where that is lost the program goes on, and the session has it."""
+        if self._is_output_lost:
+            return
+        try:
+            target.buffer.write(chunk)
+            target.buffer.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            self._is_output_lost = True
+            self.tell(f"the program's output cannot be written: {error.strerror}; it goes on")
 
     def tell(self, text: str) -> None:
         """Print a line that stays."""

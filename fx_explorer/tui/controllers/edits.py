@@ -19,6 +19,7 @@ from fx_explorer.model import (
     Mark,
     PassFile,
 )
+from fx_explorer.state_folder import typed_path
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.dialogs.ask import Ask
@@ -89,7 +90,7 @@ class Edits:
         typed = await ask(self.app, Ask(words, "", verb="applies"))
         if not typed:
             return None
-        path = Path(typed).expanduser().absolute()
+        path = typed_path(typed).absolute()
         if not path.is_file():
             self._services.notify(
                 f"There is no file {path}: give the path of a Python file that defines pass_(gm).",

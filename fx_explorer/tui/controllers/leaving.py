@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fx_explorer.analysis.words import counted
 from fx_explorer.errors import FxExplorerError
+from fx_explorer.state_folder import typed_path
 from fx_explorer.tui.controllers.kernels.kernel_builds import KernelBuilds
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.dialogs.ask import Ask
@@ -53,7 +54,7 @@ class Leaving:
     def _save(self, session: Path, name: str) -> bool:
         """Save the session. Returns whether it is there."""
         try:
-            path = save_session(session, Path(name).expanduser())
+            path = save_session(session, typed_path(name))
         except FxExplorerError as error:
             self._services.notify(str(error), severity="error", timeout=10)
             return False

@@ -18,6 +18,7 @@ from fx_explorer.analysis.regions.hand_marks import SourceEdit
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.output_file import OutputFile, never_ours
+from fx_explorer.state_folder import typed_path
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.dialogs.dialog import Dialog
@@ -92,7 +93,7 @@ class SourceEditScreen(Dialog[None]):
             self.app, Ask("Write the diff to", str(self._folder / SUGGESTED_NAME), verb="writes")
         )
         if typed:
-            self._write(Path(typed).expanduser().absolute())
+            self._write(typed_path(typed).absolute())
 
     def _write(self, path: Path) -> None:
         """Write the diff, but never over an existing file: it may be the source itself."""

@@ -10,6 +10,7 @@ import importlib.machinery
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import CodeType, ModuleType
 
@@ -80,11 +81,22 @@ def load_module(name: str, arguments: Sequence[str]) -> ModuleType:
         # Only the target itself: a module that the target fails to import is the program's own
         # error.
         if error.name and (name == error.name or name.startswith(error.name + ".")):
-            raise TargetError(
-                f"there is no module {error.name!r} to import, neither in {os.getcwd()} nor on the path of {sys.executable}. "
-                "Give a file (path/to/model.py), start in the directory that holds the package, or choose --python."
-            ) from error
+            raise no_module(error.name) from error
         raise
+
+
+def can_be_found(package: str) -> bool:
+    """Return whether there is a package or module of that name without dots. Nothing is imported."""
+    if package in sys.modules or PathFinder.find_spec(package, [os.getcwd()]):
+        return True
+    return any(finder.find_spec(package, None) for finder in sys.meta_path)
+
+
+def no_module(name: str) -> TargetError:
+    return TargetError(
+        f"there is no module {name!r} to import, neither in {os.getcwd()} nor on the path of {sys.executable}. "
+        "Give a file (path/to/model.py), start in the directory that holds the package, or choose --python."
+    )
 
 
 def new_module(name: str, path: Path) -> ModuleType:

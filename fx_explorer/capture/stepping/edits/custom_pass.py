@@ -16,6 +16,7 @@ from torch.fx import GraphModule
 from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.stepping.edits.edited_graph import BrokenGraphError, check_edited
 from fx_explorer.errors import PassProblem
+from fx_explorer.state_folder import typed_path
 
 PassFunction = Callable[[GraphModule], object]
 
@@ -26,7 +27,7 @@ def load_pass(path: str | Path) -> PassFunction:
     """Return the function ``pass_`` of a file, read anew each time. Raises PassProblem when there
     is none.
     """
-    path = Path(path).expanduser()
+    path = typed_path(str(path))
     try:
         source = path.read_bytes()
     except OSError as error:
@@ -63,7 +64,7 @@ def apply_pass(path: str | Path, module: GraphModule) -> GraphModule:
     Dynamo's ``example_value``): nothing after the gate works without it. Raises PassProblem when
     the pass fails or leaves a graph that cannot be compiled.
     """
-    path = Path(path).expanduser()
+    path = typed_path(str(path))
     function = load_pass(path)
     copied = snapshot(module)
     try:

@@ -9,6 +9,7 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import OF_GRAPHS, Document, DocumentKind, document_of
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.session import SessionReader
+from fx_explorer.state_folder import typed_path
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.panes.pane import Pane
@@ -52,7 +53,7 @@ class GraphForms:
         if not name:
             return
         try:
-            await asyncio.to_thread(_write, reader.path, shown, Path(name).expanduser())
+            await asyncio.to_thread(_write, reader.path, shown, typed_path(name))
         except FxExplorerError as error:
             self._services.notify(str(error), severity="error", timeout=READ_S)
             return

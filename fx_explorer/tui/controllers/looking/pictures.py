@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.output_file import OutputFile, never_ours
+from fx_explorer.state_folder import typed_path
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.tasks.conversation import ask, conversation
@@ -38,7 +39,7 @@ class Pictures:
         if not name:
             return
         try:
-            await asyncio.to_thread(_write, draw, Path(name).expanduser())
+            await asyncio.to_thread(_write, draw, typed_path(name))
         except FxExplorerError as error:
             self._services.notify(str(error), severity="error", timeout=READ_S)
             return

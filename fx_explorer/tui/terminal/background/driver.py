@@ -73,6 +73,13 @@ class AskedDriver(LinuxDriver):
             for _ in self._parser.feed(""):
                 pass
 
+    def _sigcont_application(self, *_: object) -> None:
+        """Take the terminal again after Ctrl+Z. Textual would also do it for a SIGCONT that nothing stopped
+        the app before, and read the terminal twice from then on.
+        """
+        if self._must_signal_resume:
+            super()._sigcont_application()
+
     def begin_input(self) -> None:
         """Read as if nothing had come yet: after a while beside the editor, too."""
         self._parser = XTermParser(self._debug)

@@ -1,0 +1,180 @@
+"""Standard streams that are full or closed: output that is lost is one line and exit code 2, lost narration is nothing."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import json
+import os
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+
+import pytest
+
+from fx_explorer import cli
+from tests.conftest import ROOT
+
+SESSION = ROOT / "tests" / "data" / "screens" / "whole.fxs.gz"
+LOG = ROOT / "tests" / "data" / "torch_trace" / "h200_recompiles.log.gz"
+PROFILE = ROOT / "tests" / "data" / "profiles" / "gpt2.fxs.gz"
+
+ARGUMENTS: dict[str, tuple[str, ...]] = {
+    "tour": (),
+    "run": ("script.py", "--timeout", "x"),
+    "capture": ("nothing.py",),
+    "bench": ("whole.fxs",),
+    "ledger": ("whole.fxs",),
+    "dynamic": ("nothing.py",),
+    "check": ("whole.fxs", "--max-graph-breaks", "0"),
+    "diff": ("whole.fxs", "whole.fxs"),
+    "ranks": (str(LOG),),
+    "profile": ("profile.fxs",),
+    "backends": ("--python", "/nonexistent/python"),
+    "doctor": ("--python", "/nonexistent/python"),
+    "recover": (),
+    "keys": (),
+}
+"""Command → what it is given, where that is not the session alone. None of them imports torch."""
+
+LINES = [
+    *([name, *ARGUMENTS.get(name, ("whole.fxs",))] for name in cli.COMMANDS),
+    ["report", "whole.fxs", "--format", "text"],
+    ["check", "whole.fxs", "--max-graph-breaks", "100"],
+    ["check", "whole.fxs", "--max-graph-breaks", "0", "--github"],
+    ["check", "whole.fxs"],
+    ["whole.fxs"],
+    ["nothing.fxs"],
+    [str(LOG)],
+    ["--help"],
+    ["help"],
+    ["help", "report"],
+    ["report", "--help"],
+    ["--version"],
+    ["reprot", "whole.fxs"],
+    [],
+]
+
+WAYS = ("usable", "output full", "output closed", "narration full", "narration closed", "all full", "all closed")  # fmt: skip
+
+
+def broken(way: str) -> None:
+    """Put this process into the state that the shell would have started it in."""
+    full = os.open("/dev/full", os.O_WRONLY)
+    for descriptor, name in ((0, "input"), (1, "output"), (2, "narration")):
+        if way in (f"{name} full", "all full") and descriptor:
+            os.dup2(full, descriptor)
+        if way in (f"{name} closed", "all closed"):
+            os.close(descriptor)
+            attribute = ("stdin", "stdout", "stderr")[descriptor]
+            setattr(sys, attribute, None)
+            setattr(sys, f"__{attribute}__", None)
+    os.close(full)
+
+
+def ended(line: list[str], way: str) -> int:
+    """Run a command line in a child process, as the entry point does. Returns its exit code."""
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            broken(way)
+            sys.argv[:] = ["fx-explorer", *line]
+            code = cli.main()
+        except SystemExit as left:
+            code = int(left.code or 0)
+        except BaseException:  # noqa: BLE001 - the interpreter prints it, and ends with 1
+            traceback.print_exc()
+        try:
+            sys.stdout.flush()
+        except (OSError, ValueError):
+            code = 120
+        os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def main() -> None:
+    """Run every line in every way in the working directory, and print what came of it."""
+    for name in cli.COMMANDS:
+        importlib.import_module(cli.module_of(name))
+    told, said = os.dup(1), os.dup(2)
+    found = []
+    for line in LINES:
+        for way in WAYS:
+            for descriptor, name in ((1, "out"), (2, "err")):
+                opened = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+                os.dup2(opened, descriptor)
+                os.close(opened)
+            code = ended(line, way)
+            out, err = (Path(name).read_text(errors="replace") for name in ("out", "err"))
+            found.append([line, way, code, out, err])
+    os.dup2(told, 1)
+    os.dup2(said, 2)
+    print(json.dumps(found))
+
+
+Answer = tuple[int, str, str]
+"""Exit code, output, and narration."""
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Answer]:
+    folder = tmp_path_factory.mktemp("streams")
+    for name, packed in (("whole", SESSION), ("profile", PROFILE)):
+        (folder / f"{name}.fxs").write_bytes(gzip.decompress(packed.read_bytes()))
+    (folder / "script.py").write_text("print('hello')\n")
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.bad_input.test_standard_streams"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "dumb"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=True,
+    )
+    return {
+        (" ".join(line), way): (code, out, err)
+        for line, way, code, out, err in json.loads(ran.stdout)
+    }
+
+
+EVERY_LINE = pytest.mark.parametrize("line", [" ".join(line) for line in LINES], ids=lambda line: line or "none")  # fmt: skip
+
+
+@EVERY_LINE
+def test_output_that_is_lost_is_one_line_and_exit_code_2(
+    line: str, answers: dict[tuple[str, str], Answer]
+) -> None:
+    usable = answers[line, "usable"]
+    for way in ("output full", "output closed"):
+        code, _, narration = answers[line, way]
+        assert "Traceback" not in narration
+        if not usable[1]:
+            assert (code, narration) == (usable[0], usable[2])
+            continue
+        assert narration.count("standard output cannot be written: ") == 1
+        is_verdict = line.startswith("check")
+        assert code == (usable[0] if is_verdict else max(2, usable[0])), narration
+        assert answers[line, way.replace("output", "all")][0] == code
+
+
+@EVERY_LINE
+def test_narration_that_is_lost_changes_nothing(
+    line: str, answers: dict[tuple[str, str], Answer]
+) -> None:
+    usable = answers[line, "usable"]
+    for way in ("narration full", "narration closed"):
+        assert answers[line, way][:2] == usable[:2], way
+
+
+def test_a_check_that_nobody_hears_keeps_its_verdict(
+    answers: dict[tuple[str, str], Answer],
+) -> None:
+    for way in WAYS:
+        assert answers["check whole.fxs --max-graph-breaks 0", way][0] == 1
+        assert answers["check whole.fxs --max-graph-breaks 100", way][0] == 0
+
+
+if __name__ == "__main__":
+    main()

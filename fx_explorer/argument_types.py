@@ -19,7 +19,7 @@ def option(text: str) -> tuple[str, Any]:
     for read in (ast.literal_eval, json.loads):
         try:
             literal = read(value)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
         # The request is JSON, which holds no bytes and no sets.
         return name, literal if isinstance(

@@ -11,8 +11,9 @@ import os
 import reprlib
 import stat
 import sys
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from fx_explorer.output_file import kind_of
 
@@ -23,7 +24,7 @@ MOST_DOTS = 200
 """In one line of TOML: each makes a table within the one before."""
 
 
-def open_outside(path: Path, most_bytes: int | None = None) -> BinaryIO:
+def open_outside(path: Path, most_bytes: int | None = None) -> BufferedReader:
     """Open a regular file for reading. Raises OSError, for a FIFO or a device and for a larger file too."""
     _check(path, os.stat(path), most_bytes)
     # Without O_NONBLOCK, a FIFO that took its place by now would wait for whoever writes to it.

@@ -11,7 +11,11 @@ import time
 from pathlib import Path
 
 from fx_explorer.model import BenchCell
+from fx_explorer.outside_file import read_outside
 from fx_explorer.state_folder import state_folder
+
+MOST_KEPT = 1 << 20
+"""Bytes."""
 
 FORGOTTEN_AFTER_S = 7 * 24 * 3600
 """A virtual machine may be moved for good to a host where sharing takes longer."""
@@ -54,8 +58,8 @@ class LeastSharing:
     def _kept(self) -> dict[str, tuple[float, float]]:
         """Return (seconds, when they were measured) by machine, without what is old or damaged."""
         try:
-            told = json.loads(self._path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            told = json.loads(read_outside(self._path, MOST_KEPT))
+        except (OSError, ValueError, RecursionError):
             return {}
         rows = told.items() if isinstance(told, dict) else ()
         oldest = time.time() - FORGOTTEN_AFTER_S

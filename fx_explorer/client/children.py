@@ -23,6 +23,7 @@ from fx_explorer.model import (
     GraphBreak,
     Recompile,
 )
+from fx_explorer.outside_file import read_outside
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.queries.guards import check_count
 from fx_explorer.session.raised_compilations import raised_compilations
@@ -32,6 +33,9 @@ VARIABLE, HOOK = (
     str(Path(__file__).resolve().parent.parent / "worker" / "in_children"),
 )
 """What a process that a worker starts is noticed by (worker/child_processes/children.py)."""
+
+MOST_OF_UNSEEN = 1 << 20
+"""Bytes of the note of a process that could not be seen."""
 
 DIRECTORY = "children"
 """Beside the session (worker/child_processes/children.py)."""
@@ -74,11 +78,11 @@ def _read(file: Path) -> tuple[ChildProcess, list[ChildFinding]] | None:
 
 def _unseen(file: Path) -> ChildProcess:
     try:
-        told = json.loads(file.read_text(encoding="utf-8"))
+        told = json.loads(read_outside(file, MOST_OF_UNSEEN))
         return ChildProcess(
             0, 0, "started", str(told["command"])[:LONGEST], str(told["why"])[:LONGEST]
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         return ChildProcess(0, 0, "started", "", f"what it left cannot be read: {error}")
 
 

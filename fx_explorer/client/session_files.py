@@ -11,6 +11,7 @@ from pathlib import Path
 
 from fx_explorer.errors import SessionError, SessionWriteError, UsageError
 from fx_explorer.output_file import OutputFile
+from fx_explorer.outside_file import open_outside
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.elsewhere import bring_texts, what_reads_texts
 from fx_explorer.session.queries.sources import source_files
@@ -34,7 +35,7 @@ def is_a_session(file: Path) -> bool:
     """Return whether the file says in its first bytes that it is one of ours (SQLite's header holds
     our application id).
     """
-    with contextlib.suppress(OSError), file.open("rb") as opened:
+    with contextlib.suppress(OSError), open_outside(file) as opened:
         header = opened.read(_APPLICATION_ID_AT + 4)
         return header.startswith(SQLITE_HEADER) and header[
             _APPLICATION_ID_AT:

@@ -120,8 +120,8 @@ def _is_to_be_looked_at(file: Path) -> bool:
 
 
 def _check_trust(command: str, file: Path, arguments: argparse.Namespace) -> None:
-    if arguments.trust:
-        return
+    if not hasattr(arguments, "trust") or arguments.trust:
+        return  # a command that loads nothing says itself what it takes
     if command == "explore" and is_on_terminal():
         arguments.asks_to_load = file  # the app asks
         return

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import fx_explorer
+from fx_explorer.client.asked_python import ask_python
 from fx_explorer.errors import WorkerError
 
 ASKED = Path(fx_explorer.__file__).parent / "worker" / "backends_here.py"
@@ -69,27 +68,17 @@ def backends_of(python: str, names: Sequence[str] = ()) -> tuple[str, list[Backe
     WorkerError where it has no torch, or does not answer.
     """
     try:
-        ended = subprocess.run(
-            [python, str(ASKED), *names],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-    except OSError as error:
-        raise WorkerError(
-            f"{python} cannot be started ({error.strerror or error}). Choose another --python."
-        ) from error
-    except subprocess.TimeoutExpired as error:
-        raise WorkerError(f"{python} did not say its backends within {TIMEOUT_S} s") from error
-    if ended.returncode or not ended.stdout.startswith("{"):
-        last = ended.stderr.strip().rpartition("\n")[2][:200]
-        raise WorkerError(
-            f"{python} could not say its backends: {last or f'it ended with status {ended.returncode}'}"
-        )
-    told = json.loads(ended.stdout)
-    return str(told["torch"]), [_backend(row) for row in told["backends"]]
+        ended = ask_python(python, str(ASKED), *names, timeout_s=TIMEOUT_S)
+    except WorkerError as error:
+        raise WorkerError(f"{python} {error}. Choose another --python.") from error
+    answers = ended.objects()
+    if ended.status or not answers:
+        words = ended.last_words or f"it ended with status {ended.status}"
+        raise WorkerError(f"{python} could not say its backends: {words}")
+    try:
+        return str(answers[-1]["torch"]), [_backend(row) for row in answers[-1]["backends"]]
+    except (LookupError, TypeError, ValueError) as error:
+        raise WorkerError(f"{python} answers as no Python with torch does") from error
 
 
 def _backend(row: dict[str, object]) -> Backend:

@@ -127,7 +127,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], A
     ran = subprocess.run(
         [sys.executable, "-m", "tests.bad_input.test_standard_streams"],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "dumb"},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "dumb", "TMPDIR": str(folder)},
         capture_output=True,
         text=True,
         timeout=600,

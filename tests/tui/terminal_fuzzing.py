@@ -149,7 +149,8 @@ class App:
 
     def memory_mb(self) -> float:
         status = Path(f"/proc/{self.pid}/status").read_text()
-        return int(status.split("VmHWM:")[1].split()[0]) / 1024
+        most = status.partition("VmHWM:")[2].split()  # a process that has ended has no memory
+        return int(most[0]) / 1024 if most else 0.0
 
     def stack(self) -> str:
         """End the app, and return where its threads were."""

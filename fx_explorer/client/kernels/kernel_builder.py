@@ -9,7 +9,7 @@ import contextlib
 import json
 import signal
 
-from fx_explorer.client.process import WorkerProcess
+from fx_explorer.client.process import WorkerProcess, next_line
 from fx_explorer.errors import WorkerError
 from fx_explorer.model import BuildAnswer, BuildRequest, Gpu
 
@@ -98,8 +98,13 @@ class Builder:
         return how_it_ended(running.result()) + (f": {said}" if said else "")
 
     async def _read(self, notices: asyncio.StreamReader) -> None:
-        while line := await notices.readline():
-            self._answers.put_nowait(BuildAnswer.from_json(line.decode()))
+        while line := await next_line(notices):
+            try:
+                answer = BuildAnswer.from_json(line.decode())
+            except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+                words = f"{self._python} answers as no Python does: choose another --python"
+                answer = BuildAnswer(0, "refused", text=words)
+            self._answers.put_nowait(answer)
 
     async def _hear(self, output: asyncio.StreamReader) -> None:
         while chunk := await output.read(65536):

@@ -4,19 +4,18 @@ broken one cannot break us.
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import shutil
 import sqlite3
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fx_explorer.errors import UsageError
+from fx_explorer.client.asked_python import ask_python
+from fx_explorer.errors import UsageError, WorkerError
 from fx_explorer.tui.terminal.clipboard import native_tool
 from fx_explorer.tui.terminal.editor import editor_command
 
@@ -76,32 +75,30 @@ def torch_checks(python: str) -> list[DoctorCheck]:
                 "Choose a Python interpreter that has torch with --python.",
             )
         ]
-    return list(judge_torch(python, found))
+    try:
+        return list(judge_torch(python, found))
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return [
+            DoctorCheck(
+                "python",
+                "problem",
+                f"{python} answers as no Python does",
+                "Choose a Python interpreter that has torch with --python.",
+            )
+        ]
 
 
 def probe(python: str) -> dict[str, Any] | str:
     """Return what the interpreter says about itself, or why it says nothing."""
     try:
-        ended = subprocess.run(
-            [python, "-c", PROBE],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=PROBE_TIMEOUT_S,
-            check=False,
-        )
-    except OSError as error:
-        return f"cannot be started ({error.strerror or error})"
-    except subprocess.TimeoutExpired:
-        return f"did not answer within {PROBE_TIMEOUT_S} s"
-    try:
-        answer = json.loads(ended.stdout.rstrip().rpartition("\n")[2])
-    except json.JSONDecodeError:
-        answer = None
-    if not isinstance(answer, dict):
-        last = ended.stderr.strip().rpartition("\n")[2][:200]
-        return f"ended with status {ended.returncode} and no answer{': ' + last if last else ''}"
-    return answer
+        ended = ask_python(python, "-c", PROBE, timeout_s=PROBE_TIMEOUT_S)
+    except WorkerError as error:
+        return str(error)
+    answers = ended.objects()
+    if not answers:
+        words = ended.last_words
+        return f"ended with status {ended.status} and no answer{': ' + words if words else ''}"
+    return answers[-1]
 
 
 def judge_torch(python: str, found: Mapping[str, Any]) -> Iterator[DoctorCheck]:

@@ -8,15 +8,16 @@ own.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import fx_explorer
+from fx_explorer.client.asked_python import ask_python
 from fx_explorer.command_line.doctor.checks import DoctorCheck
 from fx_explorer.command_line.tables.columns import Columns
 from fx_explorer.command_line.tables.terminal import heading, width_for
+from fx_explorer.errors import WorkerError
 from fx_explorer.gpus import find_gpu, known_gpus
 from fx_explorer.model import Gpu
 from fx_explorer.model.gpu import NUMBERS
@@ -57,38 +58,20 @@ def gpu_checks(python: str, gpu: Gpu) -> list[DoctorCheck]:
     """Return what this interpreter can do for ``gpu``; a check that did not pass is the last
     one.
     """
-    command = [python, str(CHECK), json.dumps(gpu.to_json())]
     try:
-        ended = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-    except OSError as error:
-        return [
-            DoctorCheck(
-                "python",
-                "problem",
-                f"{python} cannot be started ({error.strerror or error})",
-                "Choose another --python.",
-            )
-        ]
-    except subprocess.TimeoutExpired:
-        return [DoctorCheck("python", "problem", f"{python} did not answer within {TIMEOUT_S} s")]
-    # Other lines are what torch or a library has printed.
-    checks = [
-        _check(json.loads(line)) for line in ended.stdout.splitlines() if line.startswith("{")
-    ]
+        ended = ask_python(python, str(CHECK), json.dumps(gpu.to_json()), timeout_s=TIMEOUT_S)
+        checks = [_check(told) for told in ended.objects()]
+    except WorkerError as error:
+        return [DoctorCheck("python", "problem", f"{python} {error}", "Choose another --python.")]
+    except (LookupError, TypeError):
+        found = f"{python} answers as no Python does"
+        return [DoctorCheck("python", "problem", found, "Choose another --python.")]
     if not checks or (checks[-1].state == "ok" and checks[-1].name != LAST):
-        last = ended.stderr.strip().rpartition("\n")[2][:200]
         checks.append(
             DoctorCheck(
                 "python",
                 "problem",
-                f"{python} ended with status {ended.returncode}: {last}",
+                f"{python} ended with status {ended.status}: {ended.last_words}",
                 ADVICE,
             )
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 from fx_explorer import __version__
 from fx_explorer.errors import SessionError
 from fx_explorer.model import Outcome
+from fx_explorer.outside_file import read_outside
 from fx_explorer.readers.debug_directory.found import GraphFolder, graph_folders, logs_beside
 from fx_explorer.readers.provenance.in_words import TITLE, in_words
 from fx_explorer.readers.torch_trace.compilations import Compilations
@@ -135,10 +136,8 @@ def _add_folder(
 
 
 def _text(file: Path) -> str:
-    """Return a file's text. Raises ValueError for one that is too large."""
-    if file.stat().st_size > MOST_OF_A_FILE:
-        raise ValueError(f"{file.name} is larger than {MOST_OF_A_FILE:,} bytes")
-    return file.read_text(encoding="utf-8", errors="replace")
+    """Return a file's text. Raises OSError for one that is too large, or is no file."""
+    return read_outside(file, MOST_OF_A_FILE).decode(errors="replace")
 
 
 def _record(folder: GraphFolder, name: str, text: str, number: int) -> Record:

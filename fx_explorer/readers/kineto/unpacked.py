@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from fx_explorer.outside_file import open_outside
+
 PIECE = 1 << 20
 """Bytes that are unpacked at once, so that a small file cannot become a large memory."""
 
@@ -41,7 +43,7 @@ class TraceText:
         yield decoder.decode(b"", final=True)
 
     def _unpacked(self) -> Iterator[bytes]:
-        with self._path.open("rb") as file:
+        with open_outside(self._path) as file:
             first = self._heard(file.read(PIECE))
             if not first.startswith(GZIP):
                 while first:

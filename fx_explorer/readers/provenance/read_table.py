@@ -8,6 +8,7 @@ from pathlib import Path
 from fx_explorer import __version__
 from fx_explorer.errors import SessionError
 from fx_explorer.model import Artifact, Compilation, Outcome
+from fx_explorer.outside_file import read_outside
 from fx_explorer.readers.provenance.in_words import TITLE, in_words
 from fx_explorer.session import SessionWriter
 from fx_explorer.torch_texts.provenance import read_provenance
@@ -21,11 +22,7 @@ MOST_READ = 256 << 20
 def read_table(file: Path, session: Path) -> None:
     """Write the session of a table. Raises SessionError for a file that cannot be read, or is no table."""
     try:
-        if file.stat().st_size > MOST_READ:
-            raise SessionError(
-                f"{file} has more than {MOST_READ >> 20} MB, and torch's tables have a few"
-            )
-        text = file.read_text(encoding="utf-8", errors="replace")
+        text = read_outside(file, MOST_READ).decode(errors="replace")
         table = read_provenance(text)
     except OSError as error:
         raise SessionError(f"{file} cannot be read: {error.strerror or error}") from error

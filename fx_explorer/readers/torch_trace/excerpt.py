@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, BinaryIO
 
 from fx_explorer.errors import SessionError
+from fx_explorer.outside_file import open_outside
 from fx_explorer.readers.torch_trace.zstd import CutOffError, Unpacked
 
 _KINDS = (
@@ -87,7 +88,7 @@ def write_excerpt(log: Path, excerpt: IO[bytes]) -> Excerpt | None:
     Raises SessionError for a file that cannot be read.
     """
     try:
-        with log.open("rb") as raw:
+        with open_outside(log) as raw:
             start = raw.read(BEGINNING)
             raw.seek(0)
             if start.startswith(_GZIP):

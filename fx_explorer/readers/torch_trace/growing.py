@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fx_explorer.errors import SessionError
+from fx_explorer.outside_file import open_outside
 from fx_explorer.readers.torch_trace.opened import BLOCK
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 
@@ -112,7 +113,7 @@ class GrowingLog:
 def opened_to_follow(log: Path) -> BinaryIO:
     """Open a log that may lose its name. Raises SessionError where it cannot be read."""
     try:
-        return log.open("rb")
+        return open_outside(log)
     except OSError as error:
         raise SessionError(f"{log} cannot be read: {error.strerror or error}") from error
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from fx_explorer.errors import SessionError
+from fx_explorer.outside_file import open_outside
 from fx_explorer.readers.torch_trace.records import Damage
 from fx_explorer.readers.torch_trace.zstd import CutOffError, Unpacked
 
@@ -48,7 +49,7 @@ class OpenedLog:
 
 def is_packed(log: Path) -> bool:
     """Return whether it is compressed. Raises OSError where it cannot be read."""
-    with log.open("rb") as raw:
+    with open_outside(log) as raw:
         return raw.read(4).startswith((_GZIP, _ZSTD))
 
 
@@ -95,7 +96,7 @@ def lines_of(blocks: Iterable[bytes]) -> Iterator[bytes]:
 def _raw(log: Path) -> io.BufferedReader:
     if log == STANDARD_INPUT:
         return os.fdopen(os.dup(sys.__stdin__.fileno() if sys.__stdin__ else 0), "rb")
-    return log.open("rb")
+    return open_outside(log)
 
 
 class _Readable(Protocol):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
+from fx_explorer.outside_file import open_outside
 from fx_explorer.readers.torch_trace.records import Record, text_below
 from fx_explorer.session.elsewhere import TextPlace
 
@@ -49,6 +50,6 @@ class TextsOfLog:
     def _read(self, place: TextPlace) -> bytes:
         if self._opened is not None:
             return os.pread(self._opened.fileno(), place.size, place.offset)
-        with self._log.open("rb") as opened:  # each time: several threads may ask
+        with open_outside(self._log) as opened:  # each time: several threads may ask
             opened.seek(place.offset)
             return opened.read(place.size)

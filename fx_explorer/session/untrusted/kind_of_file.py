@@ -17,6 +17,7 @@ from typing import Literal
 
 from fx_explorer.errors import UnreadableProgramError
 from fx_explorer.output_file import kind_of
+from fx_explorer.outside_file import open_outside
 from fx_explorer.session.untrusted.zstd import unpacker
 
 Kind = Literal[
@@ -132,7 +133,7 @@ def kind_of_file(file: Path) -> FileKind:
         )
         return FileKind("special", kind_of(mode), advice)
     try:
-        with file.open("rb") as opened:
+        with open_outside(file) as opened:
             start = opened.read(BEGINNING)
     except OSError as error:
         return FileKind(

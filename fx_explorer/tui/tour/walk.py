@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fx_explorer.errors import UsageError
+from fx_explorer.outside_file import read_outside
 from fx_explorer.state_folder import state_folder
 from fx_explorer.tui.tour.steps import STEPS, place_of
 
 SAMPLE = Path(__file__).with_name("classifier.py.txt")
 TARGET = "classifier.py"
 PROGRESS = "progress.json"
+MOST_OF_PROGRESS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +68,8 @@ def begin_walk(folder: Path, *, again: bool) -> Walk:
 def _kept(folder: Path) -> int:
     """Return the step to go on with; 0 when nothing was kept, or nothing that can be read."""
     try:
-        kept = json.loads((folder / PROGRESS).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        kept = json.loads(read_outside(folder / PROGRESS, MOST_OF_PROGRESS))
+    except (OSError, ValueError, RecursionError):
         return 0
     step_id = kept.get("step") if isinstance(kept, dict) else None
     step = STEPS[place_of(step_id)] if isinstance(step_id, str) else STEPS[0]

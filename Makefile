@@ -14,7 +14,7 @@ DEMO ?= sample_models/transformer.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz fuzz-logs newest newest-torch newest-gpu virtual-gpu $(VIRTUAL_GPUS) lint format types contracts wheel docs snapshots clean
+.PHONY: help demo test fuzz fuzz-logs fuzz-terminal newest newest-torch newest-gpu virtual-gpu $(VIRTUAL_GPUS) lint format types contracts wheel docs snapshots clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -27,6 +27,9 @@ test: $(READY) ## run the tests, three at a time (ARGS="-k breaks" for some of t
 
 fuzz-logs: $(READY) ## damage logs of torch by chance for a long time (ARGS="--rounds 1000000 --seed 7")
 	$(BIN)/python -m tests.readers.torch_trace.mutating $(ARGS)
+
+fuzz-terminal: $(READY) ## type random bytes into the app, at three sizes (ARGS="--bytes 20000 --seed 7")
+	$(BIN)/python -m tests.tui.terminal_fuzzing $(ARGS)
 
 fuzz: $(READY) ## damage sessions by chance for a long time (ARGS="--rounds 100000 --seed 7 good.fxs")
 	$(BIN)/python -m tests.session.fuzzing $(ARGS)

@@ -25,6 +25,7 @@ from fx_explorer.worker.outcomes import Outcomes
 from fx_explorer.worker.progress import RequestProgress
 from fx_explorer.worker.request_recording import RequestRecording
 from fx_explorer.worker.script_program import ScriptProgram
+from fx_explorer.worker.target.loading import check_package
 from fx_explorer.worker.target.place import locate
 from fx_explorer.worker.target_program import TargetProgram
 
@@ -104,7 +105,9 @@ class Job:
 
     def _capture(self) -> Outcome:
         """Run the program, record what it compiles, and return how it ended."""
-        self._progress.place = locate(self._progress.request)
+        self._progress.place = place = locate(self._progress.request)
+        if place.module:
+            check_package(place.module)
         gpu = self._virtual_gpu()
         with contextlib.ExitStack() as until:
             recorded = RequestRecording(self._progress, gpu, until)

@@ -81,18 +81,22 @@ def load_module(name: str, arguments: Sequence[str]) -> ModuleType:
         # Only the target itself: a module that the target fails to import is the program's own
         # error.
         if error.name and (name == error.name or name.startswith(error.name + ".")):
-            raise no_module(error.name) from error
+            raise _no_module(error.name) from error
         raise
 
 
-def can_be_found(package: str) -> bool:
-    """Return whether there is a package or module of that name without dots. Nothing is imported."""
+def check_package(module: str) -> None:
+    """Raise TargetError where there is no package of a module, before torch is imported, which takes seconds.
+    Nothing is imported.
+    """
+    package = module.partition(".")[0]
     if package in sys.modules or PathFinder.find_spec(package, [os.getcwd()]):
-        return True
-    return any(finder.find_spec(package, None) for finder in sys.meta_path)
+        return
+    if not any(finder.find_spec(package, None) for finder in sys.meta_path):
+        raise _no_module(package)
 
 
-def no_module(name: str) -> TargetError:
+def _no_module(name: str) -> TargetError:
     return TargetError(
         f"there is no module {name!r} to import, neither in {os.getcwd()} nor on the path of {sys.executable}. "
         "Give a file (path/to/model.py), start in the directory that holds the package, or choose --python."

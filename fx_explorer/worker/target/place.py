@@ -14,7 +14,7 @@ from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.output_file import kind_of
 from fx_explorer.session.untrusted.given_program import check_is_python, is_exported, split_target
-from fx_explorer.worker.target.loading import can_be_found, no_module, top_level_names
+from fx_explorer.worker.target.loading import top_level_names
 
 MODULE_TARGET = re.compile(
     r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*)(:(?P<object>[^\W\d]\w*(\.[^\W\d]\w*)*))?"
@@ -51,9 +51,6 @@ def locate(request: CaptureRequest) -> TargetPlace:
             raise TargetError(
                 f"{request.target!r} is not a file; fx-explorer run takes the path of a script"
             )
-        package = found["module"].partition(".")[0]
-        if not can_be_found(package):  # before torch is imported, which takes seconds
-            raise no_module(package)
         return TargetPlace(found["module"], module=found["module"], object=found["object"] or "")
     if (file / "__main__.py").is_file():
         return TargetPlace(str(file), (file / "__main__.py").absolute(), is_script=True)

@@ -43,6 +43,9 @@ _LATENCY = re.compile(r"^Guard latency = (?P<microseconds>[\d.]+) us", re.M)
 
 _ROOT = re.compile(r"\b(?P<scope>[LG])\['(?P<name>[^']+)'\]")
 
+_MEMBER = re.compile(r"^L\['[^']+'\](?:\.__dict__)?(?:\._|\['_)(?:modules|parameters|buffers)\b")
+"""Matches a source within a module: no other object has these attributes."""
+
 _LIBRARY = re.compile(r"^__(?:import_|builtins)")
 
 
@@ -114,7 +117,7 @@ def latency_us(text: str) -> float | None:
 
 def origin_of(check: PrintedCheck) -> Origin:
     """Return where the checked value comes from, as far as its text tells: the model that a method belongs to
-    is called ``self``.
+    is mostly called ``self``, and only a module has modules and parameters.
     """
     if check.is_of_sizes:
         return "shapes"
@@ -123,4 +126,5 @@ def origin_of(check: PrintedCheck) -> Origin:
         return "state"
     if root["scope"] == "G":
         return "library" if _LIBRARY.match(root["name"]) else "global"
-    return "module" if root["name"] == "self" else "argument"
+    is_module = root["name"] == "self" or _MEMBER.search(check.source or check.code)
+    return "module" if is_module else "argument"

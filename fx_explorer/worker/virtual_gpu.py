@@ -60,8 +60,20 @@ class VirtualGpu:
 
     def finish(self) -> None:
         """Record, once the program has run, what could not be chosen without the device, and what
-        the program's files ask about devices.
+        the program's files ask about devices. Say where it was given numbers that stand for others.
         """
+        if self._emulation and self._emulation.placeholders:
+            first, *others = self._emulation.placeholders
+            also = f", and so do {len(others)} others" if others else ""
+            self._progress.note(
+                f"{Path(first.file).name}:{first.line} reads a number off a tensor without content{also}: "
+                f"{first.value} is a placeholder, and so is what the program prints or decides by it"
+            )
+        if self._emulation and self._emulation.unsaved:
+            (file, line), *_ = self._emulation.unsaved
+            self._progress.note(
+                f"{Path(file).name}:{line} saves tensors without content: nothing was written"
+            )
         if self._emulation and self._emulation.choices:
             self._progress.writer.set_meta("virtual_gpu_choices", self._emulation.choices)
         if self._emulation and self._emulation.mode == "transplant":

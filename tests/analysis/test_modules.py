@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import torch
 
 from fx_explorer import model
 from fx_explorer.analysis.kernels.costs import kernel_costs
-from fx_explorer.analysis.memory.saved_values import saved_total
+from fx_explorer.analysis.memory.saved_values import saved_total, saved_values, user_names
 from fx_explorer.analysis.modules.module_regions import nodes_in, region_of
 from fx_explorer.analysis.modules.own_figures import break_paths
 from fx_explorer.analysis.modules.paths import around, in_words
@@ -15,6 +18,7 @@ from fx_explorer.analysis.variants.lineage import graphs_in_use
 from fx_explorer.analysis.whole_session.totals import totals
 from fx_explorer.session import SessionWriter
 from fx_explorer.session.queries.graph.graphs import captured_operations
+from tests.capture.recorded import Compile, record
 from tests.conftest import Captured, OpenedReader
 from tests.sessions import Written
 
@@ -113,3 +117,51 @@ def test_a_module_as_a_region_has_the_nodes_of_its_own_path_only(
     assert all((node.module + ".").startswith("blocks.1.") for node in nodes)
     everyone = [node for graph in session.rows(model.Graph) for node in session.nodes(graph)]
     assert len(nodes) == sum((node.module + ".").startswith("blocks.1.") for node in everyone)
+
+
+class Scaled(torch.nn.Module):
+    """Its methods call their first parameter otherwise than ``self``."""
+
+    def __init__(this) -> None:
+        super().__init__()
+        this.linear = torch.nn.Linear(4, 4)
+        this.scale = torch.nn.Parameter(torch.ones(4))
+
+    def forward(this, x: torch.Tensor) -> torch.Tensor:
+        return this.linear(x).sin() * this.scale
+
+
+class Stacked(torch.nn.Module):
+    def __init__(m) -> None:
+        super().__init__()
+        m.parts = torch.nn.ModuleList(Scaled() for _ in range(2))
+
+    def forward(m, x: torch.Tensor) -> torch.Tensor:
+        for part in m.parts:
+            x = part(x)
+        return x
+
+
+def applied(net: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
+    return net(x)
+
+
+@pytest.mark.parametrize("is_given", [False, True], ids=["a method", "a function of a module"])
+def test_modules_are_the_models_own_whatever_its_methods_call_it(
+    tmp_path: Path, is_given: bool
+) -> None:
+    def program(compile_: Compile) -> None:
+        model_, x = Stacked(), torch.ones(2, 4)
+        result = compile_(applied)(model_, x) if is_given else compile_(model_)(x)
+        result.sum().backward()
+
+    with record(tmp_path / "s.fxs", program) as session:
+        tree = module_tree(session)
+        names = {in_words(row.path) for row in tree.rows if not row.is_fold and row.path}
+        modules = {name for name, _ in Stacked().named_modules() if name}
+        assert names - {"Stacked", "applied"} <= modules
+        values = [value for value in saved_values(session) if value.saved.kind == "parameter"]
+        parameters = {name for name, _ in Stacked().named_parameters()}
+        assert values
+        saved = user_names(session, values).values()
+        assert {name.removeprefix("net.") for name in saved} <= parameters

@@ -191,4 +191,4 @@ def _saved_path(value: SavedValue, root: Root, named: Mapping[int, InputName]) -
         return root.path(value.module, value.module_type, is_of_user=bool(value.line))
     if name.kind == "input":
         return NO_MODULE
-    return root.path(name.name.rpartition(".")[0], "", is_of_user=True)
+    return root.path(name.module, name.kind, is_of_user=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from fx_explorer import model
-from fx_explorer.analysis.naming.functions import RESUME
+from fx_explorer.analysis.naming.functions import RESUME, is_method
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graph.modules import types_of_called_modules
 
@@ -66,9 +66,8 @@ def _first(
 def _root(row: model.Compilation, called: dict[int, str]) -> Root:
     function = row.function.partition(" (")[0]
     owner, _, name = function.rpartition(".")
-    of_class = owner.rpartition(".")[2]
-    if of_class and of_class != "<locals>":
-        return Root(of_class, is_module=True)
+    if is_method(row.function):
+        return Root(owner.rpartition(".")[2], is_module=True)
     return Root(called.get(row.id, name), is_module=False)
 
 

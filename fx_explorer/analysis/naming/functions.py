@@ -60,6 +60,12 @@ def function_of(compilation: model.Compilation) -> str:
     )
 
 
+def is_method(function: str) -> bool:
+    """Return whether a qualified name is that of a method: ``Net.forward``, not ``f.<locals>.g``."""
+    owner = function.partition(" (")[0].rpartition(".")[0].rpartition(".")[2]
+    return owner not in ("", "<locals>")
+
+
 def resumed_at(function: str) -> int:
     """Return the line at which a rest of a function goes on; 0 for any other function."""
     found = _RESUME_AT.search(function)

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Literal
 
 from fx_explorer import model
+from fx_explorer.analysis.naming.functions import is_method
 from fx_explorer.analysis.naming.sizes import SizeNames
 from fx_explorer.analysis.naming.sources import plain_source, told_by_function
 from fx_explorer.session import SessionReader
@@ -40,6 +41,10 @@ class InputName:
     kind: InputKind
     node: int = 0
     """The input of Dynamo's graph that it is; 0 when no link leads there."""
+    module: str = ""
+    """Of a parameter or buffer: the path of the module that has it, from the one that was compiled or
+    that a function was given.
+    """
 
 
 class InputNames:
@@ -71,11 +76,18 @@ class InputNames:
         source = sources.get(first.id) or self._guarded.get(first.target, "")
         of_module = _OF_MODULE.search(first.target)
         kind = _KINDS[of_module["kind"]] if of_module else "input"
+        compilation = self._compilation(first.graph)
+        if source and kind != "input":
+            owner, _, path = plain_source(source, compilation).partition(".")
+            # The first parameter of a method need not be called ``self``.
+            is_own = owner == "self" or is_method(compilation.function)
+            name = path if is_own and path else f"{owner}.{path}".strip(".")
+            return InputName(name, kind, first.id, path.rpartition(".")[0])
         if source:
-            name = plain_source(source, self._compilation(first.graph)).removeprefix("self.")
+            name = plain_source(source, compilation).removeprefix("self.")
             return InputName(name, kind, first.id)
-        name = _plain_target(first.target, of_module)
-        return InputName(told_by_function(name, self._compilation(first.graph)), kind, first.id)
+        name = told_by_function(_plain_target(first.target, of_module), compilation)
+        return InputName(name, kind, first.id, name.rpartition(".")[0])
 
     @cached_property
     def _guarded(self) -> dict[str, str]:

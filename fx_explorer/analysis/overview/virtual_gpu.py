@@ -55,6 +55,8 @@ def virtual_gpu_facts(reader: SessionReader) -> Iterator[Fact]:
         )
     if choices := reader.meta("virtual_gpu_choices"):
         yield _untimed(choices)
+    yield from _placeholders(reader, told.get("placeholders", []))
+    yield from _unsaved(reader, told.get("unsaved", []))
     yield from _questions(reader, told.get("questions", []))
     yield from _constants(reader)
 
@@ -102,6 +104,37 @@ def _untimed(choices: list[dict[str, Any]]) -> Fact:
         NOT_KNOWN,
         view="kernels",
     )
+
+
+def _placeholders(reader: SessionReader, placeholders: list[dict[str, Any]]) -> Iterator[Fact]:
+    """Yield the fact that the program was given numbers that stand for the content of tensors."""
+    if not placeholders:
+        return
+    first = placeholders[0]
+    lines = {(one["file"], one["line"]) for one in placeholders}
+    where = f"{PurePath(first['file']).name}:{first['line']}"
+    others = f" and {counted(len(lines) - 1, 'other line')}" if len(lines) > 1 else ""
+    reads = "read numbers" if others else "reads a number"
+    yield Fact(
+        "run",
+        "notice",
+        f"{where}{others} {reads} off tensors without content: they are placeholders ({first['value']}).",
+        "What the program printed, saved or decided by them is none of its results. What was compiled "
+        "is that of the branches that these numbers lead to.",
+        place_of_path(reader, first["file"], first["line"]),
+        "source",
+    )
+
+
+def _unsaved(reader: SessionReader, unsaved: list[dict[str, Any]]) -> Iterator[Fact]:
+    """Yield the fact that ``torch.save`` wrote nothing."""
+    for one in unsaved[:1]:
+        others = f", and so do {counted(len(unsaved) - 1, 'other line')}" if unsaved[1:] else ""
+        text = f"{PurePath(one['file']).name}:{one['line']} saves tensors without content{others}: nothing was written."
+        place = place_of_path(reader, one["file"], one["line"])
+        yield Fact(
+            "run", "notice", text, "Files of earlier runs are as they were.", place, "source"
+        )
 
 
 def _questions(reader: SessionReader, questions: list[dict[str, Any]]) -> Iterator[Fact]:

@@ -18,6 +18,7 @@ def environment(reader: SessionReader) -> Json:
     emulated = (
         {
             "virtual_gpu": {name: told[name] for name in ("feeding", "reason", "questions")}
+            | {name: told.get(name, []) for name in ("placeholders", "unsaved")}
             | _advice(told)
         }
         if told

@@ -62,7 +62,7 @@ def test_programs_that_say_cuda_or_have_kernels_of_their_own_are_compiled(
 
 
 @needs_triton
-def test_moving_a_tensor_to_cuda_makes_the_emulation_fake_and_a_branch_on_its_value_ends_the_program(
+def test_moving_a_tensor_to_cuda_makes_the_emulation_fake_and_a_size_by_its_values_ends_the_program(
     for_gpu: ForGpu, file: Callable[[str], Path], opened: Opened
 ) -> None:
     program = file(
@@ -71,8 +71,8 @@ def test_moving_a_tensor_to_cuda_makes_the_emulation_fake_and_a_branch_on_its_va
         "loss = torch.compile(linear)(torch.randn(2, 4).to('cuda')).sum()\n"
         "loss.backward()\n"
         "print('the weight has a gradient on', linear.weight.grad.device)\n"
-        "if loss.item() > 3:\n"
-        "    print('large')\n"
+        "print(f'loss {loss.item():.2f}')\n"
+        "print(linear.weight[linear.weight > 0].tolist())\n"
     )
     ended = for_gpu(program, "a100", as_script=True)
     assert (
@@ -82,11 +82,32 @@ def test_moving_a_tensor_to_cuda_makes_the_emulation_fake_and_a_branch_on_its_va
     assert any(
         "no content: the program puts tensors on cuda" in notice.text for notice in ended.notices
     )
-    assert ended.printed() == ["the weight has a gradient on cuda:0"]
+    assert ended.printed() == ["the weight has a gradient on cuda:0", "loss 1.00"]
     assert ended.outcome.kind == "raised"
-    asked = f"the value of a tensor on the virtual GPU was asked for at {program}:6 `if loss.item() > 3:`"
+    asked = f"the content of a tensor on the virtual GPU was asked for at {program}:7 `print(linear.weight["
     assert ended.outcome.message.startswith(asked)
     assert {row.direction for row in opened(ended).rows(model.Kernel)} == {"forward", "backward"}
+
+
+@needs_triton
+def test_numbers_read_off_tensors_without_content_go_through_what_scripts_do_with_numbers(
+    for_gpu: ForGpu, opened: Opened
+) -> None:
+    program = Path(__file__).with_name("training_habits.py")
+    ended = for_gpu(program, "h100", as_script=True)
+    printed = ended.printed()
+    assert not [line for line in printed if line.startswith("FAILED")]
+    assert printed[-1].endswith("habits went through")
+    assert ended.outcome.kind == "finished", ended.outcome.message
+    lines = program.read_text().splitlines()
+    emulated = ended.meta["virtual_gpu"]
+    assert {place["file"] for place in emulated["placeholders"]} == {str(program)}
+    assert {place["value"] for place in emulated["placeholders"]} == {"1.0", "1", "False", "True"}
+    for place in emulated["unsaved"]:
+        assert "torch.save(state, path)" in lines[place["line"] - 1]
+    facts = [fact.text for fact in overview(opened(ended))]
+    assert any("off tensors without content: they are placeholders" in fact for fact in facts)
+    assert any("saves tensors without content: nothing was written" in fact for fact in facts)
 
 
 TRAINING = """import torch
@@ -317,7 +338,13 @@ def test_the_report_tells_gpu_emulation_mode_and_questions(
         "cuda",
         None,
     )
-    assert environment["virtual_gpu"] == {"feeding": "transplant", "reason": "", "questions": []}
+    assert environment["virtual_gpu"] == {
+        "feeding": "transplant",
+        "reason": "",
+        "questions": [],
+        "placeholders": [],
+        "unsaved": [],
+    }
     assert [kernel["language"] for kernel in report["compilations"][0]["kernels"]] == ["triton"]
 
 

@@ -59,6 +59,14 @@ def asked_by_program(emulation: Emulation, what: str) -> bool:
     return True
 
 
+def users_place() -> tuple[str, int] | None:
+    """Return file and line of the innermost line of the user's own code that is running."""
+    frame = sys._getframe(1)
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        frame = frame.f_back  # type: ignore[assignment]
+    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
 def is_users(file: str) -> bool:
     """Return whether a file is the user's: neither of an installed package, nor Python's, nor
     ours.

@@ -32,6 +32,16 @@ class Question:
     line: int
 
 
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """A line of the program that read a number off a tensor without content."""
+
+    file: str
+    line: int
+    value: str
+    """What it was given, as Python writes it: ``1.0``."""
+
+
 Choice = dict[str, object]
 """The candidates that autotuning would have timed on the device (autotune_candidates.py)."""
 
@@ -46,6 +56,10 @@ class Emulation:
     """Why the mode is ``fake``."""
     questions: dict[Question, None] = field(default_factory=dict)
     """Questions asked in mode ``transplant``, in order."""
+    placeholders: dict[Placeholder, None] = field(default_factory=dict)
+    """Numbers that the program read in mode ``fake``, in order."""
+    unsaved: dict[tuple[str, int], None] = field(default_factory=dict)
+    """File and line of each ``torch.save`` that wrote nothing, since its tensors have no content."""
     choices: list[Choice] = field(default_factory=list)
     on_change: Callable[[Emulation], None] = lambda emulation: None
     when_fake: list[Callable[[], None]] = field(default_factory=list)
@@ -63,12 +77,27 @@ class Emulation:
             self.questions[question] = None
             self.on_change(self)
 
+    def stand_in(self, placeholder: Placeholder) -> None:
+        if placeholder not in self.placeholders:
+            self.placeholders[placeholder] = None
+            self.on_change(self)
+
+    def leave_unsaved(self, place: tuple[str, int]) -> None:
+        if place not in self.unsaved:
+            self.unsaved[place] = None
+            self.on_change(self)
+
     def to_json(self) -> dict[str, object]:
         """Return the value for ``meta["virtual_gpu"]``."""
         asked = [{"what": one.what, "file": one.file, "line": one.line} for one in self.questions]
+        stand_ins = [
+            {"file": one.file, "line": one.line, "value": one.value} for one in self.placeholders
+        ]
         return {
             "gpu": self.gpu.name,
             "feeding": self.mode,
             "reason": self.reason,
             "questions": asked,
+            "placeholders": stand_ins,
+            "unsaved": [{"file": file, "line": line} for file, line in self.unsaved],
         }

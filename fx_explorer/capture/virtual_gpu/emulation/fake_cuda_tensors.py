@@ -2,14 +2,13 @@
 FakeTensor does the rest.
 
 A tensor on the CPU stays a real one, so that data can be read and weights be loaded as usual. What
-is put on ``cuda`` has only a shape and a type. Code that needs its content (``.item()``, an ``if``
-on it) raises.
+is put on ``cuda`` has only a shape and a type. Code that reads numbers off it (``.item()``, an ``if``
+on it) gets placeholders; code that needs its content otherwise (``nonzero``) raises.
 """
 
 from __future__ import annotations
 
 import functools
-import sys
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -20,17 +19,19 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.capture.virtual_gpu.causes import chain
-from fx_explorer.capture.virtual_gpu.emulation.device_queries import is_users
+from fx_explorer.capture.virtual_gpu.emulation.device_queries import is_users, users_place
 from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Emulation
 from fx_explorer.capture.virtual_gpu.emulation.initial_values import draw_nothing
+from fx_explorer.capture.virtual_gpu.emulation.placeholders import Placeholders
 
 NO_VALUE = (
     "DataDependentOutputException",
     "GuardOnDataDependentSymNode",
     "DynamicOutputShapeException",
+    "NoContentError",
 )
 """Exceptions of torch when the content of a fake tensor is asked for
-(torch/_subclasses/fake_tensor.py).
+(torch/_subclasses/fake_tensor.py), and ours.
 """
 
 _kept: list[Any] = []
@@ -50,7 +51,9 @@ def allow_cuda_tensors(emulation: Emulation) -> None:
     library.impl("empty.memory_format", maker.empty, "CUDA")
     library.impl("empty_strided", maker.empty_strided, "CUDA")
     library.impl("copy_", maker.copy_, "CUDA")
-    mode = CudaIsFake(maker)
+    placeholders = Placeholders(emulation, maker.mode)
+    placeholders.install()
+    mode = CudaIsFake(maker, placeholders)
     mode.__enter__()
     torch.utils.swap_tensors = _swapping_referenced(require("torch.utils", "swap_tensors"))
     scaler = require("torch.amp.grad_scaler", "GradScaler")
@@ -157,9 +160,10 @@ class CudaIsFake(TorchDispatchMode):
 
     supports_higher_order_operators = True
 
-    def __init__(self, maker: FakeTensorMaker) -> None:
+    def __init__(self, maker: FakeTensorMaker, placeholders: Placeholders) -> None:
         super().__init__()
         self._maker = maker
+        self._placeholders = placeholders
 
     @classmethod
     def is_infra_mode(cls) -> bool:
@@ -171,10 +175,14 @@ class CudaIsFake(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if _fake_mode_in_force() or not (
-            _makes_on_cuda(kwargs) or _is_for_fake_mode(func, args, kwargs)
-        ):
+        if _fake_mode_in_force():
             return func(*args, **kwargs)
+        if not (_makes_on_cuda(kwargs) or _is_for_fake_mode(func, args, kwargs)):
+            if self._placeholders.answers(func, args):
+                return self._placeholders.answer(func, args)
+            result = func(*args, **kwargs)
+            self._placeholders.follow(func, args, result)
+            return result
         self._maker.notice()
         with self._maker.mode:
             return func(*args, **kwargs)
@@ -208,10 +216,8 @@ def _fake_mode_in_force() -> bool:
 
 def users_line() -> str:
     """Return `` (model.py:12)``: the innermost line of the user's own code that is running."""
-    frame = sys._getframe(1)
-    while frame is not None and not is_users(frame.f_code.co_filename):
-        frame = frame.f_back  # type: ignore[assignment]
-    return "" if frame is None else f" ({frame.f_code.co_filename}:{frame.f_lineno})"
+    place = users_place()
+    return f" ({place[0]}:{place[1]})" if place else ""
 
 
 def without_weights(emulation: Emulation, reason: str) -> None:
@@ -231,7 +237,7 @@ def missing_value(error: BaseException) -> str:
     frames = [one for one in traceback.extract_tb(error.__traceback__) if is_users(one.filename)]
     place = f" at {frames[-1].filename}:{frames[-1].lineno} `{frames[-1].line}`" if frames else ""
     return (
-        f"the value of a tensor on the virtual GPU was asked for{place}: it has a shape and no content, so what depends on "
-        "values cannot go on, and what was compiled until then is kept. Leave that line out for this run, or keep the program "
+        f"the content of a tensor on the virtual GPU was asked for{place}: it has a shape and no content, so what depends on "
+        "it cannot go on, and what was compiled until then is kept. Leave that line out for this run, or keep the program "
         "on the CPU, where its values are real and its graphs are moved to the virtual GPU. It happened"
     )

@@ -119,7 +119,8 @@ def start(name: str, arguments: list[str]) -> NoReturn:
             signal.signal(number, lambda got, _: os.kill(pid, got))
         status = int(connection.recv(32))
     if status < 0:
-        signal.signal(-status, signal.SIG_DFL)
+        with contextlib.suppress(OSError):  # SIGKILL has no handler
+            signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
     os._exit(status)
 

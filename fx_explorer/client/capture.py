@@ -84,7 +84,7 @@ class Capture:
         self.request = replace(request, session=str(self.session_path))
         self.outcome: Outcome | None = None
         self._notices: asyncio.Queue[Notice | None] = asyncio.Queue()
-        self._worker = WorkerProcess(python, environment)
+        self._worker = WorkerProcess(python, environment, directory=self._directory)
         self._activity = ""
         self._last_words = ""
         self._last_output = b""
@@ -94,6 +94,7 @@ class Capture:
         self._waited_s = 0.0
         """What the worker waited for the user at gates; that is no time of the program's."""
         self._is_dismissed = False
+        self._is_interrupted = False
         self._is_kept = False
         self._last_note = ""
         self.stopped_by = 0
@@ -150,6 +151,7 @@ class Capture:
         """Do what Ctrl-C does to a program that runs alone: raise KeyboardInterrupt in the user's
         program, which may handle it.
         """
+        self._is_interrupted = True
         self._worker.signal(signal.SIGINT)
 
     @property
@@ -290,6 +292,7 @@ class Capture:
             self._activity,
             stacks,
             self._worker.stopped,
+            self._is_interrupted,
             self.timeout or 0.0,
             self.python,
             said[-1] if said else "",
@@ -366,7 +369,7 @@ class Capture:
         failure = failure_of(outcome, remains) if remains else None
         with writer.transaction():
             self._console.finish(writer)
-            add_children(writer, Path(self.request.session))
+            add_children(writer, Path(self.request.session), self._worker.unknown_processes)
             if failure and remains:
                 writer.add(
                     replace(failure, text=writer.text(remains.stacks) if remains.stacks else 0)

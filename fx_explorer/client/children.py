@@ -7,10 +7,11 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from fx_explorer.client.descendants import UnknownProcess
 from fx_explorer.errors import SessionError
 from fx_explorer.model import (
     Beginning,
@@ -47,14 +48,20 @@ LONGEST = 1000
 """Characters kept of a text."""
 
 
-def add_children(writer: SessionWriter, session: Path) -> None:
-    """Add every process that compiled something, or cannot be known."""
+def add_children(
+    writer: SessionWriter, session: Path, unknown: Sequence[UnknownProcess] = ()
+) -> None:
+    """Add every process that compiled something, or of which that is not known."""
     directory = session.with_name(DIRECTORY)
-    found = sorted(directory.iterdir()) if directory.is_dir() else []
-    kept = [one for file in found if (one := _read(file))]
+    files = sorted(directory.iterdir()) if directory.is_dir() else []
+    kept = [read for file in files if (read := _read(file))]
+    if unknown and not _is_script(writer.path):
+        # What a function starts need not end with it; what was recorded is known.
+        unknown = [process for process in unknown if not process.is_recorded]
+    kept.extend((_unknown(process), []) for process in unknown)
     with writer.transaction():
-        for process, findings in kept[:MOST_PROCESSES]:
-            row = writer.add(process)
+        for child, findings in kept[:MOST_PROCESSES]:
+            row = writer.add(child)
             writer.add_all(replace(finding, process=row) for finding in findings[:MOST_FINDINGS])
 
 
@@ -84,6 +91,16 @@ def _unseen(file: Path) -> ChildProcess:
         )
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         return ChildProcess(0, 0, "started", "", f"what it left cannot be read: {error}")
+
+
+def _is_script(session: Path) -> bool:
+    with SessionReader(session) as reader:
+        return (reader.meta("target") or {}).get("kind") == "script"
+
+
+def _unknown(process: UnknownProcess) -> ChildProcess:
+    command, why = process.command[:LONGEST], process.why[:LONGEST]
+    return ChildProcess(0, process.pid, "started", command, why)
 
 
 def _process(reader: SessionReader) -> ChildProcess:

@@ -1,24 +1,69 @@
-"""Processes that a program started and that left its process group: daemons, what was started in a
-session of its own.
+"""Every process below a recorded program, followed from outside by what it does: which one imported
+torch without being recorded, and which ones outlive the program.
 
-They are known by a variable of their environment, which children inherit; one that was given
-another environment is not found. Only Linux tells the environment of a process.
+How a process was started does not matter: the system tells who its parent is. Those that lose their
+parent become children of this process, which asks for that (prctl(2), PR_SET_CHILD_SUBREAPER). To
+import torch takes a second, so a look every tenth of a second misses nobody who does. Only Linux
+tells all this; elsewhere nobody is followed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
+import re
 import signal
+import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from fx_explorer.model.secret_arguments import without_secrets
+from fx_explorer.process_status import (
+    ProcessStatus,
+    can_follow_processes,
+    mark_of,
+    option_without_site,
+    status_of,
+)
+
 MARK = "FX_EXPLORER_CAPTURE"
-"""The variable; its value is another one for each worker."""
+"""A variable that children inherit, by which they are known too; its value is another one for each
+worker.
+"""
+
+OWN_MARK = "FX_EXPLORER_CLIENT"
+"""A variable of what this process starts for itself; no worker has it."""
+
+PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
+
+LOOK_S = 0.1
+
+LEAST_REST = 30
+"""How many times as long as a look takes the next one is put off, where there are thousands of
+processes.
+"""
+
+GRACE_S = 0.5
+"""How long a Python may take to end after the program, as multiprocessing's own helpers do."""
 
 MAX_SHOWN = 60
 ROUNDS = 20
 """How often is looked for what was started by what is being ended."""
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+_SHELLS = re.compile(
+    "sh|bash|dash|zsh|ksh|fish|busybox|env|make|nice|nohup|parallel|perl|ruby|setsid|sudo|"
+    "stdbuf|taskset|time|timeout|xargs|unshare|bwrap|runuser|su|uv|uvx|conda|mamba|flock"
+)
+"""Programs whose purpose is to start others: what they start next is not known."""
+
+_HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "/compile_worker/")
+"""In the command of a Python that only waits for its parent: Python's own, and torch's pool that
+compiles kernels.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,41 +72,295 @@ class Descendant:
     command: str
 
     def __str__(self) -> str:
-        return f"{self.command} (process {self.pid})"
+        return f"{self.command[:MAX_SHOWN]} (process {self.pid})"
 
 
-def descendants(value: str) -> list[Descendant]:
-    """List the processes that are alive and whose mark is ``value``."""
-    wanted = f"{MARK}={value}".encode()
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # ended while we looked, or not ours to read
-            if wanted in (process / "environ").read_bytes().split(b"\0"):
-                command = (
-                    (process / "cmdline")
-                    .read_bytes()
-                    .replace(b"\0", b" ")
-                    .decode(errors="backslashreplace")
-                    .strip()
-                )
-                found.append(Descendant(int(process.name), command[:MAX_SHOWN]))
-    return [one for one in found if one.pid != os.getpid()]
+@dataclass(frozen=True, slots=True)
+class UnknownProcess:
+    """A process of which it is not known what it compiled."""
+
+    pid: int
+    command: str
+    """Its command line, without what looks like a secret."""
+    why: str
+    is_recorded: bool = False
+    """Whether it was recorded as long as the program ran."""
 
 
-def end_descendants(value: str) -> list[Descendant]:
-    """End all of them, and return those that there were."""
-    ended: dict[int, Descendant] = {}
-    for _ in range(ROUNDS):
-        alive = descendants(value)
-        if not alive:
-            break
-        for one in alive:
-            ended[one.pid] = one
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(one.pid, signal.SIGKILL)
-    return list(ended.values())
+class _Process:
+    """One process below the program, and the program that runs in it."""
+
+    def __init__(self, status: ProcessStatus, is_certain: bool) -> None:
+        self.pid = status.pid
+        self.is_certain = is_certain
+        """Whether it is known to be below the program, rather than below us for no other reason."""
+        self.image = ""
+        self.command = ""
+        self.why = ""
+        self.is_ours = False
+        self.is_python = False
+        self.is_shell = False
+        self.has_torch = False
+
+    def see(self, status: ProcessStatus, hook: str, is_worker: bool) -> None:
+        """Look at what runs in it. ``is_worker``: the worker itself, or a fork of it."""
+        self.image = status.image
+        words = _words(self.pid, "cmdline")
+        self.command = " ".join(without_secrets(words).words)
+        self.is_ours = not is_worker and any(word.startswith(PACKAGE) for word in words)
+        program = os.path.basename(_executable(self.pid) or (words[0] if words else ""))
+        self.is_python = program.startswith(("python", "pypy"))
+        self.is_shell = _SHELLS.fullmatch(program) is not None
+        self.why = _why_not_recorded(words, _words(self.pid, "environ"), hook)
+        self.has_torch = False
 
 
-def in_words(found: list[Descendant]) -> str:
-    shown = ", ".join(map(str, found[:5]))
-    return f"{shown} and {len(found) - 5} more" if len(found) > 5 else shown
+class Descendants:
+    """Follows what a worker starts, in a thread, from ``begin`` to ``program_ended``."""
+
+    _lock = threading.Lock()
+    _watching = 0
+    """How many follow now: this process adopts as long as one does."""
+
+    def __init__(self, mark: str, hook: str) -> None:
+        """``mark`` is the value of MARK, and ``hook`` the folder on PYTHONPATH that records."""
+        self.unknown: list[UnknownProcess] = []
+        """Those of which it is not known what they compiled. Complete after ``program_ended``."""
+        self._mark = f"{MARK}={mark}"
+        self._hook = hook
+        self._worker = 0
+        self._images: set[str] = set()
+        """Starts of programs that were the worker."""
+        self._marks = ""
+        self._processes: dict[int, _Process] = {}
+        self._others: set[int] = set()
+        self._suspects: dict[str, UnknownProcess] = {}
+        """Start of a program → the process that imported torch in it."""
+        self._ended = threading.Event()
+        self._looking = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def begin(self, worker: int, marks: Path | None) -> None:
+        """Follow what ``worker`` starts. ``marks`` is the directory in which those that are recorded
+        leave their marks; None where nobody is.
+        """
+        self._worker, self._marks = worker, str(marks) if marks else ""
+        if not can_follow_processes():
+            return
+        os.environ.setdefault(OWN_MARK, "1")
+        for pid in _all_processes():  # those that there were before are none of the program's
+            status = status_of(pid)
+            if status and worker not in (status.pid, status.session):
+                self._others.add(pid)
+        self._adopt(1)
+        self._thread = threading.Thread(
+            target=self._follow, name="what the program starts", daemon=True
+        )
+        self._thread.start()
+
+    def program_ended(self) -> None:
+        """Judge what imported torch, and what still runs. Call it before anybody is ended."""
+        if self._thread is None or not self._marks:
+            return
+        self._look()
+        last = time.monotonic() + GRACE_S
+        while self._outliving() and time.monotonic() < last:
+            time.sleep(GRACE_S / 25)
+            self._look()
+        for image, suspect in self._suspects.items():
+            if not self._is_recorded(image):
+                self.unknown.append(suspect)
+        for process in self._outliving():
+            group = status_of(process.pid)
+            fate = "was ended with it" if group and group.group == self._worker else "runs on"
+            why = f"it still ran when the program ended, and {fate}"
+            unknown = UnknownProcess(
+                process.pid, process.command, why, self._is_recorded(process.image)
+            )
+            self.unknown.append(unknown)
+
+    def outside_the_group(self) -> list[Descendant]:
+        """List the processes that are alive and have left the worker's process group."""
+        if self._thread is None:
+            return []
+        self._look()
+        found = []
+        for process in self._processes.values():
+            status = status_of(process.pid)
+            is_alive = status is not None and status.state not in "ZX"
+            if status is None or not is_alive or status.group == self._worker:
+                continue
+            if process.is_certain and not process.is_ours:
+                found.append(Descendant(process.pid, process.command))
+        return found
+
+    def end_all(self) -> list[Descendant]:
+        """End those outside of the worker's process group, and return those that there were."""
+        ended: dict[int, Descendant] = {}
+        for _ in range(ROUNDS):
+            alive = self.outside_the_group()
+            if not alive:
+                break
+            for descendant in alive:
+                ended[descendant.pid] = descendant
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(descendant.pid, signal.SIGKILL)
+        return list(ended.values())
+
+    def stop(self) -> None:
+        """Follow nobody any more."""
+        if self._thread is not None and not self._ended.is_set():
+            self._ended.set()
+            self._adopt(-1)
+
+    def _adopt(self, change: int) -> None:
+        """Become the parent of processes below us that lose theirs, as long as anybody follows."""
+        with Descendants._lock:
+            Descendants._watching += change
+            is_wanted = int(Descendants._watching > 0)
+            with contextlib.suppress(OSError, AttributeError):  # an old kernel: fewer are seen
+                ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, is_wanted, 0, 0, 0)
+
+    def _follow(self) -> None:
+        took_s = 0.0
+        while not self._ended.wait(max(LOOK_S, LEAST_REST * took_s)):
+            began = time.monotonic()
+            self._look()
+            took_s = time.monotonic() - began
+
+    def _look(self) -> None:
+        """Look once at every process: those that are new, and those that belong to the program."""
+        with self._looking:
+            present = _all_processes()
+            self._others &= present
+            for pid in self._processes.keys() - present:
+                del self._processes[pid]
+            statuses = {}
+            for pid in present - self._others:
+                if status := status_of(pid):
+                    statuses[pid] = status
+            self._sort(statuses)
+            for process in self._processes.values():
+                if status := statuses.get(process.pid):
+                    self._see(process, status)
+
+    def _sort(self, statuses: dict[int, ProcessStatus]) -> None:
+        """Tell the program's processes from others."""
+        new = [status for pid, status in sorted(statuses.items()) if pid not in self._processes]
+        has_grown = True
+        while has_grown:  # a parent may have a higher number than its child
+            has_grown = False
+            for status in new:
+                if status.pid in self._processes:
+                    continue
+                is_certain = self._is_programs(status)
+                if is_certain or self._may_be_programs(status):
+                    self._processes[status.pid] = _Process(status, is_certain)
+                    has_grown = True
+        for status in new:
+            # A child of ours may have been forked by the program, and orphaned, just now.
+            if status.pid not in self._processes and status.parent != os.getpid():
+                self._others.add(status.pid)
+
+    def _is_programs(self, status: ProcessStatus) -> bool:
+        if status.pid == self._worker or status.session == self._worker:
+            return True
+        parent = self._processes.get(status.parent)
+        if parent is not None:
+            return parent.is_certain and not parent.is_ours
+        return self._mark in _words(status.pid, "environ")
+
+    def _may_be_programs(self, status: ProcessStatus) -> bool:
+        """Return whether it has become a child of ours and is none that we started, nor another
+        worker's: those have variables of ours. It may have been orphaned before it was seen.
+        """
+        parent = self._processes.get(status.parent)
+        if parent is not None:
+            return not parent.is_certain
+        if status.parent != os.getpid() or status.state in "ZX":
+            return False
+        environment = _words(status.pid, "environ")
+        is_marked = any(word.startswith((MARK + "=", OWN_MARK + "=")) for word in environment)
+        return status.image != "0" and not is_marked  # of what we may not look at, it is 0
+
+    def _see(self, process: _Process, status: ProcessStatus) -> None:
+        if status.state in "ZX":
+            if status.parent == os.getpid() and process.pid != self._worker:
+                with contextlib.suppress(ChildProcessError):  # who adopts must bury
+                    os.waitpid(process.pid, os.WNOHANG)
+            return
+        if status.pid == self._worker:
+            self._images.add(status.image)
+        if status.image != process.image:
+            process.see(status, self._hook, status.image in self._images)
+        if process.has_torch or process.is_ours or self._is_recorded(process.image):
+            return
+        process.has_torch = _has_torch(process.pid)
+        if process.has_torch:
+            process.is_python = True
+            why = f"it imported torch and was not recorded: {process.why}"
+            self._suspects[process.image] = UnknownProcess(process.pid, process.command, why)
+
+    def _is_recorded(self, image: str) -> bool:
+        return os.path.exists(mark_of(self._marks, image))
+
+    def _outliving(self) -> list[_Process]:
+        """List what still runs and may come to compile: Pythons, and what starts other programs."""
+        found = []
+        for process in self._processes.values():
+            status = status_of(process.pid)
+            if status is None or status.state in "ZX" or process.pid == self._worker:
+                continue
+            if process.is_ours:
+                continue
+            is_helper = any(helper in process.command for helper in _HELPERS)
+            if (process.is_python or process.is_shell) and not is_helper:
+                found.append(process)
+        return found
+
+
+def _all_processes() -> set[int]:
+    return {int(name) for name in os.listdir("/proc") if name.isdigit()}
+
+
+def _words(pid: int, name: str) -> list[str]:
+    """Return the arguments or the environment of a process; nothing for one that is gone, or that
+    we may not look at.
+    """
+    try:
+        content = Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return []
+    return [word.decode(errors="backslashreplace") for word in content.split(b"\0") if word]
+
+
+def _executable(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return ""
+
+
+def _has_torch(pid: int) -> bool:
+    """Return whether a process has loaded the Python part of torch."""
+    try:
+        return b"libtorch_python" in Path(f"/proc/{pid}/maps").read_bytes()
+    except OSError:  # gone, or not ours to look at
+        return False
+
+
+def _why_not_recorded(words: list[str], environment: list[str], hook: str) -> str:
+    """Return what keeps a Python from our hook: an option, or its environment."""
+    option = option_without_site(words[1:])
+    if option:
+        return f"it was started with {option}, which keeps Python from its environment"
+    path = next((word for word in environment if word.startswith("PYTHONPATH=")), "")
+    if hook not in path.partition("=")[2].split(os.pathsep):
+        return "its environment has not the PYTHONPATH that this program was given"
+    return "another sitecustomize hides ours, or its Python is older than 3.10"
+
+
+def in_words(descendants: list[Descendant]) -> str:
+    shown = ", ".join(map(str, descendants[:5]))
+    more = len(descendants) - 5
+    return f"{shown} and {more} more" if more > 0 else shown

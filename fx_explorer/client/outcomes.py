@@ -20,11 +20,11 @@ SIGNALS: dict[int, str] = {
     signal.SIGABRT: "an abort: native code gave up (a failed assertion, or memory that ran out)",
     signal.SIGILL: "an illegal instruction: native code was built for another processor",
     signal.SIGFPE: "an arithmetic fault in native code (an integer division by zero)",
-    signal.SIGKILL: "a kill from outside: most often the kernel, because memory ran out (see `dmesg`), or somebody's `kill -9`",
+    signal.SIGKILL: "most often the kernel's, because memory ran out (see `dmesg`); else somebody's `kill -9`, or its own",
     signal.SIGXCPU: "its CPU time limit (`ulimit -t`)",
-    signal.SIGTERM: "SIGTERM from outside",
-    signal.SIGHUP: "SIGHUP: its terminal went away",
-    signal.SIGINT: "SIGINT",
+    signal.SIGTERM: "sent by itself or from outside, not by fx-explorer",
+    signal.SIGHUP: "sent by itself or from outside, as by a terminal that goes away",
+    signal.SIGINT: "sent by itself or from outside, not by your Ctrl-C",
 }
 
 
@@ -51,6 +51,8 @@ class EndedWorker:
     """Python stacks that faulthandler left behind."""
     stopped: StopReason = ""
     """Why we ended it; empty when we did not."""
+    is_interrupted: bool = False
+    """Whether the user's Ctrl-C was passed on to the program."""
     timeout_s: float = 0.0
     python: str = ""
     last_output: str = ""
@@ -72,7 +74,9 @@ def outcome_of(remains: EndedWorker) -> Outcome:
     if remains.stopped == "cancelled":
         return Outcome("cancelled", f"cancelled{doing}", status)
     if remains.last_words:
-        return Outcome.from_json(json.loads(remains.last_words))
+        outcome = Outcome.from_json(json.loads(remains.last_words))
+        is_ctrl_c = remains.is_interrupted and outcome.exit_code == -signal.SIGINT
+        return _of_ctrl_c(outcome) if outcome.kind == "killed" and is_ctrl_c else outcome
     if remains.activity == IMPORTING_TORCH:
         how = (
             f"was ended by {signal_name(-status)}" if status < 0 else f"ended with status {status}"
@@ -103,11 +107,17 @@ def outcome_of(remains: EndedWorker) -> Outcome:
     return Outcome("exited", told, status, is_early=True)
 
 
+def _of_ctrl_c(outcome: Outcome) -> Outcome:
+    """Return the outcome of a program that the user's Ctrl-C, passed on to it, has ended."""
+    told = outcome.message.replace("ended by SIGINT", "interrupted by Ctrl-C", 1)
+    return Outcome("raised", told, 128 + signal.SIGINT)
+
+
 def failure_of(outcome: Outcome, remains: EndedWorker) -> Failure | None:
     """Return the row that keeps the stacks of a process that was killed or stopped; None when there
     is nothing to keep.
     """
-    if outcome.kind not in ("killed", "timed_out"):
+    if outcome.kind not in ("killed", "timed_out") or remains.last_words:
         return None
     kind = signal_name(-outcome.exit_code) if outcome.kind == "killed" else "timeout"
     return Failure(0, 0, "program", None, kind, outcome.message)

@@ -10,13 +10,23 @@ import signal
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 
-from fx_explorer.client.children import without_mark
-from fx_explorer.client.descendants import MARK, Descendant, descendants, end_descendants
+from fx_explorer.client.children import DIRECTORY as CHILDREN
+from fx_explorer.client.children import HOOK, without_mark
+from fx_explorer.client.descendants import (
+    MARK,
+    OWN_MARK,
+    Descendant,
+    Descendants,
+    UnknownProcess,
+)
 from fx_explorer.client.outcomes import StopReason
 from fx_explorer.client.time_limit import TimeLimit
 from fx_explorer.client.watchdog import watched
 
 WORKER = Path(__file__).resolve().parent.parent / "worker" / "worker.py"
+
+STOP_FILE = "stop"
+"""In the session's directory: the SIGTERM that follows is ours (worker/ending/ending.py)."""
 
 GRACE_S = 3.0
 """Time for the worker to end by itself after SIGTERM: torch's own teardown takes up to 2 s."""
@@ -41,15 +51,23 @@ class WorkerProcess:
     """
 
     def __init__(
-        self, python: str, environment: Mapping[str, str] | None = None, job: str = "job"
+        self,
+        python: str,
+        environment: Mapping[str, str] | None = None,
+        job: str = "job",
+        directory: Path | None = None,
     ) -> None:
         """``environment`` are variables beside our own. ``job`` is the module of worker/ that does
-        the work.
+        the work. ``directory`` is that of the session that it records; None for one that records
+        nothing.
         """
         self.python = python
         self._job = job
-        self._mark = secrets.token_hex(8)
-        self._environment = {**without_mark(os.environ), **(environment or {}), MARK: self._mark}
+        mark = secrets.token_hex(8)
+        self._environment = {**without_mark(os.environ), **(environment or {}), MARK: mark}
+        self._environment.pop(OWN_MARK, None)
+        self._directory = directory
+        self._descendants = Descendants(mark, HOOK)
         self.stopped: StopReason = ""
         """Why we ended it; empty when we did not."""
         self.left_output_open = False
@@ -96,6 +114,9 @@ class WorkerProcess:
                     os.close(descriptor)
             stack.callback(self._kill_group)
             await stack.enter_async_context(watched(process.pid))
+            marks = self._directory / CHILDREN if self._directory else None
+            self._descendants.begin(process.pid, marks)
+            stack.callback(self._descendants.stop)
             if self.stopped:  # while it was being started
                 self._kill_group()
             self._commands = commands
@@ -108,13 +129,20 @@ class WorkerProcess:
             self.time_limit.go_on()
             await process.wait()
             self.time_limit.hold()
+            if not self.stopped:
+                await asyncio.to_thread(self._descendants.program_ended)
             self._kill_group()
             self.left_the_group = await asyncio.to_thread(
-                end_descendants if self.stopped else descendants, self._mark
+                self._descendants.end_all if self.stopped else self._descendants.outside_the_group
             )
             await self._drain(tasks)
             assert process.returncode is not None
             return process.returncode
+
+    @property
+    def unknown_processes(self) -> list[UnknownProcess]:
+        """Processes of the program's of which it is not known what they compiled."""
+        return self._descendants.unknown
 
     async def stop(self, reason: StopReason, grace_s: float = GRACE_S) -> None:
         """End it: politely first, by force after ``grace_s``. Does nothing to one that has
@@ -128,6 +156,9 @@ class WorkerProcess:
         # run() looks for a reason to stop as soon as there is a process.
         if process is None:
             return
+        if self._directory is not None:
+            with contextlib.suppress(OSError):  # no room: the worker takes the signal for another's
+                (self._directory / STOP_FILE).touch(0o600)
         self.signal(signal.SIGTERM)
         try:
             await asyncio.wait_for(process.wait(), grace_s)

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from fx_explorer.client.trust import is_being_captured
 from fx_explorer.errors import SessionError, SessionWriteError, UsageError
 from fx_explorer.output_file import OutputFile
 from fx_explorer.outside_file import open_outside
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.elsewhere import bring_texts, what_reads_texts
+from fx_explorer.session.ownership import mark_as_captured_here
 from fx_explorer.session.queries.sources import source_files
 from fx_explorer.session.schema import APPLICATION_ID, SCHEMA_VERSION, fill_from_older
 from fx_explorer.session.untrusted.kind_of_file import SQLITE_HEADER
@@ -96,6 +98,9 @@ def copy_session(session: Path, output: OutputFile) -> None:
             # The backup took over the write-ahead log of its source, and a finished session is one
             # file.
             copy.execute("PRAGMA journal_mode=DELETE")
+        if is_being_captured(session):  # it has no mark yet, which its copy needs elsewhere
+            with SessionWriter(beside) as writer:
+                mark_as_captured_here(beside, writer)
 
 
 def writable_session(session: Path) -> Path:

@@ -32,11 +32,16 @@ def remember_own(session: Path) -> None:
     _captured.add(session.absolute())
 
 
+def is_being_captured(session: Path) -> bool:
+    """Return whether this process captures the session, or has captured it."""
+    return session.absolute() in _captured
+
+
 def is_own(session: Path) -> bool:
     """Return whether this user captured the session on this machine. Raises SessionError for what
     is no session.
     """
-    if session.absolute() in _captured:
+    if is_being_captured(session):
         return True
     with SessionReader(session) as reader:
         return is_captured_here(reader)

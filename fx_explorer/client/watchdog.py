@@ -12,6 +12,8 @@ import contextlib
 import os
 from collections.abc import AsyncIterator
 
+from fx_explorer.client.descendants import OWN_MARK
+
 SHELL = "/bin/sh"
 
 SCRIPT = 'read -r line; kill -s KILL -- "-$1"'
@@ -30,7 +32,7 @@ async def watched(group: int) -> AsyncIterator[None]:
             stdin=theirs,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
-            env={},
+            env={OWN_MARK: "1"},
             start_new_session=True,  # what ends our group, a closed terminal, must not end it first
         )
     except OSError:

@@ -43,7 +43,7 @@ exit codes: 0 all are met · 1 one is not · 3 the program raised · 4 the worke
 ALLOWED = {
     "nothing": "that nothing was compiled at all",
     "early-exit": "that the program left before its end, with exit status 0",
-    "unseen-children": "that a child process ran of which nobody knows what it compiled",
+    "unseen-children": "that a child process imported torch unrecorded, or outlived the program",
     "compile-errors": "that compiling raised an error, which the program caught or torch passed over",
     "gaps": "that something torch did could not be recorded",
 }

@@ -16,6 +16,7 @@ from pathlib import Path
 from fx_explorer.model import CaptureRequest, Command, Notice, Outcome
 from fx_explorer.session.bounds import shortened
 from fx_explorer.session.descriptors import Descriptor, moved_up
+from fx_explorer.worker.ending import ending
 
 LAST_WORDS_FILE = "outcome.json"
 """File beside the session that says how the capture ended, where the pipe is gone."""
@@ -109,7 +110,7 @@ class Channel:
             if self.give(command):
                 continue
             if command.kind == "abort":
-                os.kill(getpid(), signal.SIGTERM)
+                ending.stop()
             elif command.kind == "quit":
                 end_group()
             else:

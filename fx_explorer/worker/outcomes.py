@@ -4,6 +4,7 @@ never reported as the program's.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -133,8 +134,10 @@ class Outcomes:
         message = plain or message
         if ran_out_of_memory(error):
             message += ". Out of memory: the program asked for more than its limit or the machine allows. It happened"
-        code = 130 if isinstance(error, KeyboardInterrupt) else 1
-        return Outcome("raised", f"{message} while {self._progress.activity}", code)
+        if isinstance(error, KeyboardInterrupt):  # of which Python dies as of the signal
+            told = f"the program was ended by SIGINT ({message}) while {self._progress.activity}"
+            return Outcome("killed", told, -signal.SIGINT)
+        return Outcome("raised", f"{message} while {self._progress.activity}", 1)
 
     def _told_fault(self, error: BaseException) -> str:
         """Describe a fault, and name the functions that the program has replaced: they may be its

@@ -13,7 +13,8 @@ import pytest
 
 from fx_explorer import cli
 from fx_explorer.client import Capture
-from fx_explorer.model import CaptureRequest, Outcome
+from fx_explorer.client.outcomes import exit_code
+from fx_explorer.model import CaptureRequest, ConsoleLine, Outcome
 from fx_explorer.session import SessionReader
 
 BLOCKING = """
@@ -81,3 +82,35 @@ def test_a_fifo_is_no_target_and_nobody_waits_for_a_writer(
         "fifo.py is no Python file: it is a FIFO. Write it to a file first; a log may come from the standard input"
         in told
     )
+
+
+OWN_SIGNAL = """
+import os, signal, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
+try:
+    os.kill(os.getpid(), signal.{name})
+    time.sleep(1000)
+except Exception:
+    print("no exception that a program catches")
+"""
+
+
+@pytest.mark.usefixtures("warm_workers")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGKILL", "SIGINT", "SIGUSR1", "SIGALRM"])
+async def test_a_program_that_sends_itself_a_signal_was_ended_by_it_and_nobody_cancelled_it(
+    name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "script.py").write_text(OWN_SIGNAL.format(name=name))
+    request = CaptureRequest(str(tmp_path / "script.py"), "", as_script=True)
+    capture = Capture(request, output=tmp_path / "s.fxs")
+    await capture.start()
+    outcome = await capture.wait()
+    assert outcome.kind == "killed", outcome.message
+    assert f"ended by {name} " in outcome.message
+    assert "cancelled" not in outcome.message
+    assert exit_code(outcome, as_script=False) == 4
+    assert exit_code(outcome, as_script=True) == 128 + getattr(signal, name), "as a shell tells it"
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        assert Outcome.from_json(reader.meta("outcome")) == outcome
+        assert not any("no exception" in row.text for row in reader.rows(ConsoleLine))
+    assert not capture.session_path.parent.name.startswith("fx-explorer-run-"), "nothing is left"

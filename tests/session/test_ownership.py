@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
+from fx_explorer.client.session_files import copy_session, session_file
+from fx_explorer.client.trust import remember_own
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.ownership import MARK, is_captured_here, mark_as_captured_here, secret_path
 from fx_explorer.session.writer import finish_session
+from fx_explorer.tui.saving import save_session
 
 SOURCE = "import triton\n"
 
@@ -135,3 +138,15 @@ def test_without_a_place_for_a_secret_a_session_is_not_marked(
     session = write(tmp_path / "s.fxs")
     assert mark_of(session) == "None"
     assert not is_own(session)
+
+
+def test_what_is_saved_while_it_is_captured_is_the_users_own_for_another_process(
+    tmp_path: Path,
+) -> None:
+    session = write(tmp_path / "s.fxs", mark="growing")
+    copy_session(session, session_file(tmp_path / "strangers.fxs"))
+    remember_own(session)
+    saved = save_session(session, tmp_path / "saved.fxs")
+    # Another process remembers nothing: the mark in the file counts.
+    assert is_own(saved)
+    assert not is_own(tmp_path / "strangers.fxs"), "a copy of a stranger's stays a stranger's"

@@ -3,16 +3,13 @@ own beside ours.
 
 A forked one has our recorder already, which begins anew there. A Python that is started finds
 ``in_children/sitecustomize.py`` through its environment, and records from its first use of
-torch.compile on. A Python that is started without that environment cannot be seen. That is noted,
-because the session may then lack compilations.
+torch.compile on.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
-import re
 import shutil
 import sys
 import time
@@ -23,6 +20,8 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from fx_explorer.model import Beginning
+from fx_explorer.model.secret_arguments import without_secrets
+from fx_explorer.process_status import can_follow_processes, leave_mark, option_without_site
 from fx_explorer.session import SessionWriter
 
 DIRECTORY = "children"
@@ -57,24 +56,23 @@ _LAUNCHERS = (
 )
 """Programs that start the program which their arguments name."""
 
-_NO_SITE = frozenset("EIS")
-"""Options of Python that keep it from our hook: they ignore the environment, or
-``sitecustomize``.
-"""
-
 
 def watch(session: Path, request: str) -> Path:
-    """Notice the processes that the program starts from now on, and return the directory of their
-    sessions.
+    """Have the processes that the program starts from now on record what they compile, and return
+    the directory of their sessions.
 
-    ``request`` is what they record, as JSON.
+    ``request`` is what they record, as JSON. Which of them did not is found out by the client
+    (client/descendants.py); where the system does not tell it that, by how they were started.
     """
     directory = session.with_name(DIRECTORY)
     directory.mkdir(exist_ok=True)
     (directory / REQUEST).write_text(request, encoding="utf-8")
     os.environ[VARIABLE] = str(directory)
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (HOOK, os.environ.get("PYTHONPATH"))))
-    sys.addaudithook(_Starts(directory))
+    if can_follow_processes():
+        leave_mark(str(directory))
+    else:
+        sys.addaudithook(_Starts(directory))
     return directory
 
 
@@ -94,12 +92,14 @@ def new_session(directory: Path) -> Path:
 
 
 def describe_process(writer: SessionWriter, beginning: Beginning) -> None:
-    command = command_line() if beginning == "started" else " ".join(sys.argv)
+    command = (
+        command_line() if beginning == "started" else " ".join(without_secrets(sys.argv).words)
+    )
     writer.set_meta("process", {"pid": getpid(), "beginning": beginning, "command": command})
 
 
 def command_line() -> str:
-    return " ".join(sys.orig_argv)
+    return " ".join(without_secrets(sys.orig_argv).words)
 
 
 def note_unseen(directory: Path, command: str, why: str) -> None:
@@ -116,8 +116,8 @@ def note_unseen(directory: Path, command: str, why: str) -> None:
 
 
 class _Starts:
-    """Hears, by Python's audit events, of programs that are started with an environment or options
-    of their own.
+    """Hears, by Python's audit events, of Pythons that are started with an environment or options
+    of their own. For systems that do not tell what a process does.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -133,7 +133,7 @@ class _Starts:
         command = _words(words) or [_text(program)]
         why = _why_unseen(_text(program or command[0]), command, environment)
         if why and not _is_compilers_own(sys._getframe(1)):
-            note_unseen(self._directory, " ".join(command), why)
+            note_unseen(self._directory, " ".join(without_secrets(command).words), why)
 
 
 def _why_unseen(program: str, command: list[str], environment: Mapping[Any, Any] | None) -> str:
@@ -150,13 +150,10 @@ def _why_unseen(program: str, command: list[str], environment: Mapping[Any, Any]
         return ""
     if environment is not None and HOOK not in _path_of(environment).split(os.pathsep):
         return "it was started with an environment of its own"
-    for word in itertools.takewhile(lambda word: word.startswith("-"), command[1:]):
-        letters, is_last = re.split("[cm]", word, maxsplit=1)[0], bool(re.search("[cm]", word))
-        if _NO_SITE & set(letters) and not word.startswith("--"):
-            return f"it was started with {word}, which keeps Python from its environment"
-        if is_last and not word.startswith("--"):
-            break  # what follows is the program's
-    return ""
+    option = option_without_site(command[1:])
+    return (
+        f"it was started with {option}, which keeps Python from its environment" if option else ""
+    )
 
 
 def _is_python(program: str) -> bool:

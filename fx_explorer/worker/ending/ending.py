@@ -23,6 +23,15 @@ even while C code runs.
 """
 
 
+STOP_FILE = "stop"
+"""File beside the session that the client leaves before it sends SIGTERM (client/process.py). A
+SIGTERM without it is the program's own affair.
+"""
+
+_stop_file: Path | None = None
+_is_asked_to_stop = False
+
+
 class Cancelled(BaseException):
     """Raised when the client asked the worker to stop (SIGTERM). It is no Exception, so that
     ``except Exception`` lets it through.
@@ -30,13 +39,16 @@ class Cancelled(BaseException):
 
 
 def watch(session: Path) -> None:
-    """Turn SIGTERM into Cancelled, and leave stacks beside the session when a signal hits.
+    """Turn the client's SIGTERM into Cancelled, and leave stacks beside the session when a signal
+    hits. Any other SIGTERM ends the process, as it would without us.
 
     A program that sets its own SIGTERM handler keeps it; the client then kills the process after a
     grace period.
     """
+    global _stop_file
+    _stop_file = session.with_name(STOP_FILE)
     stacks = moved_up(
-        os.open(session.with_name(STACKS_FILE), os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o666)
+        os.open(session.with_name(STACKS_FILE), os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
     ).number
     faulthandler.enable(stacks)
     signal.signal(signal.SIGTERM, _cancel)
@@ -44,8 +56,18 @@ def watch(session: Path) -> None:
     os.register_at_fork(after_in_child=_unwatch)
 
 
+def stop() -> None:
+    """Raise Cancelled in the main thread. For another thread, which the client has told to stop."""
+    global _is_asked_to_stop
+    _is_asked_to_stop = True
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 def _cancel(number: int, frame: FrameType | None) -> None:
-    raise Cancelled
+    if _is_asked_to_stop or (_stop_file is not None and os.path.exists(_stop_file)):
+        raise Cancelled
+    _unwatch()
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _unwatch() -> None:

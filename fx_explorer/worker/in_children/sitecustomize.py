@@ -11,6 +11,10 @@ import importlib
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -31,29 +35,39 @@ def _make_way() -> None:
 
 def _record_later() -> None:
     """Wait until the program imports torch's compiler. Until then nothing of ours is imported."""
-    import importlib.util
-
-    folder = os.path.dirname(HERE)
-    spec = importlib.util.spec_from_file_location(
-        "_fx_explorer_on_import", os.path.join(folder, "users", "on_import.py")
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    on_import = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(on_import)
+    on_import = _load("_fx_explorer_on_import", "users", "on_import.py")
+    on_import.after_import("torch", lambda: None, _Marked)
     on_import.after_import("torch._dynamo", _record)
 
 
-def _record() -> None:
+class _Marked:
+    """While torch is imported, leave word that this process is recorded (client/descendants.py)."""
+
+    def __enter__(self) -> None:
+        import contextlib
+
+        status = _load("_fx_explorer_process_status", os.pardir, "process_status.py")
+        with contextlib.suppress(OSError):  # the capture is over, and nobody looks for the mark
+            status.leave_mark(os.environ["FX_EXPLORER_CHILDREN"])
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def _load(name: str, *path: str) -> Any:
+    """Load a file of ours that is no more than the standard library needs, outside of our package."""
     from importlib.util import module_from_spec, spec_from_file_location
 
-    spec = spec_from_file_location(
-        "_fx_explorer_worker", os.path.join(os.path.dirname(HERE), "worker.py")
-    )
+    spec = spec_from_file_location(name, os.path.join(os.path.dirname(HERE), *path))
     assert spec is not None
     assert spec.loader is not None
-    worker = module_from_spec(spec)
-    spec.loader.exec_module(worker)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _record() -> None:
+    worker = _load("_fx_explorer_worker", "worker.py")
     if "fx_explorer" not in sys.modules:
         worker.load_package()
     from fx_explorer.worker.child_processes.recording_children import record_when_used

@@ -1,0 +1,10 @@
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from parts import CHILD, PYTHON, compile_here
+
+compile_here()
+code = f"import subprocess; subprocess.run([{PYTHON!r}, '-I', {CHILD!r}])"
+subprocess.run([PYTHON, "-c", code], check=True)

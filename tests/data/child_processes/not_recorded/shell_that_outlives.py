@@ -1,0 +1,9 @@
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from parts import CHILD, PYTHON, compile_here
+
+compile_here()
+subprocess.Popen(f"sleep 20; {PYTHON} {CHILD}", shell=True, start_new_session=True)

@@ -1,0 +1,9 @@
+import ctypes
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from parts import CHILD, PYTHON, compile_here
+
+compile_here()
+ctypes.CDLL(None).system(f"{PYTHON} -I {CHILD}".encode())

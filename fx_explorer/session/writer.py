@@ -14,9 +14,10 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from os import getpid  # as it is before the program can put something else in its place
 from pathlib import Path
+from types import FrameType
 
 from fx_explorer import model
 from fx_explorer.errors import SessionWriteError
@@ -31,6 +32,7 @@ from fx_explorer.session.descriptors import (
 )
 from fx_explorer.session.elsewhere import BASE, TextPlace
 from fx_explorer.session.packing import AlikeTexts
+from fx_explorer.session.undisturbed import frame_of_block, is_running, undisturbed
 from fx_explorer.session.write_errors import ExplainedWrite
 
 BUSY_TIMEOUT_MS = 10_000
@@ -63,6 +65,14 @@ _WRITERS: weakref.WeakSet[SessionWriter] = weakref.WeakSet()
 """The writers that a forked child inherits."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _OpenTransaction:
+    """The outermost transaction."""
+
+    block: FrameType | None
+    """The frame that has it as a block."""
+
+
 class SessionWriter:
     """Appends rows to the session at ``path``, creating it when it is missing or empty.
 
@@ -78,7 +88,9 @@ class SessionWriter:
     def __init__(self, path: str | Path, *, beside_program: bool = False) -> None:
         self.path = Path(path)
         self._lock = threading.RLock()
-        self._depth = 0
+        self._transaction: _OpenTransaction | None = None
+        self.rollbacks = 0
+        """How often a transaction was rolled back. Whoever remembers ids of rows forgets them then."""
         self._alike = AlikeTexts()
         self._numbers: dict[str, int] = {}
         """Text that many rows have → its number, for those that were met lately."""
@@ -135,34 +147,61 @@ class SessionWriter:
         nested.
         """
         self._check_process()  # before the lock, which a thread may have held when the process was forked
-        with self._lock, self._explained("write"):
-            if self._depth == 0:
+        self._heal()
+        if self._is_within():
+            with self._explained("write"):
+                yield
+            return
+        mine = _OpenTransaction(frame_of_block())
+        with undisturbed, self._explained("write"):
+            try:
+                self._lock.acquire()
+                self._transaction = mine
+                if self._db.in_transaction:  # an exception kept it from being rolled back
+                    self._roll_back()
                 self._check_descriptors()
                 self._db.execute("BEGIN IMMEDIATE")
-            self._depth += 1
-            try:
                 yield
-            except BaseException:
-                self._depth -= 1
-                if self._depth == 0:
-                    self._forget_texts()
-                if self._depth == 0 and self._is_intact() and self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
-            self._depth -= 1
-            if self._depth == 0:
                 self._check_descriptors()  # the block may have run the program's own code
                 self._db.execute("COMMIT")
+            except BaseException:
+                if self._transaction is mine:
+                    self._roll_back()
+                raise
+            finally:
+                if self._transaction is mine:
+                    self._transaction = None
+                    self._lock.release()
+
+    def _heal(self) -> None:
+        """Undo what is left of a transaction of this thread whose end an exception kept from
+        running: a trace function, and another thread, may raise one at any instruction.
+        """
+        if not self._lock._is_owned() or self._is_within():  # type: ignore[attr-defined]
+            return
+        self._roll_back()
+        while self._lock._is_owned():  # type: ignore[attr-defined]
+            self._lock.release()
+
+    def _roll_back(self) -> None:
+        self._forget_texts()
+        if self._is_intact() and self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+            self.rollbacks += 1
+
+    def _is_within(self) -> bool:
+        """Return whether this thread is in a transaction, and its block still runs."""
+        # RLock._is_owned is what threading.Condition asks.
+        if self._transaction is None or not self._lock._is_owned():  # type: ignore[attr-defined]
+            return False
+        return is_running(self._transaction.block) and self._db.in_transaction
 
     def _within_transaction(self) -> contextlib.AbstractContextManager[None]:
         """Return the transaction that this thread is in, or else a new one: to enter it once more
         takes as long as to add a row.
         """
-        is_within = self._depth > 0 and getpid() == self._owner
-        # RLock._is_owned is what threading.Condition asks.
-        return (
-            self._explained("write") if is_within and self._lock._is_owned() else self.transaction()  # type: ignore[attr-defined]
-        )
+        is_within = getpid() == self._owner and self._is_within()
+        return self._explained("write") if is_within else self.transaction()
 
     def _forget_texts(self) -> None:
         """Forget which texts are in the file: those of a transaction that failed are not."""

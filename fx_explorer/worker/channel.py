@@ -16,6 +16,7 @@ from pathlib import Path
 from fx_explorer.model import CaptureRequest, Command, Notice, Outcome
 from fx_explorer.session.bounds import shortened
 from fx_explorer.session.descriptors import Descriptor, moved_up
+from fx_explorer.session.undisturbed import undisturbed
 from fx_explorer.worker.ending import ending
 
 LAST_WORDS_FILE = "outcome.json"
@@ -58,7 +59,7 @@ class Channel:
 
     def _is_sent(self, notice: Notice) -> bool:
         line = replace(notice, text=shortened(notice.text, MAX_NOTICE)).to_json().encode() + b"\n"
-        with self._lock:
+        with undisturbed, self._lock:
             try:
                 while line and self._notices and self._notices.is_ours:
                     line = line[_write(self._notices.number, line) :]

@@ -15,6 +15,7 @@ from typing import Any
 
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.model import GATE_WORDS, GATES, Command, Direction, Gate, Notice, Pause
+from fx_explorer.session.undisturbed import undisturbed
 
 Obey = Callable[[Command], str]
 """Carries out a command that does not move on, and returns what was done. Raises FxExplorerError to
@@ -113,27 +114,31 @@ class Gates:
         )  # a gate of a variant that was asked for
         self._open(where)
         try:
-            while True:
-                command = self._commands.get()
-                if self._is_refused(command, allow):
-                    continue
-                if self._moves_on(command):
-                    self._answer("done", _GOING.get(command.kind, ""))
-                    return
-                if command.kind == "skip":
-                    self._answer(
-                        "done",
-                        "this graph runs eagerly" if compilation else "all of them run eagerly",
-                    )
-                    raise Skipped
-                if command.kind in ("abort", "quit"):
-                    self._is_over = command.kind == "quit"
-                    self._answer("done", "given up; what was captured is kept")
-                    raise Aborted
-                self._obey(command, obey)
+            with undisturbed.lifted():  # the program's handlers run while the user is waited for
+                self._wait(compilation, obey, allow)
         finally:
             self._is_obeying = is_within
             self._close(where)
+
+    def _wait(self, compilation: str, obey: Obey, allow: Allow) -> None:
+        while True:
+            command = self._commands.get()
+            if self._is_refused(command, allow):
+                continue
+            if self._moves_on(command):
+                self._answer("done", _GOING.get(command.kind, ""))
+                return
+            if command.kind == "skip":
+                self._answer(
+                    "done",
+                    "this graph runs eagerly" if compilation else "all of them run eagerly",
+                )
+                raise Skipped
+            if command.kind in ("abort", "quit"):
+                self._is_over = command.kind == "quit"
+                self._answer("done", "given up; what was captured is kept")
+                raise Aborted
+            self._obey(command, obey)
 
     def attend(self, obey: Obey) -> None:
         """Obey commands after the program has ended, until the client lets go."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fx_explorer.model import Beginning, CaptureRequest
+from fx_explorer.session.undisturbed import defer_handlers
 from fx_explorer.worker.child_processes.children import (
     OWN_CHILDREN,
     REQUEST,
@@ -65,6 +66,7 @@ def _begin(directory: Path, beginning: Beginning) -> None:
     from fx_explorer.capture.recorder import recording
     from fx_explorer.worker.child_processes.guarded_writer import GuardedWriter
 
+    defer_handlers()
     request = CaptureRequest.from_json((directory / REQUEST).read_text(encoding="utf-8"))
     writer = GuardedWriter(new_session(directory), directory)
     describe_process(writer, beginning)

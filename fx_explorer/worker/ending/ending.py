@@ -16,6 +16,7 @@ from types import FrameType
 from typing import NoReturn
 
 from fx_explorer.session.descriptors import moved_up
+from fx_explorer.session.undisturbed import defer_handlers
 
 STACKS_FILE = "stacks.txt"
 """File beside the session with the Python stacks of all threads, written at a crash or a SIGTERM
@@ -46,6 +47,7 @@ def watch(session: Path) -> None:
     grace period.
     """
     global _stop_file
+    defer_handlers()
     _stop_file = session.with_name(STOP_FILE)
     stacks = moved_up(
         os.open(session.with_name(STACKS_FILE), os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)

@@ -63,6 +63,7 @@ class Sources:
 
     def __init__(self, writer: SessionWriter) -> None:
         self._writer = writer
+        self._rollbacks = writer.rollbacks
         self._files: dict[str, int] = {}
         self._texts: dict[str, str] = {}
         """Path → text of the user's files at first sight. It lacks what never was a file (a cell of
@@ -76,10 +77,20 @@ class Sources:
 
     def file(self, path: str) -> int:
         """Return the id of the SourceFile for ``path``. Its text is stored at first sight."""
+        self._forget_what_was_rolled_back()
         known = self._files.get(path)
         if known is None:
             known = self._files[path] = self._writer.add(self._read(path))
         return known
+
+    def _forget_what_was_rolled_back(self) -> None:
+        """Forget all ids after a rollback: some may be of rows that are not there, or become
+        another row's.
+        """
+        if self._rollbacks != self._writer.rollbacks:
+            self._rollbacks = self._writer.rollbacks
+            for ids in (self._files, self._stacks, self._places):
+                ids.clear()
 
     def _read(self, path: str) -> SourceFile:
         # linecache knows cells of a notebook, too, and text that is run in place of a file's own.
@@ -139,6 +150,7 @@ class Sources:
         key = tuple(frame for frame in frames if not frame.file.startswith(_OWN))
         if not key:
             return 0
+        self._forget_what_was_rolled_back()
         known = self._stacks.get(key)
         if known is None:
             files = {frame.file: self.file(frame.file) for frame in key}
@@ -156,6 +168,7 @@ class Sources:
         """Return where a stack is in the session, and the user's line in it. The nodes of one line share
         their stack text.
         """
+        self._forget_what_was_rolled_back()
         known = self._places.get(stack_trace)
         if known is None:
             frames = self.parse(stack_trace)

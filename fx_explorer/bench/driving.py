@@ -198,6 +198,10 @@ class _BudgetedTime:
         finally:
             self.measuring_s += time.monotonic() - self._rounds_began_s
 
+    def allows(self, took_s: float) -> bool:
+        """Return whether what takes so many seconds can still be done."""
+        return self.left_s is None or took_s <= self.left_s + self._grace_s
+
     def is_enough(self, rounds: int) -> bool:
         """Return whether so many rounds must do: all that an interval takes, as long as that does not go
         far beyond the budget.
@@ -280,7 +284,12 @@ class _SizeOfBench:
             await self._ask_each(running, "peak", self._peak)
             compiled = [one for one in running if one.cell.is_compiled]
             await self._ask_each(compiled, "work", self._work)
-            unequal = [one for one in compiled if one.cell.agreement != "equal"]
+            # It may compile once more, which a budget that is spent does not pay for.
+            unequal = [
+                one
+                for one in compiled
+                if one.cell.agreement != "equal" and self._time.allows(one.cell.first_call_s)
+            ]
             if unequal:
                 self._tell("comparing results once more")
                 await self._ask_each(unequal, "compare", self._compared)

@@ -283,7 +283,12 @@ def _results(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
     """Say what is to be known of results that are not wrong."""
     for kind in ("not_compared", "within_error"):
         first = next((one for one in cells if one.cell.agreement == kind), None)
-        if first and kind == "within_error":
+        if first and kind == "within_error" and not first.cell.reference_error:
+            yield (
+                f"The results of {name} are as large as eager's and have their direction{_at(first)}, "
+                f"and how exact either is, is not known: {difference(first)}."
+            )
+        elif first and kind == "within_error":
             more = ", and more exact than eager" if _is_more_exact(first) else ""
             yield (
                 f"The results of {name} are equal{_at(first)} within what eager itself is uncertain of"

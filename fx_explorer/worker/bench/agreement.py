@@ -116,9 +116,10 @@ def reference_of(caller: Caller, state: State) -> Reference:
     """
     calls = (caller, caller.with_other_values())
     results = [observed(call, state) for call in calls]
-    again, other_numbers = observed(caller, state), observed(caller, state, OTHER_SEED)
-    varies = dict.fromkeys(_apart(results[0], other_numbers), RANDOM)
-    varies |= dict.fromkeys(_apart(results[0], again), CALLED_AGAIN)
+    varies = dict.fromkeys(_apart(results[0], observed(caller, state, OTHER_SEED)), RANDOM)
+    if varies:
+        again = observed(caller, state)
+        varies |= dict.fromkeys(_apart(results[0], again), CALLED_AGAIN)
     without_tf32 = []
     if uses_tf32(caller, results[0]):
         with highest_precision():
@@ -343,11 +344,11 @@ def uses_tf32(caller: Caller, results: Results) -> bool:
     if not any(one.dtype == torch.float32 for one in [*tensors, *results.values()]):
         return False
     try:
+        torch.get_float32_matmul_precision()
         return torch.backends.cudnn.allow_tf32 or torch.backends.cuda.matmul.allow_tf32
-    except (
-        RuntimeError
-    ):  # set by ``fp32_precision``, operator by operator, which this cannot ask for
-        return True
+    except RuntimeError:
+        # The program has set ``fp32_precision`` of single operators, which cannot be mixed with this.
+        return False
 
 
 @contextlib.contextmanager

@@ -82,7 +82,7 @@ class ReadyCell:
         if command == "work":
             from fx_explorer.worker.bench.kernel_seconds import kernel_seconds
 
-            return BenchNews("work", work_s=kernel_seconds(call, self._is_gpu))
+            return BenchNews("work", work_s=kernel_seconds(call, self._is_gpu, self._last_s))
         if command == "step":
             self._caller.clear()
             return BenchNews("peak", peak_bytes=timing.peak_bytes(call, self._is_gpu))
@@ -136,7 +136,8 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
     calls.seed()
     say("compiling it" if task.is_compiled else "calling it uncompiled")
     output, took_s = timing.timed(own.call, is_gpu)
-    first = own.results(output, state)  # before another call: gradients are those of the last one
+    # Before another call: gradients are those of the last one.
+    first = own.results(output, state) if task.is_compiled else {}
     del output
     say("warming up")
     warm_up = timing.warmed_up(took_s, caller.call, is_gpu)

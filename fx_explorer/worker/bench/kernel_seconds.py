@@ -9,25 +9,30 @@ from fx_explorer.capture.inductor.wrapper_clock import PART, WRAPPER, WrapperClo
 from fx_explorer.model.rows.performance.ledger import NOT_KNOWN
 from fx_explorer.worker.bench.work import Call, device_times
 
-CALLS = 40
+CALLS, LEAST_CALLS, MAX_S = 40, 3, 10.0
+"""So many calls, fewer where they would take longer."""
 
 Tick = tuple[float, str, int]
 """Seconds, kind, and position of the part."""
 
 
-def kernel_seconds(call: Call, is_gpu: bool) -> float:
+def kernel_seconds(call: Call, is_gpu: bool, call_s: float) -> float:
     """Return the seconds of a call that kernels and library calls take, on a GPU those that it
-    computes; -1 where the compiled program has no generated wrappers.
+    computes; -1 where the compiled program has no generated wrappers, or calls take too long to make
+    enough of them. ``call_s`` is how long one takes.
     """
     ticks: list[Tick] = []
     clock = WrapperClock(ticks.append)
     if not any(part.kind == "call" for part in clock.parts):
         return float(NOT_KNOWN)
+    calls = min(CALLS, int(MAX_S / max(call_s, 1e-7)))
+    if calls < LEAST_CALLS or (is_gpu and calls < CALLS):
+        return float(NOT_KNOWN)
     if is_gpu:
         return device_times(clock, call).busy_s
     found = []
     with clock.on():
-        for _ in range(CALLS):
+        for _ in range(calls):
             ticks.clear()
             call()
             found.append(_in_calls(ticks, clock))

@@ -467,7 +467,7 @@ def _run(
     torch.manual_seed(0)
     given = {key: value.clone() for key, value in inputs.items()}
     with torch.set_grad_enabled(mode == "train"):
-        output = (called or model)(**given)
+        output = (model if called is None else called)(**given)
     values = list(output.values()) if hasattr(output, "values") else [output]
     results = [value.detach() for value in tree_leaves(values) if isinstance(value, torch.Tensor)]
     if mode == "train":

@@ -220,6 +220,8 @@ class _StartedCell:
         self.cell = cell
         self.process = process
         self.rounds: list[BenchRound] = []
+        self.is_over = False
+        """Whether its process has ended after the rounds."""
 
 
 Keep = Callable[[_StartedCell, BenchNews], object]
@@ -281,9 +283,9 @@ class _SizeOfBench:
                             return
             with self._time.measuring():
                 await self._take_turns(running)
-            await self._ask_each(running, "peak", self._peak)
+            await self._ask_besides(running, "peak", self._peak)
             compiled = [one for one in running if one.cell.is_compiled]
-            await self._ask_each(compiled, "work", self._work)
+            await self._ask_besides(compiled, "work", self._work)
             # It may compile once more, which a budget that is spent does not pay for.
             unequal = [
                 one
@@ -292,7 +294,7 @@ class _SizeOfBench:
             ]
             if unequal:
                 self._tell("comparing results once more")
-                await self._ask_each(unequal, "compare", self._compared)
+                await self._ask_besides(unequal, "compare", self._compared)
 
     async def _ready(
         self, task: BenchTask, cell: BenchCell, until: contextlib.AsyncExitStack
@@ -335,6 +337,19 @@ class _SizeOfBench:
             keep(one, await one.process.answer(command))
         except CellFailed as failed:
             one.cell = self._end(one.cell, failed)
+
+    async def _ask_besides(self, asked: list[_StartedCell], command: str, keep: Keep) -> None:
+        """Ask for what is of use beside the rounds. Where that fails, what was measured still holds."""
+        for one in asked:
+            if one.is_over:
+                continue
+            try:
+                keep(one, await one.process.answer(command))
+            except CellFailed as failed:
+                one.is_over = True
+                note = f"{one.cell.contender} failed after its rounds ({command}): {failed.message}"
+                one.cell = replace(one.cell, notes=(*one.cell.notes, note))
+                self._writer.update(one.cell)
 
     def _round(self, number: int, one: _StartedCell, news: BenchNews) -> None:
         row = BenchRound(0, one.cell.id, number, news.call_s, news.calls, news.sharing_s)

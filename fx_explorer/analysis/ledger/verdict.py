@@ -67,6 +67,9 @@ def _whole(figures: LedgerFigures) -> Iterator[str]:
     if call.uncompiled_s <= 0:
         yield f"{took}."
         return
+    if call.iqr_s > MAX_SPREAD * call.call_s:
+        yield f"{took}, {run_time(call.uncompiled_s)} uncompiled, and which is faster is not known."
+        return
     ratio = call.uncompiled_s / call.call_s
     interval = median_interval(ratios(list(call.uncompiled_rounds_s), list(call.rounds_s)))
     is_different = interval is not None and not interval.low <= 1 <= interval.high

@@ -66,6 +66,8 @@ def bench_object(figures: BenchFigures) -> dict[str, object]:
         "machine": figures.machine,
         "state": figures.state,
         "budget_s": figures.budget_s,
+        "preparing_s": figures.preparing_s,
+        "measuring_s": figures.measuring_s,
         "cells": [_nested(one) for one in figures.cells],
     }
 
@@ -124,6 +126,7 @@ def _nested(one: CellFigures) -> dict[str, object]:
         "rounds_disturbed": one.disturbed,
         "undisturbed_part": one.undisturbed_part,
         "speed_up": _interval(one.speed_up),
+        "rough_speed_up": _interval(one.rough_speed_up),
         "pays_after_calls": one.pays_after,
         "difference": difference(one),
         **{name: value for name, value in asdict(one.cell).items() if name in _OF_CELL},

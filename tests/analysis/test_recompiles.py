@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from fx_explorer import model
 from fx_explorer.analysis.comparing.graph_changes import difference
@@ -15,6 +17,7 @@ from fx_explorer.analysis.recompiles.changes import GuardChange, change_of
 from fx_explorer.analysis.recompiles.remedies import remedy
 from fx_explorer.analysis.whole_session.totals import totals
 from fx_explorer.session import SessionReader, SessionWriter
+from tests.capture.recorded import Compile, record
 from tests.sessions import Written
 
 
@@ -257,3 +260,33 @@ def test_a_remedy_of_torchs_for_numbers_of_a_module_is_told_where_torch_tells_it
         change, "0/0: self.power == 2 (HINT: allow_unspec_int_on_nn_module)"
     )
     assert "allow_unspec_int_on_nn_module" not in remedy(change)
+
+
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        ({}, {"dynamic": True}, "with dynamic=True at test_recompiles.py:"),
+        ({}, {"options": {"max_fusion_size": 4}}, 'with options={"max_fusion_size": 4} at'),
+        ({}, {"backend": "eager"}, "was given the backend eager, and inductor before"),
+        (
+            {"backend": "eager"},
+            {"backend": "eager", "dynamic": True},
+            "with dynamic=True (None before)",
+        ),
+    ],
+)
+def test_what_torch_compile_was_given_otherwise_is_named(
+    tmp_path: Path, first: dict[str, Any], second: dict[str, Any], words: str
+) -> None:
+    def program(_: Compile) -> None:
+        for arguments in (first, second):
+            torch.compile(doubled, **arguments)(torch.ones(3))
+
+    with record(tmp_path / "s.fxs", program) as session:
+        (recompile,) = recompiles(session)
+        assert "BACKEND_MATCH" in recompile.reason
+        assert words in recompile.in_words

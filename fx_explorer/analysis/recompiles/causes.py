@@ -17,6 +17,7 @@ from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.naming.sources import plain_code
 from fx_explorer.analysis.recompiles.call_sizes import local_source, sizes_then
 from fx_explorer.analysis.recompiles.changes import GuardChange, change_of
+from fx_explorer.analysis.recompiles.compile_arguments import with_arguments
 from fx_explorer.analysis.recompiles.remedies import NO_REMEDY, remedy
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
@@ -241,6 +242,7 @@ def _explained(
         row.new,
         before or function,
     )
+    change = with_arguments(reader, change, row.reason, function)
     file, line = (row.file, row.line) if row.line else _line_of_guard(reader, before, row, change)
     is_shared = _is_shared(compilation, before)
     if is_shared and compilation and before:

@@ -14,7 +14,7 @@ from fx_explorer.model import Compilation
 
 ChangeKind = Literal[
     "size", "range", "rank", "stride", "dtype", "device", "requires_grad", "training",
-    "number", "value", "length", "type", "object", "same", "grad_mode", "global_state", "backend", "keys", "contains", "has",
+    "number", "value", "length", "type", "object", "same", "grad_mode", "global_state", "backend", "arguments", "keys", "contains", "has",
     "iterator", "function", "modes", "hooks", "relation", "marked", "gone", "kind", "other",
 ]  # fmt: skip
 """What kind of change it was.
@@ -24,6 +24,7 @@ ChangeKind = Literal[
 - ``number``: a Python number that was compiled in; ``value``: any other value
 - ``object``: a name stands for another object; ``function``: for one with other code;
   ``gone``: the object was freed
+- ``arguments``: of ``torch.compile``
 - ``same``: whether two inputs are one tensor
 - ``keys``: the keys of a dict; ``contains``: one key or member; ``has``: an attribute
 - ``modes`` and ``hooks``: what is active around the call

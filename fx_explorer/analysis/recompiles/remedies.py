@@ -237,8 +237,11 @@ _REMEDIES: dict[str, Callable[[GuardChange], str]] = {
         f"{BOTH_STAY} Otherwise call it always inside torch.no_grad(), or never."
     ),
     "global_state": lambda _: "Make the setting before the first call, and leave it.",
+    "arguments": lambda _: (
+        f"{BOTH_STAY} Otherwise call torch.compile once, or each time with the same arguments."
+    ),
     "backend": lambda _: (
-        "Give torch.compile the same function as backend each time, not one made anew."
+        "Give torch.compile the same backend each time: of your own function one object, not one made anew."
     ),
 }
 

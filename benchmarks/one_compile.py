@@ -15,7 +15,6 @@ import importlib
 import json
 import sys
 import time
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from os import times
 from typing import Any
@@ -35,42 +34,28 @@ def observer(how: str, session: str) -> AbstractContextManager[object]:
     """What the compile runs under. Nothing of ours is even imported for a bare one."""
     if how in ("bare", "eager"):
         return contextlib.nullcontext()
-    if how in FLOORS:
-        return FLOORS[how]()
+    if how == "unbuilt":
+        from fx_explorer.capture.inspecting import inspecting
+
+        return inspecting()
     from fx_explorer.capture.recorder import HOOKS, recording
     from fx_explorer.model import CaptureRequest
     from fx_explorer.session import SessionWriter
 
+    if how == "unrecorded":
+        HOOKS.clear()
     for module, _ in HOOKS.values():
         importlib.import_module(f"fx_explorer.capture.{module}")
+    session = session or ":memory:"
     request = CaptureRequest(target="benchmark", session=session, build=how == "build")
     return recording(SessionWriter(session), request, lambda notice: None)
 
 
-def unbuilt() -> AbstractContextManager[object]:
-    """All that torch does for an inspected compile, as it does it bare: its code is made, no kernel is built, and the program
-    runs eagerly."""
-    from fx_explorer.capture.inspecting import inspecting
-
-    return inspecting()
-
-
-def unrecorded() -> AbstractContextManager[object]:
-    """All of a capture but what it records: what it leaves out of torch's work is left out, too."""
-    from fx_explorer.capture.torch_compat.compile_caches import caches_off
-    from fx_explorer.capture.torch_compat.shortcuts import shortcuts
-
-    stack = contextlib.ExitStack()
-    for one in (caches_off(), shortcuts(), unbuilt()):
-        stack.enter_context(one)
-    return stack
-
-
-FLOORS: dict[str, Callable[[], AbstractContextManager[object]]] = {
-    "unbuilt": unbuilt,
-    "unrecorded": unrecorded,
-}
-"""What an inspected compile would cost if recording took no time, without and with the shortcuts."""
+FLOORS = ("unbuilt", "unrecorded")
+"""What an inspected compile would cost if recording took no time: all that torch does for it (its
+code is made, no kernel is built, and the program runs eagerly), and without the work that nobody
+sees.
+"""
 
 
 def on_device(example: Any, device: str) -> Any:

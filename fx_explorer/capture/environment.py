@@ -6,7 +6,7 @@ import json
 import platform
 import shutil
 import sys
-from importlib import metadata, util
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,30 +14,46 @@ import torch._dynamo.config
 import torch._functorch.config
 import torch._inductor.config
 
+from fx_explorer.capture.torch_compat.installed import is_installed, version_of
 from fx_explorer.capture.torch_compat.versions import marks_one_size
 from fx_explorer.model import CaptureRequest
 
+Unavailable = Callable[[str, str], object]
+"""Is given what is not shown, and why."""
 
-def environment(request: CaptureRequest) -> dict[str, object]:
-    """Make ``meta["environment"]``; the GPU is known once the program has used it."""
+
+def environment(request: CaptureRequest, unavailable: Unavailable) -> dict[str, object]:
+    """Make ``meta["environment"]``; the GPU is known once the program has used it. What cannot be
+    found out is None, and ``unavailable`` is given its name and why: a description of the machine
+    never ends a capture.
+    """
     # Asking earlier would initialise CUDA in the user's process, which must not happen before the
     # program itself does it.
     cuda = torch.cuda.is_initialized() and not request.gpu
-    return {
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "executable": sys.executable,
-        "platform": platform.platform(),
-        "device": "cuda" if request.gpu else request.device or "cpu",
-        "virtual_gpu": request.gpu.title if request.gpu else None,
-        "gpu": torch.cuda.get_device_name() if cuda else None,
-        "gpu_properties": _gpu_properties() if cuda else None,
-        "cuda": torch.version.cuda,
-        "cxx": shutil.which("g++") or shutil.which("clang++"),
-        "triton": metadata.version("triton") if util.find_spec("triton") else None,
-        "marks_one_size": marks_one_size(),
-        "threads": torch.get_num_threads(),
+    questions: dict[str, Callable[[], object]] = {
+        "torch": lambda: torch.__version__,
+        "python": platform.python_version,
+        "executable": lambda: sys.executable,
+        "platform": platform.platform,
+        "device": lambda: "cuda" if request.gpu else request.device or "cpu",
+        "virtual_gpu": lambda: request.gpu.title if request.gpu else None,
+        "gpu": lambda: torch.cuda.get_device_name() if cuda else None,
+        "gpu_properties": lambda: _gpu_properties() if cuda else None,
+        "cuda": lambda: torch.version.cuda,
+        "cxx": lambda: shutil.which("g++") or shutil.which("clang++"),
+        "triton": lambda: version_of("triton") if is_installed("triton") else None,
+        "marks_one_size": marks_one_size,
+        "threads": torch.get_num_threads,
     }
+    return {name: _answer(name, question, unavailable) for name, question in questions.items()}
+
+
+def _answer(name: str, question: Callable[[], object], unavailable: Unavailable) -> object:
+    try:
+        return question()
+    except Exception as error:  # noqa: BLE001 - whatever an installation lacks; it is told
+        unavailable(f"{name} in the environment", f"{type(error).__name__}: {error}")
+        return None
 
 
 GPU_PROPERTIES = (

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from types import MethodType
 from typing import Any
 
 import torch
@@ -83,11 +83,24 @@ _in_force: list[tuple[contextlib.ExitStack, dict[str, str]]] = []
 
 
 def _inspect(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
-    _run_segments_eagerly(stack, notes)
-    _lower_backward_at_once(stack, notes)
-    _build_nothing(stack, notes)
-    _need_no_compiler(stack, notes)
-    _measure_nothing(stack, notes)
+    """Enter all parts of inspecting. One that this torch release does not let us do is noted; where
+    graphs cannot be run in the place of kernels, all is built.
+    """
+    if not _done(stack, notes, "inspecting", _run_segments_eagerly):
+        return
+    for what, part in _PARTS.items():
+        _done(stack, notes, what, part)
+
+
+def _done(stack: contextlib.ExitStack, notes: dict[str, str], what: str, part: _Part) -> bool:
+    with contextlib.ExitStack() as of_part:
+        try:
+            part(of_part, notes)
+        except Exception as error:  # noqa: BLE001 - an unknown release may fail in any way; it is noted
+            notes[what] = f"torch {torch.__version__} does not offer what this needs ({error})"
+            return False
+        stack.push(of_part.pop_all())
+    return True
 
 
 @contextlib.contextmanager
@@ -114,12 +127,6 @@ def _run_segments_eagerly(stack: contextlib.ExitStack, notes: dict[str, str]) ->
     """
     from torch._inductor import compile_fx as module
     from torch._inductor.virtualized import V
-
-    if not hasattr(module, "compile_fx"):
-        notes["inspecting"] = (
-            "this torch release has no torch._inductor.compile_fx.compile_fx: everything is built"
-        )
-        return
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def compile_fx(model_: Any, *args: Any, **kwargs: Any) -> Any:
@@ -213,39 +220,41 @@ def _build_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
     from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 
     for name in _BUILDERS:
-        _replace(stack, AsyncCompile, name, lambda *args, **kwargs: NotBuilt())
+        _replace_while_lowering(stack, AsyncCompile, name, lambda *_, **__: NotBuilt())
     # The whole module, when the wrapper too is C++.
-    _replace(
+    _replace_while_lowering(
         stack,
         getattr(codecache, "CppWrapperCodeCache", None),
         "load_pybinding",
-        lambda *args, **kwargs: NotBuilt(),
+        lambda *_, **__: NotBuilt(),
     )
     # With triton.autotune_at_compile_time (set for annotated regions) kernels would run in the
     # middle of code generation.
-    _replace(stack, PythonWrapperCodegen, "generate_and_run_autotune_block", lambda wrapper: None)
-    stack.enter_context(
-        configured(config, {"compile_threads": 1})
-    )  # no pool of compile processes is started
+    _replace_while_lowering(
+        stack, PythonWrapperCodegen, "generate_and_run_autotune_block", lambda wrapper: None
+    )
+    # No pool of compile processes is started.
+    stack.enter_context(configured(config, {"compile_threads": 1}))
 
 
-def _replace(
+def _replace_while_lowering(
     stack: contextlib.ExitStack, owner: Any, name: str, replacement: Callable[..., Any]
 ) -> None:
-    """Put ``replacement`` in the place of a method, be it a class method or inherited, if the class
-    has it at all.
+    """Put ``replacement`` in the place of a method, if the class has it at all, for code that
+    nobody runs. What a program asks Inductor for without us in between is built.
     """
     if not hasattr(owner, name):
         return
-    if name in vars(owner):
-        stack.callback(setattr, owner, name, vars(owner)[name])
-    else:
-        stack.callback(delattr, owner, name)
-    setattr(
-        owner,
-        name,
-        staticmethod(replacement) if isinstance(getattr(owner, name), MethodType) else replacement,
-    )
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def build(*args: Any, **kwargs: Any) -> Any:
+            is_run = not getattr(_inside, "is_nested", False)
+            return original(*args, **kwargs) if is_run else replacement(*args, **kwargs)
+
+        return build
+
+    stack.enter_context(patched(owner, name, make))
 
 
 def _need_no_compiler(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
@@ -307,3 +316,14 @@ def _measure_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None
         return choices[:1]
 
     stack.enter_context(told_by_selector(candidates=first_only))
+
+
+_Part = Callable[[contextlib.ExitStack, dict[str, str]], None]
+
+_PARTS: dict[str, _Part] = {
+    "backward": _lower_backward_at_once,
+    "building": _build_nothing,
+    "compiler": _need_no_compiler,
+    "autotuning": _measure_nothing,
+}
+"""What is shown differently while inspecting → the part that makes it so."""

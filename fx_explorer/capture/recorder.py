@@ -18,13 +18,12 @@ import torch._dynamo.utils
 
 from fx_explorer.capture.environment import changed_settings, environment
 from fx_explorer.capture.inspecting import inspecting
+from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.state import Notify, Recording
 from fx_explorer.capture.recording.unrecorded import registered
 from fx_explorer.capture.stepping.gates import Gates
 from fx_explorer.capture.stepping.stepped_boundary import SteppedBoundary, stepper_of
 from fx_explorer.capture.stepping.stepper import Stepper
-from fx_explorer.capture.torch_compat.compile_caches import caches_off
-from fx_explorer.capture.torch_compat.shortcuts import shortcuts
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter
 
@@ -76,6 +75,24 @@ HOOKS: dict[str, tuple[str, str]] = {
 context manager).
 """
 
+CACHES_OFF = ("torch_compat.compile_caches", "caches_off")
+
+UNSEEN_WORK: dict[str, tuple[str, str]] = {
+    "compiling without looking for garbage": ("torch_compat.garbage", "collected_rarely"),
+    "compiling with room on the stack": ("torch_compat.unseen_work", "room_on_the_stack"),
+    "compiling without names for a log that is off": (
+        "torch_compat.unseen_work",
+        "no_function_names_for_logs",
+    ),
+    "compiling without printing graphs that nobody reads": (
+        "torch_compat.unseen_work",
+        "no_printed_graphs",
+    ),
+}
+"""What torch does only to be thrown away while a capture looks, and what leaves it out, as in
+``HOOKS``. Without one of them a capture takes longer, and shows the same.
+"""
+
 
 @contextlib.contextmanager
 def recording(
@@ -116,16 +133,18 @@ def observing(state: Recording) -> Iterator[None]:
     what is compiled later.
     """
     writer, request = state.writer, state.request
-    writer.set_meta("environment", environment(request))
+    writer.set_meta("environment", environment(request, state.unavailable))
     before = _counters()
     with contextlib.ExitStack() as stack:
         stack.callback(lambda: _add_counts(state, before))
-        stack.callback(lambda: writer.set_meta("environment", environment(request)))
+        stack.callback(
+            lambda: writer.set_meta("environment", environment(request, state.unavailable))
+        )
         if not request.use_caches:
-            stack.enter_context(caches_off())
-            stack.enter_context(
-                shortcuts()
-            )  # not with caches: what is left out would be missing from their entries
+            _install(stack, state, "graphs that are in a compile cache", CACHES_OFF)
+            # Not with caches: what is left out would be missing from their entries.
+            for work, hook in UNSEEN_WORK.items():
+                _install(stack, state, work, hook)
         if not request.build:
             stack.enter_context(_noted_inspecting(state))
         stepper = stepper_of(state)
@@ -161,17 +180,24 @@ def _install(
     stack: contextlib.ExitStack, state: Recording, view: str, hook: tuple[str, str]
 ) -> None:
     """Turn a hook on. In a torch release that lacks what it hooks into, its view stays empty and
-    the session says why.
+    the session says why. Whatever a hook raises here is its own: the program never sees it.
     """
     module, name = hook
     try:
         stack.enter_context(
             getattr(importlib.import_module(f"fx_explorer.capture.{module}"), name)(state)
         )
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # noqa: BLE001 - an unknown release may fail in any way; it is told
         state.unavailable(
-            view, f"torch {torch.__version__} does not offer what this is read from ({error})"
+            view,
+            f"torch {torch.__version__} does not offer what this is read from ({_reason(error)})",
         )
+
+
+def _reason(error: Exception) -> str:
+    """Return the message of an error; with its class where it is not about a name."""
+    is_name = isinstance(error, (ImportError, AttributeError))
+    return one_line(str(error) if is_name else f"{type(error).__name__}: {error}")
 
 
 def compile_arguments(request: CaptureRequest) -> dict[str, Any]:
@@ -185,7 +211,9 @@ def compile_arguments(request: CaptureRequest) -> dict[str, Any]:
 
 
 def _counters() -> dict[str, dict[str, int]]:
-    return {group: dict(counts) for group, counts in torch._dynamo.utils.counters.items()}
+    """Return torch's counts as they are now; none in a release that counts elsewhere."""
+    counters = getattr(torch._dynamo.utils, "counters", {})
+    return {group: dict(counts) for group, counts in counters.items()}
 
 
 def _add_counts(state: Recording, before: dict[str, dict[str, int]]) -> None:

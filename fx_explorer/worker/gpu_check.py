@@ -53,11 +53,12 @@ def check(gpu: Gpu, say: Say) -> None:
     """Check step by step whether this interpreter can emulate the GPU: Triton, the C++ part, torch,
     the hooks, and kernels down to machine code.
     """
+    from fx_explorer.capture.torch_compat.installed import version_of
     from fx_explorer.capture.virtual_gpu import installing, shim
 
     with _checking("triton", say) as found:
         installing.need_triton()
-        found.append(installing.version_of("triton"))
+        found.append(version_of("triton"))
     with _checking("compiler", say) as found:
         installing.before_torch(gpu)
         found.append(f"{' '.join(shim.compiler())} built the C++ part")

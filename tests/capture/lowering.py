@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,6 +18,7 @@ from fx_explorer.capture.inductor.kernels.generated import (
     kernel_recording,
 )
 from fx_explorer.capture.inspecting import inspecting
+from fx_explorer.capture.recorder import UNSEEN_WORK
 
 
 @contextlib.contextmanager
@@ -32,6 +34,16 @@ def fresh_compiler() -> Iterator[None]:
         warnings.simplefilter("ignore")
         yield
     torch._dynamo.reset()
+
+
+@contextlib.contextmanager
+def unseen_work() -> Iterator[None]:
+    """Compile inside the block without the work that a capture leaves out."""
+    with contextlib.ExitStack() as stack:
+        for module, name in UNSEEN_WORK.values():
+            hook = getattr(importlib.import_module(f"fx_explorer.capture.{module}"), name)
+            stack.enter_context(hook(None))
+        yield
 
 
 def lower(

@@ -15,8 +15,7 @@ from torch import nn
 from torch._dynamo.side_effects import SideEffects
 
 from fx_explorer.capture.torch_compat import garbage
-from fx_explorer.capture.torch_compat.shortcuts import shortcuts
-from tests.capture.lowering import fresh_compiler
+from tests.capture.lowering import fresh_compiler, unseen_work
 
 Program = Callable[["Batch"], torch.Tensor]
 
@@ -200,8 +199,8 @@ def looked_through(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     found: list[bool] = []
     original = garbage._let_go_of_the_program
 
-    def let_go(generations: tuple[int, ...]) -> bool:
-        found.append(not original(generations))
+    def let_go(generations: tuple[int, ...], kinds: Any) -> bool:
+        found.append(not original(generations, kinds))
         return not found[-1]
 
     monkeypatch.setattr(garbage, "_let_go_of_the_program", let_go)
@@ -216,7 +215,7 @@ def nothing_is_frozen() -> None:
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 @pytest.mark.parametrize("backend", ["eager", "inductor", with_an_exception])
 def test_a_compile_holds_nothing_of_the_program(program: Program, backend: Any) -> None:
-    with fresh_compiler(), shortcuts():
+    with fresh_compiler(), unseen_work():
         assert held_by(program, backend) == []
 
 
@@ -226,7 +225,7 @@ def test_a_compile_holds_nothing_of_the_program(program: Program, backend: Any) 
 def test_garbage_is_not_looked_through_where_graphs_break(
     program: Program, looked_through: list[bool]
 ) -> None:
-    with fresh_compiler(), shortcuts():
+    with fresh_compiler(), unseen_work():
         held_by(program, "inductor")
     assert looked_through
     assert not any(looked_through)
@@ -238,14 +237,14 @@ def test_garbage_is_not_looked_through_where_graphs_break(
 def test_garbage_is_looked_through_where_nothing_else_frees_it(
     program: Program, backend: Any, looked_through: list[bool]
 ) -> None:
-    with fresh_compiler(), shortcuts():
+    with fresh_compiler(), unseen_work():
         held_by(program, backend)
     assert any(looked_through)
 
 
 def test_a_program_may_reset_dynamo() -> None:
     usual = gc.get_threshold()
-    with fresh_compiler(), shortcuts():
+    with fresh_compiler(), unseen_work():
         torch._dynamo.reset()
         assert held_by(cut, with_an_exception) == []
         assert gc.get_threshold() == usual
@@ -257,7 +256,7 @@ def test_an_exception_that_reaches_the_program_keeps_its_frames() -> None:
 
     with (
         fresh_compiler(),
-        shortcuts(),
+        unseen_work(),
         pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as raised,
     ):
         torch.compile(torch.sin, backend=fails)(torch.ones(3))
@@ -274,7 +273,7 @@ def test_garbage_is_collected_as_before_while_the_program_runs() -> None:
         return module.forward
 
     usual = gc.get_threshold()
-    with fresh_compiler(), shortcuts():
+    with fresh_compiler(), unseen_work():
         torch.compile(torch.sin, backend=backend)(torch.ones(3))
         assert gc.get_threshold() == usual
     assert thresholds
@@ -288,7 +287,7 @@ def test_garbage_of_a_compile_is_collected_when_the_program_asks() -> None:
         made.append(weakref.ref(Cycle()))
         return module.forward
 
-    with fresh_compiler(), shortcuts():
+    with fresh_compiler(), unseen_work():
         torch.compile(torch.sin, backend=backend)(torch.ones(3))
         assert gc.get_freeze_count() == 0
         assert made[0]() is not None
@@ -313,7 +312,7 @@ def test_garbage_that_may_hold_a_gpus_memory_is_collected_where_that_is_short(
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     for free, is_there in ((90, True), (10, False)):
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda free=free: (free, 100))
-        with fresh_compiler(), shortcuts():
+        with fresh_compiler(), unseen_work():
             torch.compile(torch.cos, backend=backend)(torch.ones(3))
             assert (made[-1]() is not None) == is_there
 
@@ -322,7 +321,7 @@ def test_garbage_that_may_hold_a_gpus_memory_is_collected_where_that_is_short(
 def test_what_the_program_had_left_over_is_collected_and_the_rest_becomes_old(
     program: Program,
 ) -> None:
-    with fresh_compiler(), shortcuts():
+    with fresh_compiler(), unseen_work():
         garbage, stays = weakref.ref(Cycle()), [object()]
         torch.compile(program, backend="eager")(Batch())
         assert garbage() is None
@@ -334,7 +333,7 @@ def test_what_the_program_had_left_over_is_collected_and_the_rest_becomes_old(
 @pytest.mark.parametrize(
     "switch_off", [gc.disable, lambda: gc.set_threshold(0)], ids=["disabled", "threshold 0"]
 )
-@pytest.mark.parametrize("around", [contextlib.nullcontext, shortcuts], ids=["bare", "recorded"])
+@pytest.mark.parametrize("around", [contextlib.nullcontext, unseen_work], ids=["bare", "recorded"])
 def test_a_program_may_switch_collection_off(
     around: Callable[[], contextlib.AbstractContextManager[None]], switch_off: Callable[[], None]
 ) -> None:
@@ -357,7 +356,7 @@ def test_what_was_young_before_a_compile_is_not_emptied() -> None:
     tracers[0].mine = "kept"
     gc.disable()
     try:
-        with fresh_compiler(), shortcuts():
+        with fresh_compiler(), unseen_work():
             torch.compile(cut, backend="eager")(Batch())
     finally:
         gc.enable()
@@ -368,7 +367,7 @@ def test_what_the_program_has_frozen_stays_frozen() -> None:
     gc.freeze()
     try:
         frozen = gc.get_freeze_count()
-        with fresh_compiler(), shortcuts():
+        with fresh_compiler(), unseen_work():
             torch.compile(torch.sin, backend="eager")(torch.ones(3))
             assert gc.get_freeze_count() >= 0.9 * frozen > 0
     finally:
@@ -379,7 +378,7 @@ def test_a_compile_leaves_old_objects_where_python_itself_has_frozen_some(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(gc, "get_freeze_count", lambda: 375)  # as Python 3.12 begins
-    with fresh_compiler(), shortcuts():
+    with fresh_compiler(), unseen_work():
         young = [object()]
         torch.compile(torch.sin, backend="eager")(torch.ones(3))
         assert any(one is young for one in gc.get_objects(generation=2))

@@ -1,6 +1,4 @@
-import contextlib
 import gc
-import logging
 import os
 import subprocess
 import sys
@@ -9,18 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sympy
 import torch
 import torch._inductor.config
 from torch import nn
-from torch._inductor import sizevars
-from torch._inductor.codegen import cpp
 from torch._inductor.graph import GraphLowering
-from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
-from benchmarks.compare_code import without_comments
 from fx_explorer.capture.inspecting import NotBuilt, inspecting
-from fx_explorer.capture.torch_compat.shortcuts import shortcuts
 from tests.capture.lowering import fresh_compiler
 
 
@@ -111,7 +103,6 @@ def test_a_second_shape_is_recompiled_and_runs() -> None:
 
 
 def test_an_exception_of_the_compiler_comes_through() -> None:
-    from torch._inductor.graph import GraphLowering
 
     from fx_explorer.capture.torch_compat.patching import patched
 
@@ -225,134 +216,3 @@ def test_of_several_candidates_the_first_stands_for_all_whatever_the_program_cle
         assert filtered([1, 2]) == [1]
         algorithms.get_algorithm_selector_cache().preprocessing_fns.clear()
     assert filtered([1, 2]) == [1, 2]
-
-
-def test_graphs_are_still_printed_for_the_user() -> None:
-    module = torch.fx.symbolic_trace(torch.nn.ReLU())
-    with shortcuts():
-        assert "relu" in module.print_readable(print_output=False).lower()
-
-
-def test_a_trace_of_the_users_still_has_the_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
-    heard: list[logging.LogRecord] = []
-    handler = logging.Handler()
-    monkeypatch.setattr(handler, "emit", heard.append)
-    trace_log = torch._logging._internal.trace_log
-
-    def texts_of_joint_graphs() -> list[str]:
-        heard.clear()
-        with fresh_compiler(), shortcuts(), inspecting():
-            torch.compile(lambda x: x.sin().sum())(torch.ones(3, requires_grad=True))
-        return [record.payload for record in heard if "aot_joint_graph" in record.metadata]
-
-    assert not texts_of_joint_graphs()
-    monkeypatch.setattr(trace_log, "propagate", False)
-    trace_log.addHandler(handler)
-    try:
-        (joint,) = texts_of_joint_graphs()
-    finally:
-        trace_log.removeHandler(handler)
-    assert "torch.ops.aten.sin.default" in joint
-
-
-def test_strides_are_those_that_sympy_finds() -> None:
-    x, y, z = (sympy.Symbol(name, integer=True, nonnegative=True) for name in "xyz")
-    sums = [
-        x,
-        64 * x + y,
-        y + 3,
-        768 * z - 3 * y + x + 5,
-        sympy.Integer(7),
-        x * y + z,
-        FloorDiv(x, 4),
-        ModularIndexing(y, 1, 8) + x,
-    ]
-    with shortcuts():
-        for index in sums:
-            for var in (x, y, z):
-                for vec_length in (None, 16):
-                    expected = sizevars.stride_at_vec_range(index, var, vec_length)
-                    assert cpp.stride_at_vec_range(index, var, vec_length) == expected
-
-
-def test_vector_operations_are_wrapped_once_and_by_torch_again_afterwards() -> None:
-    before = vars(cpp.CppVecOverrides)["__new__"]
-    with shortcuts():
-        first, second = cpp.CppVecOverrides(None), cpp.CppVecOverrides(None)
-        assert vars(first) == vars(second)
-        assert "add" in vars(second)
-    assert vars(cpp.CppVecOverrides)["__new__"] is before
-
-
-def compared(relation: Any, left: Any, right: Any) -> str:
-    try:
-        return sympy.srepr(relation(left, right))
-    except TypeError as error:
-        return str(error)
-
-
-def test_comparisons_are_those_that_sympy_finds() -> None:
-    x, y = (sympy.Symbol(name, integer=True, nonnegative=True) for name in "xy")
-    any_number = sympy.Symbol("x")
-    sides = [
-        1,
-        True,
-        0,
-        sympy.Integer(1),
-        sympy.Float(1),
-        sympy.true,
-        x,
-        y,
-        any_number,
-        64 * x + y,
-        x - x + 1,
-        FloorDiv(x, 4),
-    ]
-    relations = (sympy.Eq, sympy.Ne, sympy.Lt, sympy.Le, sympy.Gt, sympy.Ge)
-
-    def answers() -> list[str]:
-        evaluated = [
-            compared(relation, a, b) for relation in relations for a in sides for b in sides
-        ]
-        return evaluated + [sympy.srepr(relation(x, x, evaluate=False)) for relation in relations]
-
-    by_sympy = answers()
-    own = vars(sympy.Eq)["__new__"]
-    with shortcuts():
-        assert vars(sympy.Eq)["__new__"] is not own
-        assert answers() == by_sympy
-        assert answers() == by_sympy, "kept"
-    assert vars(sympy.Eq)["__new__"] is own
-
-
-def test_sums_are_simplified_by_what_a_symbol_was_replaced_by_meanwhile() -> None:
-    sizes = sizevars.SizeVarAllocator()
-    x, y = (sympy.Symbol(name, integer=True) for name in "xy")
-    with shortcuts():
-        for _ in range(2):
-            assert sizes.simplify(x * (y + 2)) == x * y + 2 * x
-            assert sizes.simplify(x) == x
-        sizes.replacements[x] = sympy.Integer(3)
-        assert sizes.simplify(x * (y + 2)) == 3 * y + 6
-        assert sizes.simplify(x) == 3
-
-
-@pytest.mark.parametrize("dynamic", [False, True])
-def test_shortcuts_change_nothing_of_what_is_generated(
-    dynamic: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4))
-
-    def generated(around: contextlib.AbstractContextManager[None]) -> list[str]:
-        codes: list[str] = []
-        monkeypatch.setattr(GraphLowering, "save_output_code", staticmethod(codes.append))
-        with fresh_compiler(), around, inspecting():
-            torch.compile(lambda x: model(x).softmax(-1).square().sum(), dynamic=dynamic)(
-                torch.randn(5, 8)
-            ).backward()
-        return [without_comments(code) for code in codes]  # these count the graphs of the process
-
-    bare = generated(contextlib.nullcontext())
-    assert len(bare) == 2
-    assert any("s77" in code or "s0" in code for code in bare) == dynamic
-    assert generated(shortcuts()) == bare

@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch._functorch.config as functorch_config
@@ -23,15 +23,27 @@ _as_before: list[list[tuple[Any, dict[str, Any]]]] = []
 """(config module, what the program had), for each capture that has the caches off."""
 
 
+class _Recording(Protocol):
+    def unavailable(self, view: str, reason: str) -> None:
+        """Note what is not shown, and why."""
+
+
 @contextlib.contextmanager
-def caches_off() -> Iterator[None]:
+def caches_off(recording: _Recording) -> Iterator[None]:
     """Turn torch's caches off inside the block, so that everything is lowered: of a graph that
-    comes from a cache there would be nothing to see.
+    comes from a cache there would be nothing to see. An option that this torch release lacks is
+    named in the session.
     """
-    before = [(config, {name: getattr(config, name) for name in values}) for config, values in _OFF]
+    before: list[tuple[Any, dict[str, Any]]] = []
     with contextlib.ExitStack() as stack:
         for config, values in _OFF:
-            stack.enter_context(configured(config, values))
+            for name, value in values.items():
+                if not hasattr(config, name):
+                    reason = f"{config.__name__} has no option {name}"
+                    recording.unavailable("graphs that are in a compile cache", reason)
+                    continue
+                before.append((config, {name: getattr(config, name)}))
+                stack.enter_context(configured(config, {name: value}))
         _as_before.append(before)
         stack.callback(_as_before.remove, before)
         yield
@@ -50,7 +62,7 @@ def caches_as_before() -> Iterator[None]:
 
 def is_cached() -> bool:
     """Return whether what is compiled now becomes an entry of a cache: the program may have switched one on."""
-    return any(getattr(config, name) for config, values in _OFF for name in values)
+    return any(getattr(config, name, False) for config, values in _OFF for name in values)
 
 
 def nothing_found_in_caches() -> contextlib.AbstractContextManager[None]:

@@ -23,6 +23,7 @@ import os
 import sys
 import weakref
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -47,28 +48,23 @@ _RESUMABLE = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENE
 
 
 @contextlib.contextmanager
-def collected_rarely() -> Iterator[None]:
+def collected_rarely(_: object) -> Iterator[None]:
     """Collect garbage rarely while Dynamo or Inductor compiles, and let go of the program's objects when a compile ends. The
-    user's own program keeps the thresholds it has.
+    user's own program keeps the thresholds it has. Raises ImportError or AttributeError in a torch
+    release that lacks a name of this: later, inside a compile of the program's, none is asked for.
     """
-    try:
-        from torch._dynamo import config, convert_frame
-        from torch._dynamo.callback import CompilationCallbackHandler
-    except ImportError:
-        yield
-        return
-    compiles = _Compiles()
+    from torch._dynamo import config, convert_frame
+    from torch._dynamo.callback import CompilationCallbackHandler
+
+    compiles = _Compiles(_kinds())
     with contextlib.ExitStack() as stack:
-        if hasattr(convert_frame, "compile_lock"):
-            stack.enter_context(
-                patched(convert_frame, "compile_lock", lambda lock: _Locked(compiles, lock))
-            )
-            # torch collects the young after each function that it compiles.
-            stack.enter_context(
-                configured(
-                    config, dict.fromkeys(options_there(config, "run_gc_after_compile"), False)
-                )
-            )
+        stack.enter_context(
+            patched(convert_frame, "compile_lock", lambda lock: _Locked(compiles, lock))
+        )
+        # torch collects the young after each function that it compiles.
+        stack.enter_context(
+            configured(config, dict.fromkeys(options_there(config, "run_gc_after_compile"), False))
+        )
         # Not by registering callbacks, which torch._dynamo.reset() forgets.
         stack.enter_context(
             patched(CompilationCallbackHandler, "run_start_callbacks", compiles.begun_by)
@@ -105,7 +101,8 @@ class _Locked:
 class _Compiles:
     """The compiles that have begun and not ended, one within the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, kinds: _Kinds) -> None:
+        self._kinds = kinds
         self._begun: list[tuple[tuple[int, int, int], int]] = []
         """(thresholds, collections that there had been) of each."""
 
@@ -145,26 +142,33 @@ class _Compiles:
         usual, before = self._begun.pop()
         if not self._begun:
             generations = (0,) if _collections() == before else (0, 1)
-            if _gpu_memory_is_short() or not lets_go or not _let_go_of_the_program(generations):
+            is_freed = (
+                lets_go
+                and not _gpu_memory_is_short()
+                and _let_go_of_the_program(generations, self._kinds)
+            )
+            if not is_freed:
                 gc.collect(generations[-1])
             if lets_go:
                 _make_all_old()
         gc.set_threshold(*usual)
 
 
-def _let_go_of_the_program(generations: tuple[int, ...]) -> bool:
+def _let_go_of_the_program(generations: tuple[int, ...], kinds: _Kinds) -> bool:
     """Empty what may hold the program's objects, among the objects of these generations. Return whether that has freed all
     that Dynamo knew of the program.
     """
     if not _FRAMES_ARE_TRACKED_WHEN_THEY_END:
         return False
-    frames, known = _emptied(generations)
+    frames, known = _emptied(generations, kinds)
     return _nobody_holds(frames) and all(reference() is None for reference in known)
 
 
-def _emptied(generations: tuple[int, ...]) -> tuple[list[FrameType], list[weakref.ref[Any]]]:
+def _emptied(
+    generations: tuple[int, ...], kinds: _Kinds
+) -> tuple[list[FrameType], list[weakref.ref[Any]]]:
     """Empty what may hold the program's objects. Return the frames that have ended, and all that is to be freed."""
-    holding, knowing = _kinds()
+    holding, knowing = kinds.holding, kinds.knowing()
     found = _objects(generations, {FrameType} | holding | knowing)
     frames = [one for one in found if type(one) is FrameType]
     known = [weakref.ref(one) for one in found if type(one) in knowing]
@@ -176,23 +180,39 @@ def _emptied(generations: tuple[int, ...]) -> tuple[list[FrameType], list[weakre
     return frames, known
 
 
-def _kinds() -> tuple[set[type], set[type]]:
-    """Return the types of what holds objects of the program's, and of what torch knows of it, which is to be freed."""
+@dataclass(frozen=True, slots=True)
+class _Kinds:
+    """Types of objects that torch makes while it traces a program."""
+
+    holding: set[type]
+    """Those that hold objects of the program's."""
+    known: tuple[type, ...]
+    """What torch knows of the program, which is to be freed, with all subclasses."""
+    kept: tuple[type, ...]
+    """Those of them that are kept for the next compile, and hold nothing of the program's."""
+
+    def knowing(self) -> set[type]:
+        """Return all types of what torch knows. Classes are made while a program runs, too."""
+        known = set[type]().union(*map(_with_subclasses, self.known))
+        return known.difference(*map(_with_subclasses, self.kept))
+
+
+def _kinds() -> _Kinds:
     from torch._dynamo import output_graph, side_effects, symbolic_convert, variables
     from torch._dynamo.variables import base, dicts
 
     holding: set[type] = {side_effects.SideEffects, output_graph.SubgraphTracer}
     if hasattr(dicts, "SideEffectsProxyDict"):
         holding.add(dicts.SideEffectsProxyDict)
-    # These are kept for the next compile, and hold nothing of the program's.
-    kept = _with_subclasses(variables.BuiltinVariable) | _with_subclasses(
-        variables.ConstantVariable
+    return _Kinds(
+        holding,
+        (
+            output_graph.OutputGraph,
+            symbolic_convert.InstructionTranslatorBase,
+            base.VariableTracker,
+        ),
+        (variables.BuiltinVariable, variables.ConstantVariable),
     )
-    knowing = {
-        output_graph.OutputGraph,
-        *_with_subclasses(symbolic_convert.InstructionTranslatorBase),
-    }
-    return holding, knowing | (_with_subclasses(base.VariableTracker) - kept)
 
 
 def _with_subclasses(kind: type) -> set[type]:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
+
+_INHERITED = object()
+"""Stands for what an owner has from a base class, and not itself."""
 
 _left_below: dict[int, tuple[Any, Any]] = {}
 """Replacements whose block has ended while another stood over them, by their ``id``, each with what it replaced."""
@@ -15,19 +19,42 @@ def patched(owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None]
     """Replace ``owner.name`` with ``make(original)`` inside the block. On leaving, the original
     comes back, unless someone else has wrapped ours meanwhile: then theirs is left in place. Blocks
     may overlap, as those of two threads: when the last of them ends, the original is back.
+
+    ``make`` is given a class method or a static method as whoever asks the class sees it, and what
+    comes back is the descriptor that was there. Raises AttributeError where there is no such name.
     """
     original = getattr(owner, name)
+    before = _held(owner, name)
     replacement = make(original)
+    if _needs_no_object(owner, name):
+        replacement = staticmethod(replacement)
     setattr(owner, name, replacement)
     try:
         yield
     finally:
-        if getattr(owner, name) is replacement:
-            while id(original) in _left_below:
-                original = _left_below.pop(id(original))[1]
-            setattr(owner, name, original)
+        if _held(owner, name) is replacement:
+            while id(before) in _left_below:
+                before = _left_below.pop(id(before))[1]
+            if before is _INHERITED:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, before)
         else:
-            _left_below[id(replacement)] = replacement, original
+            _left_below[id(replacement)] = replacement, before
+
+
+def _held(owner: Any, name: str) -> Any:
+    """Return what the owner itself holds under this name, as it is held: a descriptor where it is
+    one.
+    """
+    return vars(owner).get(name, _INHERITED)
+
+
+def _needs_no_object(owner: Any, name: str) -> bool:
+    """Return whether it is a method that is called without an object of the class."""
+    if not isinstance(owner, type):
+        return False
+    return isinstance(inspect.getattr_static(owner, name), (classmethod, staticmethod))
 
 
 @contextlib.contextmanager
@@ -37,8 +64,9 @@ def configured(config: Any, values: dict[str, Any]) -> Iterator[None]:
 
     An option that is set holds on the thread that sets it (a ``ContextVar``,
     torch/utils/_config_module.py). The others get what the environment says, or else the default.
+    Raises AttributeError in a torch release that lacks one of them.
     """
-    entries = {name: config._config[name] for name in values}
+    entries = {name: _entry(config, name) for name in values}
     before = {name: entry.env_value_default for name, entry in entries.items()}
     with config.patch(values):
         for name, entry in entries.items():
@@ -48,3 +76,10 @@ def configured(config: Any, values: dict[str, Any]) -> Iterator[None]:
         finally:
             for name, entry in entries.items():
                 entry.env_value_default = before[name]
+
+
+def _entry(config: Any, name: str) -> Any:
+    try:
+        return config._config[name]
+    except KeyError:
+        raise AttributeError(f"{config.__name__} has no option {name}") from None

@@ -14,13 +14,12 @@ import dataclasses
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
-from importlib import metadata
-from types import CodeType
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, get_args
 
 import torch
 
+from fx_explorer.capture.torch_compat.installed import requirements_of
 from fx_explorer.capture.torch_compat.patching import patched
 
 
@@ -38,22 +37,6 @@ def require(module: str, name: str) -> Any:
 
 def has(module: str, name: str) -> bool:
     return hasattr(importlib.import_module(module), name)
-
-
-def goes_by(function: Any, names: Collection[str]) -> bool:
-    """Return whether ``function`` is there and, below its decorators, asks for no other names than these. What stands in for
-    a function of torch's follows the rules of the releases that were read; a release that goes by more is left alone.
-    """
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    return code is not None and set(_names_in(code)) <= set(names)
-
-
-def _names_in(code: CodeType) -> Iterator[str]:
-    """Yield the globals and attributes that a function asks for, and those of the functions in it."""
-    yield from code.co_names
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from _names_in(inner)
 
 
 def dataclass_of(module: str, name: str, /, **values: object) -> Any:
@@ -287,8 +270,8 @@ def fitting_triton() -> str:
     """Return the triton that goes with this torch, ``3.7`` or ``3.7.1``; empty where that is not
     known.
     """
-    for requirement in metadata.requires("torch") or ():
-        if pinned := re.match(r"triton==([\d.]+\d)", requirement):
+    for requirement in requirements_of("torch"):
+        if pinned := re.match(r"(?:pytorch-)?triton(?:-rocm|-xpu)?==([\d.]+\d)", requirement):
             return pinned[1]
     return _TRITON_OF_TORCH.get(".".join(torch.__version__.split(".")[:2]), "")
 

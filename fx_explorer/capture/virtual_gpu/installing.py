@@ -4,12 +4,12 @@ until the process ends.
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from fx_explorer.capture.torch_compat.installed import is_installed, version_of
 from fx_explorer.capture.virtual_gpu import shim
 from fx_explorer.capture.virtual_gpu.cache_directories import keep_apart
 from fx_explorer.errors import WorkerError
@@ -28,7 +28,7 @@ def before_torch(gpu: Gpu) -> None:
 
 def need_triton() -> None:
     """Raise WorkerError where there is no Triton."""
-    if importlib.util.find_spec("triton") is None:
+    if not is_installed("triton"):
         raise WorkerError(
             f"the virtual GPU needs triton, which {sys.executable} does not have. Install it there ({sys.executable} -m pip "
             "install triton; there are wheels for Linux only), or choose another interpreter with --python."
@@ -161,12 +161,3 @@ def other_triton() -> str:
 
 def versions() -> str:
     return " and ".join(f"{name} {version_of(name)}" for name in ("torch", "triton"))
-
-
-def version_of(package: str) -> str:
-    from importlib import metadata
-
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:  # a folder on PYTHONPATH
-        return str(getattr(sys.modules.get(package), "__version__", "of unknown version"))

@@ -28,7 +28,7 @@ FREE_BYTES_WANTED = 500_000_000
 SMALLEST_TERMINAL = (80, 24)
 
 PROBE = """
-import importlib.metadata as metadata, json, platform, sys
+import json, platform, sys
 found = {"python": platform.python_version(), "version_info": sys.version_info[:2]}
 try:
     import torch
@@ -43,9 +43,12 @@ else:
     except Exception as error:
         found["cache_error"] = f"{type(error).__name__}: {error}"
 try:
-    found["triton"] = metadata.version("triton")
-except metadata.PackageNotFoundError:
+    import triton  # its wheels come under several names
+    found["triton"] = triton.__version__
+except ImportError:
     found["triton"] = None
+except Exception as error:
+    found["triton"] = f"broken ({type(error).__name__}: {error})"
 sys.__stdout__.write("\\n" + json.dumps(found) + "\\n")
 """
 """Runs in the user's interpreter; the last line it prints is the answer."""

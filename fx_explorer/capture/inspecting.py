@@ -146,7 +146,34 @@ def _run_segments_eagerly(stack: contextlib.ExitStack, notes: dict[str, str]) ->
 
         return compile_fx
 
+    def make_inner(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def compile_fx_inner(gm: Any, *args: Any, **kwargs: Any) -> Any:
+            """Is asked by a program itself, with a graph of ATen operators."""
+            is_nested = getattr(_inside, "is_nested", False)
+            if is_nested or V.aot_compilation is True or not isinstance(gm, torch.fx.GraphModule):
+                return original(gm, *args, **kwargs)
+            eager = _boxed(runnable_copy(gm))
+            with lowering_for_real():
+                original(gm, *args, **kwargs)
+            return eager
+
+        return compile_fx_inner
+
     stack.enter_context(patched(module, "compile_fx", make))
+    stack.enter_context(patched(module, "compile_fx_inner", make_inner))
+
+
+def _boxed(function: Callable[..., Any]) -> Callable[[list[Any]], list[Any]]:
+    """Return a function that is called as Inductor's are: with a list of inputs, which it empties."""
+
+    def run(inputs: list[Any]) -> list[Any]:
+        arguments = list(inputs)
+        inputs.clear()
+        return list(function(*arguments))
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
 
 
 _inside = threading.local()

@@ -18,12 +18,11 @@ import torch._dynamo.utils
 
 from fx_explorer.capture.environment import changed_settings, environment
 from fx_explorer.capture.inspecting import inspecting
+from fx_explorer.capture.recording.boundary import StraightThrough
 from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.state import Notify, Recording
 from fx_explorer.capture.recording.unrecorded import registered
 from fx_explorer.capture.stepping.gates import Gates
-from fx_explorer.capture.stepping.stepped_boundary import SteppedBoundary, stepper_of
-from fx_explorer.capture.stepping.stepper import Stepper
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter
 
@@ -39,6 +38,9 @@ HOOKS: dict[str, tuple[str, str]] = {
     "Inductor's IR": ("inductor.passes", "fusion_hook"),
     "kernels": ("inductor.passes", "kernel_hooks"),
     "AOTAutograd's graphs": ("aot.partition", "aot_hooks"),
+    "graphs that the program gives to Inductor": ("aot.direct_calls", "inductor_calls_hook"),
+    "functions that the program gives to AOTAutograd": ("aot.direct_calls", "aot_calls_hook"),
+    "what the program traces with make_fx": ("aot.direct_calls", "make_fx_hook"),
     "why values are saved or computed again": ("aot.partition_choices", "cut_hook"),
     "graphs of nested compile regions": ("aot.nested_regions", "nested_region_hooks"),
     "Dynamo's graphs": ("dynamo.graph", "graph_hook"),
@@ -74,6 +76,8 @@ HOOKS: dict[str, tuple[str, str]] = {
 """What is seen through each hook, and where it is: (module of this package, function that makes the
 context manager).
 """
+
+STEPPING = "stepping through the stages"
 
 CACHES_OFF = ("torch_compat.compile_caches", "caches_off")
 
@@ -119,12 +123,29 @@ def begin(
     """Return a recording that observes nothing yet."""
     state = Recording(writer, request, notify)
     if gates:
-        # Graphs are deferred where that makes no difference to the program: it runs eagerly while
-        # inspecting.
-        state.boundary = SteppedBoundary(
-            Stepper(state, gates, defers=request.pause == "dynamo" and not request.build)
-        )
+        _let_step(state, gates)
     return state
+
+
+def _let_step(state: Recording, gates: Gates) -> None:
+    """Let the user step through the stages. Where this torch release lacks what that needs, the
+    capture goes straight through, and the session says why.
+    """
+    try:
+        from fx_explorer.capture.stepping.stepped_boundary import SteppedBoundary
+        from fx_explorer.capture.stepping.stepper import Stepper
+    except ImportError as error:
+        state.unavailable(STEPPING, _missing(error))
+        return
+    # Graphs are deferred where that makes no difference to the program: it runs eagerly while
+    # inspecting.
+    defers = state.request.pause == "dynamo" and not state.request.build
+    state.boundary = SteppedBoundary(Stepper(state, gates, defers=defers))
+
+
+def has_steps(state: Recording) -> bool:
+    """Return whether the user may step through the stages of this capture."""
+    return not isinstance(state.boundary, StraightThrough)
 
 
 @contextlib.contextmanager
@@ -147,21 +168,11 @@ def observing(state: Recording) -> Iterator[None]:
                 _install(stack, state, work, hook)
         if not request.build:
             stack.enter_context(_noted_inspecting(state))
-        stepper = stepper_of(state)
-        if stepper:
-            stack.enter_context(_stepped(state, stepper))
+        if has_steps(state):
+            _install(stack, state, STEPPING, ("stepping.stepped_boundary", "stepping_hook"))
         for view, hook in HOOKS.items():
             _install(stack, state, view, hook)
         stack.enter_context(registered(state))
-        yield
-
-
-@contextlib.contextmanager
-def _stepped(state: Recording, stepper: Stepper) -> Iterator[None]:
-    from fx_explorer.capture.aot.tracing import tracing_hooks
-    from fx_explorer.capture.stepping.after_the_program import deferred_until_reset
-
-    with tracing_hooks(state), stepper.settings.in_force(), deferred_until_reset(stepper):
         yield
 
 
@@ -188,16 +199,14 @@ def _install(
             getattr(importlib.import_module(f"fx_explorer.capture.{module}"), name)(state)
         )
     except Exception as error:  # noqa: BLE001 - an unknown release may fail in any way; it is told
-        state.unavailable(
-            view,
-            f"torch {torch.__version__} does not offer what this is read from ({_reason(error)})",
-        )
+        state.unavailable(view, _missing(error))
 
 
-def _reason(error: Exception) -> str:
-    """Return the message of an error; with its class where it is not about a name."""
+def _missing(error: Exception) -> str:
+    """Say what this torch release lacks, by what was raised when it was looked for."""
     is_name = isinstance(error, (ImportError, AttributeError))
-    return one_line(str(error) if is_name else f"{type(error).__name__}: {error}")
+    message = one_line(str(error) if is_name else f"{type(error).__name__}: {error}")
+    return f"torch {torch.__version__} does not offer what this is read from ({message})"
 
 
 def compile_arguments(request: CaptureRequest) -> dict[str, Any]:

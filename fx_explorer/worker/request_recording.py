@@ -7,7 +7,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fx_explorer.errors import UsageError
 from fx_explorer.model import CONSOLE, FRONT_END_CALLS, Outcome
@@ -65,36 +65,41 @@ class RequestRecording:
         self._progress.say("importing the compiler")
         with importing_the_compiler():
             import torch._inductor.compile_fx  # noqa: F401
-            from torch._dynamo.eval_frame import skip_code
+            from torch._dynamo import eval_frame
 
             from fx_explorer.capture.options.catalogue import add_catalogue, in_force
             from fx_explorer.capture.options.settings import apply
-            from fx_explorer.capture.recorder import recording
-            from fx_explorer.capture.stepping.after_the_program import finish
+            from fx_explorer.capture.recorder import has_steps, recording
             from fx_explorer.capture.stepping.gates import Gates
-            from fx_explorer.capture.stepping.stepped_boundary import stepper_of
             from fx_explorer.worker.target.backends import use_backend
             from fx_explorer.worker.target.stances import check_stance
 
         if locale_in_words():
             self._progress.note(locale_in_words())
-        children.keep_from_dynamo(skip_code)
+        if hasattr(eval_frame, "skip_code"):
+            children.keep_from_dynamo(eval_frame.skip_code)
         check_stance(request.stance_wanted)
         if request.compile_arguments.get("backend"):
             use_backend(str(request.compile_arguments["backend"]), BACKEND_OF_PROGRAM)
         if request.settings:
             apply(request.settings)  # for good: the process ends with this request
         gates = Gates(request.pause, channel.send) if request.pause or request.stay else None
-        options = in_force(request)  # before the recorder turns some off
+        options, unknown = _options(lambda: in_force(request))  # before the recorder turns some off
         state = self._until.enter_context(recording(writer, request, channel.send, gates))
+        if unknown:
+            state.unavailable("the options of the compiler", unknown)
         os.register_at_fork(after_in_child=state.begin_in_fork)
         state.with_pythons_own = self._progress.original_functions.in_place
         state.replaced_in_words = self._progress.original_functions.in_words
         self.recording = state
-        stepper = stepper_of(state)
-        if gates and stepper:
+        if gates and has_steps(state):
+            from fx_explorer.capture.stepping.after_the_program import finish
+            from fx_explorer.capture.stepping.stepped_boundary import stepper_of
+
             channel.give = gates.put
-            self._finish_stepping = functools.partial(finish, stepper, self._at_hand)
+            stepper = stepper_of(state)
+            if stepper:
+                self._finish_stepping = functools.partial(finish, stepper, self._at_hand)
         with state.noting("the options of the compiler"):
             add_catalogue(writer, options, only=None if gates else CONSOLE)
 
@@ -172,3 +177,11 @@ class RequestRecording:
         """
         if self._progress.request.stay:
             self._progress.writer.set_meta("outcome", self._ended().to_json())
+
+
+def _options(read: Callable[[], dict[str, Any]]) -> tuple[dict[str, Any], str]:
+    """Return the options of the compiler, and why they are not known."""
+    try:
+        return read(), ""
+    except Exception as error:  # noqa: BLE001 - an unknown release may fail in any way; it is told
+        return {}, f"{type(error).__name__}: {error}"

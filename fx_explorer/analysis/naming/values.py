@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -28,6 +28,9 @@ _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9]+")
 _OF_MODULE = re.compile(
     r"(?:^|_)(?P<path>(?:modules_.+?_)?)(?P<kind>parameters|buffers)_(?P<name>\w+?)_*$"
 )
+
+_ATTRIBUTE = re.compile(r", attribute (?P<name>\w{1,200})$")
+"""How the value of an input ends that is an attribute of a tensor of the program's class."""
 
 _KINDS: dict[str, InputKind] = {"parameters": "parameter", "buffers": "buffer"}
 
@@ -70,6 +73,10 @@ class InputNames:
     ) -> InputName:
         if first is None:
             return InputName(node.name, "input")
+        attribute = _ATTRIBUTE.search(node.value) if node.shape is None else None
+        if attribute:
+            whole = self._named(first, replace(node, value=""), sources)
+            return replace(whole, name=f"{whole.name}.{attribute['name']}", kind="input")
         if first.value.startswith("Sym("):
             name = self._sizes.in_text(self._compilation(first.graph).id, first.name)
             return InputName(name, "input", first.id)

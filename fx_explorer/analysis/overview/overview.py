@@ -153,14 +153,19 @@ def _graphs(
         # What was refused at the limit is told with the recompiles.
         if compilation.status in ("failed", "skipped") and not reached_limit(compilation):
             yield _not_compiled(reader, compilation)
+    direct = _given_directly(compilations)
+    if direct:
+        yield Fact("graphs", "good", f"{direct}.", view="graphs")
     if not figures.graphs:
+        if direct:
+            return
         # While the capture goes on, a graph may still come.
         if reader.meta("outcome") is not None and not not_decoded(reader):
             yield _no_graph(reader)
         return
     operations = captured_operations(reader, graphs_in_use(reader))
     found = f"{counted(figures.graphs, 'graph')} with {counted(operations, 'operation')}"
-    frames = len({c.frame for c in compilations})
+    frames = len({c.frame for c in compilations if c.name.partition("/")[0] not in _DIRECT})
     if figures.graphs == 1 and not figures.graph_breaks:
         what = "Everything became one graph" if _all_was_compiled(reader) else "One graph was made"
         yield Fact("graphs", "good", f"{what}: {counted(operations, 'operation')}.", view="graphs")
@@ -190,6 +195,23 @@ def _lost_rests(broken: Sequence[DistinctBreak]) -> str:
     if len(functions) == 1:
         return f" The rest of {functions.pop()} runs in eager mode."
     return f" The rests of {len(functions)} functions run in eager mode."
+
+
+_DIRECT = {"inductor": "to Inductor", "aot": "to AOTAutograd", "make_fx": "to make_fx"}
+"""First part of the name of what the program gave to a compiler itself → to whom."""
+
+
+def _given_directly(compilations: Sequence[model.Compilation]) -> str:
+    """Say what the program gave to torch's compilers itself, without torch.compile; empty for
+    nothing.
+    """
+    prefixes = [row.name.partition("/")[0] for row in compilations]
+    given = [
+        f"{counted(prefixes.count(prefix), 'graph' if prefix == 'inductor' else 'function')} {to}"
+        for prefix, to in _DIRECT.items()
+        if prefix in prefixes
+    ]
+    return f"The program itself gave {listed(given)}, without Dynamo" if given else ""
 
 
 def _names_in_words(compilations: Sequence[model.Compilation]) -> str:

@@ -17,8 +17,8 @@ from types import FunctionType
 from typing import Any
 
 import torch
+import torch._dynamo.exc
 from torch._dynamo.backends import common
-from torch._dynamo.exc import RestartAnalysis
 
 from fx_explorer.capture.aot.nested_regions import partition_region
 from fx_explorer.capture.aot.partition_choices import add_partition_choices
@@ -30,6 +30,7 @@ from fx_explorer.capture.backends.entries import counted_entry
 from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.inspecting import NotBuilt
 from fx_explorer.capture.links.links import copied_links, traced_links
+from fx_explorer.capture.recording.given_directly import given_directly, is_given_directly
 from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.capture.recording.state import Recording
@@ -51,6 +52,9 @@ def aot_hooks(recording: Recording) -> contextlib.AbstractContextManager[None]:
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def aot_module_simplified(module: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+            if is_given_directly(recording):  # a compiler of the program's own, outside Dynamo
+                with given_directly(recording, "aot", type(module).__name__):
+                    return aot_module_simplified(module, inputs, *args, **kwargs)
             segment = recording.segment()
             for argument, direction in _COMPILERS.items():
                 if kwargs.get(argument) is not None:
@@ -68,7 +72,7 @@ def aot_hooks(recording: Recording) -> contextlib.AbstractContextManager[None]:
                 "partition_fn", signature(original).parameters["partition_fn"].default
             )
             if callable(partition) and not segment.subgraph:
-                kwargs["partition_fn"] = _recording_partition(recording, segment, partition)
+                kwargs["partition_fn"] = recording_partition(recording, segment, partition)
             with recording.here.in_aot():
                 return original(module, inputs, *args, **kwargs)
 
@@ -84,6 +88,7 @@ def _recording_compiler(
     torch's caches ask for the type. From the second graph on, torch sets ``compiler_fn`` of a plain
     function, too, to that function (``AotAutograd.__call__``).
     """
+    given = recording.here.ahead or ""
     inner = None if isinstance(compiler, FunctionType) else getattr(compiler, "compiler_fn", None)
     compile_graph = inner if inner is not None else compiler
 
@@ -95,11 +100,13 @@ def _recording_compiler(
             return compile_graph(module, *args, **kwargs)
         # The backward of a bucket is compiled when it first runs, and torch is in no bucket then.
         own = recording.here.inside(segment) if segment.bucket else contextlib.nullcontext()
-        with own, recording.here.compiling(direction):
+        # The backward of what the program gave to a compiler itself: torch does not know whose it is.
+        in_given = recording.within(given) if given else contextlib.nullcontext()
+        with own, in_given, recording.here.compiling(direction):
             with recording.noting(
                 f"the {direction} graph", "backward" if direction == "backward" else "forward"
             ):
-                _add_aot_graph(recording, segment, module, direction)
+                add_aot_graph(recording, segment, module, direction)
             try:
                 with given_to_backend(
                     recording, segment.answerer, segment.aot.get(direction), module, direction
@@ -140,7 +147,8 @@ def _is_ahead_of_its_time(recording: Recording, direction: Direction, error: Exc
         and not recording.request.build
         and not recording.boundary.is_outside
     )
-    return is_inspected and not isinstance(error, RestartAnalysis)
+    restart = getattr(torch._dynamo.exc, "RestartAnalysis", ())
+    return is_inspected and not isinstance(error, restart)
 
 
 def _lowered(
@@ -161,9 +169,10 @@ def _unwrapped(compiler: Any) -> Any:
     return getattr(compiler, "fx_explorer_inner", compiler)
 
 
-def _add_aot_graph(
+def add_aot_graph(
     recording: Recording, segment: Segment, module: torch.fx.GraphModule, direction: Direction
 ) -> None:
+    """Record a graph as AOTAutograd hands it to a compiler, with its links to the one it is of."""
     if direction in segment.aot:  # recorded when it was partitioned
         return
     if direction == "backward":
@@ -188,7 +197,7 @@ def _add_region(recording: Recording, segment: Segment, module: torch.fx.GraphMo
         segment.aot[recording.here.direction] = traced
 
 
-def _recording_partition(
+def recording_partition(
     recording: Recording, segment: Segment, partition: Callable[..., Any]
 ) -> Callable[..., Any]:
     """Return ``partition``, recording the joint graph, the two that it is cut into, and what is
@@ -210,8 +219,8 @@ def _recording_partition(
         if segment.aot:  # shared with the variant that this one set out from
             return forward, backward
         with recording.noting("the forward and backward graphs", "forward"):
-            _add_aot_graph(recording, segment, forward, "forward")
-            _add_aot_graph(recording, segment, backward, "backward")
+            add_aot_graph(recording, segment, forward, "forward")
+            add_aot_graph(recording, segment, backward, "backward")
             add_saved_tensors(recording, segment)
         with recording.noting("why values are saved or computed again", "forward"):
             add_partition_choices(recording, segment, partition)

@@ -55,11 +55,19 @@ def add_saved_tensors(recording: Recording, segment: Segment) -> None:
     live = {node.name: node for node in output.all_input_nodes}
     storages = dict(_storages(forward))
     for node, consumer in backward.ids.items():
-        if node.op == "placeholder" and node.name in live:
+        if node.op == "placeholder" and _takes_memory(live.get(node.name)):
             row = _row(recording, segment, live[node.name], storages)
             at = from_the_end[node.name]
             row = replace(row, producer=forward.ids[live[node.name]], consumer=consumer, output=at)
             segment.saved[at] = replace(row, id=recording.writer.add(row))
+
+
+def _takes_memory(node: torch.fx.Node | None) -> bool:
+    """Return whether a node of the forward graph has a tensor or a number: the backward of a DTensor
+    is handed the mesh, too, which is no value that is saved.
+    """
+    values = (torch.Tensor, int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)
+    return node is not None and isinstance(node_value(node), values)
 
 
 def settle_saved_tensors(
@@ -70,10 +78,10 @@ def settle_saved_tensors(
     inputs = {node.name: node for node in forward.ids if node.op == "placeholder"}
     storages = dict(_storages(forward))
     for at, row in segment.saved.items():
-        if row.shape is None or -at > len(outputs):  # a number is in no storage
+        if row.kind == "number" or -at > len(outputs):  # a number is in no storage
             continue
         stored = outputs[at]
-        if stored.is_input and stored.storage in inputs:
+        if stored.is_input and inputs.get(stored.storage) in storages:
             settled = _placed(segment, row, storages[inputs[stored.storage]])
         else:
             kind: SavedKind = "copy" if row.kind in ("parameter", "buffer", "input") else row.kind

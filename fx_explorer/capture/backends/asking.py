@@ -10,14 +10,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from fx_explorer.capture.backends.asked_support import AskedSupport
 from fx_explorer.capture.backends.backend_time import timed
 from fx_explorer.capture.backends.declared import Declared, declared_by
-from fx_explorer.capture.backends.node_work import Work, work_of
 from fx_explorer.capture.backends.partitions import (
     WHAT,
     Proposal,
@@ -31,6 +30,9 @@ from fx_explorer.capture.recording.segments import RecordedGraph
 from fx_explorer.capture.recording.stages import REGIONAL
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import Direction, NodeSupport, Support, SupportReport
+
+if TYPE_CHECKING:
+    from fx_explorer.capture.backends.node_work import Work
 
 PARTITIONED = "Partitioned graph"
 """Title of a graph that a backend made for itself and had partitioned."""
@@ -142,7 +144,7 @@ def _report(asking: Asking, outer: Asking | None) -> None:
     elif asking.answerer.declared is not None:
         _add_declared(asking, asking.answerer.declared)
     else:
-        _add(asking, asking.recorded, _Answers(SAID_BY_NOBODY, work_of(asking.copy.graph)))
+        _add(asking, asking.recorded, _Answers(SAID_BY_NOBODY, _work_of(asking.copy.graph)))
     if outer is not None:
         outer.is_answered = True
 
@@ -182,11 +184,18 @@ def _add_proposal(asking: Asking, proposal: Proposal) -> None:
     )
 
 
+def _work_of(graph: torch.fx.Graph) -> dict[torch.fx.Node, Work]:
+    # Imported here: what it needs of torch's is no other view's business.
+    from fx_explorer.capture.backends.node_work import work_of
+
+    return work_of(graph)
+
+
 def _add_declared(asking: Asking, declared: Declared) -> None:
     """Ask what the backend declares of each operator, and have torch's partitioner ask."""
     asked = AskedSupport(declared)
     submodules = dict(asking.copy.named_modules())
-    work = work_of(asking.copy.graph)
+    work = _work_of(asking.copy.graph)
     for node in work:
         if node.op in CALLS:
             asked.ask(submodules, node)

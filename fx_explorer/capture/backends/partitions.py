@@ -8,22 +8,24 @@ import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+from torch.fx.passes.infra import partitioner as torchs
 
 from fx_explorer.capture.backends.asked_support import (
     PARTITION_LIMIT_S,
     AskedSupport,
     PartitionTakesTooLong,
 )
-from fx_explorer.capture.backends.node_work import Work, work_of
 from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.rows.graphs import CALLS
 from fx_explorer.capture.recording.segments import RecordedGraph
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
+
+if TYPE_CHECKING:
+    from fx_explorer.capture.backends.node_work import Work
 
 WHAT = "what a backend supports"
 
@@ -111,12 +113,14 @@ def _all_patched(
 ) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for name, make in makers.items():
-            stack.enter_context(patched(CapabilityBasedPartitioner, name, make))
+            stack.enter_context(patched(torchs.CapabilityBasedPartitioner, name, make))
         yield
 
 
 def proposal_of(partitioner: Any, graph: RecordedGraph) -> Proposal:
     """Return what is known before the partitioner is at work: fusing changes the graph."""
+    from fx_explorer.capture.backends.node_work import work_of
+
     return Proposal(
         graph,
         partitioner.operator_support,
@@ -163,7 +167,7 @@ def partitioned(module: torch.fx.GraphModule, support: AskedSupport) -> tuple[Se
         )
     support.limit_time()
     try:
-        partitions = CapabilityBasedPartitioner(module, support).propose_partitions()
+        partitions = torchs.CapabilityBasedPartitioner(module, support).propose_partitions()
     except PartitionTakesTooLong:
         limit = f"{PARTITION_LIMIT_S:.0f} s"
         return (

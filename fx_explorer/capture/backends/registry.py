@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
-from torch.fx.node import _get_qualified_name
+import torch.fx.node
 
 _PLACES_OF_SHORT_NAMES = (torch.ops.aten, torch, torch.nn.functional, torch.Tensor, operator)
 _ROOTS = {"torch": torch, "operator": operator, "_operator": operator, "math": math}
@@ -92,7 +92,7 @@ def _names_of(op: str, target: Any) -> set[str]:
         return {target.__name__, f"{target.__module__}.{target.__qualname__}"}
     name = str(getattr(target, "__name__", target))
     try:
-        qualified = _get_qualified_name(target)
+        qualified = torch.fx.node._get_qualified_name(target)
     except (
         RuntimeError,
         AttributeError,

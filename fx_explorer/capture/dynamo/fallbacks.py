@@ -17,8 +17,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from torch._dynamo import compiled_autograd, convert_frame
-from torch._dynamo.exc import Unsupported, UserError
+from torch._dynamo import compiled_autograd, convert_frame, exc
 
 from fx_explorer.capture.dynamo.breaks.break_registry import completed
 from fx_explorer.capture.recording.function_names import name_of_compiled
@@ -68,7 +67,7 @@ Why = tuple[FallbackKind, str, str, str, tuple[str, ...]]
 
 
 def _given_up(error: Exception) -> Why:
-    if not isinstance(error, Unsupported | UserError):
+    if not isinstance(error, exc.Unsupported | exc.UserError):
         return "failed", "", one_line(f"{type(error).__name__}: {error}"), "", ()
     report = completed(parse_break(str(error)))
     kind: FallbackKind = "limit" if report.registry_id == _LIMIT else "skipped"

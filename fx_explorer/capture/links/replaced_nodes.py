@@ -15,30 +15,27 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch._inductor.pattern_matcher import ReplacementPatternEntry
 
 from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.torch_compat.patching import patched
 
-_NAME = "replace_with_graph"
 _REPLACED = "fx_explorer_replaced"
 """Attribute of a new node, and not part of its meta: torch looks at that."""
 
 
 @contextlib.contextmanager
 def replacement_hook(recording: Recording) -> Iterator[None]:
+    from torch._inductor.pattern_matcher import ReplacementPatternEntry
+
     original = ReplacementPatternEntry.replace_with_graph
     if (
         "pass_name" in inspect.signature(original).parameters
     ):  # this release hands on what is known of a node
         yield
         return
-    ours = _noting_replaced(recording, original)
-    ReplacementPatternEntry.replace_with_graph = staticmethod(ours)
-    try:
+    make = functools.partial(_noting_replaced, recording)
+    with patched(ReplacementPatternEntry, "replace_with_graph", make):
         yield
-    finally:
-        if getattr(ReplacementPatternEntry, _NAME) is ours:
-            ReplacementPatternEntry.replace_with_graph = staticmethod(original)
 
 
 def _noting_replaced(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:

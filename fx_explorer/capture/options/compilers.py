@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch._dynamo.backends.registry import lookup_backend
+from torch._dynamo.backends import registry
 
 from fx_explorer.errors import UsageError
 
@@ -27,7 +27,7 @@ def compiler_for(settings: Mapping[str, object], asked_for: Compiler) -> Compile
         if backend == "inductor":
             wrapper: Compiler = torch._TorchCompileInductorWrapper(mode, None, None)
             return wrapper
-        return lookup_backend(backend)
+        return registry.lookup_backend(backend)
     except (torch._dynamo.exc.InvalidBackend, RuntimeError) as error:
         raise UsageError(
             f"backend {backend!r} with mode {mode!r} cannot be used: {error}"

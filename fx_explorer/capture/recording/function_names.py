@@ -16,12 +16,14 @@ from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
 from torch import nn
-from torch._dynamo.external_utils import wrap_inline
 
 _LOCALS = ".<locals>."
 
 MOST_WRAPPED = 20
 """Decorators that are looked through; a chain of ``__wrapped__`` may have no end."""
+
+_WRAPPER = "wrap_inline"
+"""torch's function around what it does not compile by itself (torch/_dynamo/external_utils.py)."""
 
 
 def qualified_name(code: CodeType) -> str:
@@ -41,7 +43,7 @@ def name_of_compiled(code: CodeType) -> str:
     around = (
         own.split(_LOCALS[:-1])[0].removesuffix(".__init_subclass__").removesuffix(".__set_name__")
     )
-    if around == wrap_inline.__name__:  # torch's, around what it does not compile by itself
+    if around == _WRAPPER:
         return inner or own
     return f"{inner} ({around})" if inner else own
 

@@ -13,13 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch._C._dynamo.eval_frame import set_eval_frame
+import torch._C._dynamo.eval_frame
 from torch._dynamo import trace_rules
 
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.versions import MissingInTorch, require
 
 _OURS = Path(__file__).parents[2]
+
+_set_eval_frame: Callable[[Any], Any] = getattr(
+    torch._C._dynamo.eval_frame, "set_eval_frame", lambda looking: looking
+)
+"""Sets what looks at each frame, and returns what did before."""
 
 
 class DynamoOff:
@@ -30,7 +35,7 @@ class DynamoOff:
     """
 
     def __enter__(self) -> None:
-        self._looking = set_eval_frame(None)
+        self._looking = _set_eval_frame(None)
 
     def __exit__(
         self,
@@ -38,7 +43,7 @@ class DynamoOff:
         error: BaseException | None,
         trace: types.TracebackType | None,
     ) -> None:
-        set_eval_frame(self._looking)
+        _set_eval_frame(self._looking)
 
 
 class DynamoAndOverridesOff(DynamoOff):
@@ -66,6 +71,7 @@ def our_files_skipped(_: object) -> Iterator[None]:
     """Have Dynamo leave to Python, inside the block, the functions of ours that the program's calls
     pass through.
     """
+    torch._C._dynamo.eval_frame.set_eval_frame  # noqa: B018 - without it our frames are looked at, too; this raises
     rules = trace_rules.SKIP_DIRS
     rules.append(_OURS.as_posix() + "/")
     # torch looks at one pattern that it has made of the list.

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import torch
-from torch._guards import CompileContext
+import torch._guards
 
 from fx_explorer.capture.compile_time.phases import Phases
 from fx_explorer.capture.recording.boundary import Boundary, StraightThrough
@@ -129,6 +129,7 @@ class Recording:
 
         self._resets: dict[str, int] = {}
         self._attempts: dict[str, int] = {}
+        self._direct_calls = 0
         self.here = ThisThread()
         self._broken = False
         self._told_unavailable: set[tuple[str, str]] = set()
@@ -163,7 +164,8 @@ class Recording:
 
     def compilation_name(self) -> str:
         """Return the name of the compilation torch is in, ``0/0``; empty outside any."""
-        compile_id = CompileContext.current_compile_id()
+        context = getattr(torch._guards, "CompileContext", None)
+        compile_id = context.current_compile_id() if context else None
         return self.here.ahead or "" if compile_id is None else str(compile_id)
 
     def latest(self) -> str:
@@ -174,6 +176,11 @@ class Recording:
             if state.row and state.row.status == "running"
         )
         return next(running, "")
+
+    def next_direct_number(self) -> int:
+        """Return a number for what the program compiles without Dynamo (given_directly.py)."""
+        self._direct_calls += 1
+        return self._direct_calls - 1
 
     @contextlib.contextmanager
     def within(self, name: str) -> Iterator[None]:

@@ -5,7 +5,8 @@ It gives again what an earlier variant made, and keeps what is made anew for a l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -141,6 +142,20 @@ class SteppedBoundary:
 
     def published(self, stage: str, direction: Direction) -> None:
         after_published(self.stepper, stage, direction)
+
+
+@contextlib.contextmanager
+def stepping_hook(recording: Recording) -> Iterator[None]:
+    """Hear, inside the block, what a user who steps through the stages is shown and may change."""
+    from fx_explorer.capture.aot.tracing import tracing_hooks
+    from fx_explorer.capture.stepping.after_the_program import deferred_until_reset
+
+    stepper = stepper_of(recording)
+    if stepper is None:
+        yield
+        return
+    with tracing_hooks(recording), stepper.settings.in_force(), deferred_until_reset(stepper):
+        yield
 
 
 def stepper_of(recording: Recording) -> Stepper | None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from torch._guards import CompileContext
+import torch._guards
 from torch._logging import _internal
 
 ARTIFACT = "artifact"
@@ -39,14 +39,14 @@ class TraceCall:
     @property
     def compilation(self) -> str:
         """Name of the compilation the record is about, ``0/0``; empty for none."""
-        trace_id = CompileContext.current_trace_id()
+        trace_id = torch._guards.CompileContext.current_trace_id()
         compile_id = trace_id.compile_id if trace_id else self.compile_id
         return "" if compile_id is None else str(compile_id)
 
     @property
     def attempt(self) -> int:
         """Return which attempt of Dynamo's at the frame the record is about, from 0."""
-        trace_id = CompileContext.current_trace_id()
+        trace_id = torch._guards.CompileContext.current_trace_id()
         return trace_id.attempt if trace_id else 0
 
     @property

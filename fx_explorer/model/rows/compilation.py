@@ -28,7 +28,8 @@ class Compilation:
     name: str
     """As torch writes it, without brackets: ``0/1``; ``!1/0/0`` under compiled autograd; ``0/1#2``
     when the program called ``torch._dynamo.reset()`` and torch gave the number a second time;
-    ``0/1~2`` for the second variant beside ``0/1``.
+    ``0/1~2`` for the second variant beside ``0/1``. What the program gave to a compiler itself, without
+    Dynamo, is ``inductor/0/0``, ``aot/1/0`` or ``make_fx/2/0``.
     """
     frame: int
     recompile: int

@@ -21,6 +21,7 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
 from fx_explorer.capture.recording.resume_code import ResumeCode
 from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.versions import name_of
 from fx_explorer.model import ResumeFunction
 
@@ -47,7 +48,7 @@ def resume_hook(recording: Recording) -> contextlib.AbstractContextManager[None]
                     recording.writer.add(row)
             return resume_code
 
-        return staticmethod(lookup)
+        return lookup
 
     return _hooked(recording, make)
 
@@ -63,7 +64,7 @@ def _hooked(recording: Recording, make: Callable[[Callable[..., Any]], Any]) -> 
 
     handle = convert_frame.register_bytecode_hook(name_arguments)
     try:
-        with _patched_classmethod(ContinueExecutionCache, "lookup", make):
+        with patched(ContinueExecutionCache, "lookup", make):
             yield
     finally:
         handle.remove()
@@ -122,18 +123,3 @@ def _resume_code(
 @functools.cache
 def _parameters() -> inspect.Signature:
     return inspect.signature(ContinueExecutionCache.generate)
-
-
-@contextlib.contextmanager
-def _patched_classmethod(
-    owner: Any, name: str, make: Callable[[Callable[..., Any]], Any]
-) -> Iterator[None]:
-    """Patch a class method as ``patched`` does. What the class shows is the method bound to it, so
-    the descriptor is what is put back.
-    """
-    descriptor = vars(owner)[name] if name in vars(owner) else getattr(owner, name)
-    setattr(owner, name, make(getattr(owner, name)))
-    try:
-        yield
-    finally:
-        setattr(owner, name, descriptor)

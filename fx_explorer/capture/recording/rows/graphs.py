@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import Any
 
 import torch
-from torch.fx.node import _get_qualified_name
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+import torch.fx.node
+import torch.utils._python_dispatch
 
 from fx_explorer.capture.recording.rows.sources import Sources
 from fx_explorer.model import Node
@@ -72,7 +72,7 @@ def target_name(node: torch.fx.Node) -> str:
     if target is operator.getitem:
         return "operator.getitem"
     try:
-        return _get_qualified_name(target)
+        return torch.fx.node._get_qualified_name(target)
     except (
         RuntimeError,
         AttributeError,
@@ -131,7 +131,19 @@ def describe_value(value: Any) -> str:
         return f"Sym({value})"
     if value is None or isinstance(value, (int, float, bool, str)):
         return repr(value)
-    return type(value).__name__
+    value = getattr(value, "real_obj", value)  # what torch traces in its stead
+    mesh = _mesh_text(value)
+    return f"{type(value).__name__}({mesh})" if mesh else type(value).__name__
+
+
+def _mesh_text(value: Any) -> str:
+    """Return ``dp=2, tp=4`` for a mesh of devices, its dimensions by their names where they have
+    some, else by number; empty for anything else.
+    """
+    if type(value).__name__ != "DeviceMesh":
+        return ""
+    names = value.mesh_dim_names or tuple(f"dim {at}" for at in range(value.ndim))
+    return ", ".join(f"{name}={size}" for name, size in zip(names, tuple(value.shape), strict=True))
 
 
 def _tensor_text(node: torch.fx.Node, value: torch.Tensor) -> str:
@@ -140,7 +152,7 @@ def _tensor_text(node: torch.fx.Node, value: torch.Tensor) -> str:
     For a tensor subclass that is its class and the tensors in it; for an input of AOTAutograd,
     which of these tensors it is.
     """
-    if is_traceable_wrapper_subclass(value):
+    if torch.utils._python_dispatch.is_traceable_wrapper_subclass(value):
         return _subclass_text(value)
     description = node.meta.get("desc")
     inner = type(description).__name__ == "SubclassGetAttrAOTInput"
@@ -153,11 +165,35 @@ def _tensor_text(node: torch.fx.Node, value: torch.Tensor) -> str:
 
 def _subclass_text(value: torch.Tensor) -> str:
     """Return ``TwoTensor(a: f32[4, 8], b: f32[4, 8])``."""
-    if not is_traceable_wrapper_subclass(value):
+    if not torch.utils._python_dispatch.is_traceable_wrapper_subclass(value):
         return describe_value(value)
     names, _ = value.__tensor_flatten__()
-    inner = ", ".join(f"{name}: {_subclass_text(getattr(value, name))}" for name in names)
+    parts = {name: _subclass_text(getattr(value, name)) for name in names}
+    if type(value).__name__ == "DTensor":
+        # The mesh is an object beside the tensor in some releases, and part of its type in others.
+        parts["device_mesh"] = describe_value(getattr(value, "device_mesh", None))
+        parts["placements"] = ", ".join(map(_placement_text, getattr(value, "placements", ())))
+    inner = ", ".join(f"{name}: {text}" for name, text in parts.items())
     return f"{type(value).__name__}({inner})"
+
+
+def _placement_text(placement: Any) -> str:
+    """Return ``Shard(0)``, ``Replicate()`` or ``Partial(sum)``, as one writes them."""
+    kind = type(placement).__name__
+    given = [
+        str(getattr(placement, name)) for name in ("dim", "reduce_op") if hasattr(placement, name)
+    ]
+    return f"{kind}({', '.join(given)})"
+
+
+def _object_text(node: torch.fx.Node, value: Any) -> str:
+    """Describe what is no tensor. An input of AOTAutograd may be an attribute of a tensor of the
+    program's class, as the mesh of a DTensor is.
+    """
+    description = node.meta.get("desc")
+    is_attribute = type(description).__name__ == "SubclassGetAttrAOTInput"
+    of_tensor = f", attribute {description.attr}" if is_attribute and description else ""
+    return f"{describe_value(value)}{of_tensor}"
 
 
 def has_tensor(value: Any) -> bool:
@@ -276,7 +312,7 @@ def node_row(node: torch.fx.Node, sources: Sources, renamed: Callable[[str], str
         if is_tensor
         else ""
         if value is None
-        else describe_value(value),
+        else _object_text(node, value),
         stack=place.stack,
         file=place.file,
         line=place.line,

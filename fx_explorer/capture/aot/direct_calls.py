@@ -1,0 +1,229 @@
+"""What a program gives to torch's compiler itself, without ``torch.compile``.
+
+Hooks: ``compile_fx`` and ``_compile_fx_inner`` (torch/_inductor/compile_fx.py), which torch's
+minifier, its ``fx_graph_runnable`` files, AOTInductor and own backends call; ``aot_function`` and
+``aot_module`` (torch/_functorch/aot_autograd.py); and ``make_fx``
+(torch/fx/experimental/proxy_tensor.py). Within a compilation of Dynamo's they change nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from fx_explorer.capture.aot.partition import add_aot_graph, recording_partition
+from fx_explorer.capture.recording.given_directly import given_directly, is_given_directly
+from fx_explorer.capture.recording.segments import Segment
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.model import Direction
+
+
+@contextlib.contextmanager
+def inductor_calls_hook(recording: Recording) -> Iterator[None]:
+    """Record graphs that the program gives to Inductor."""
+    from torch._inductor import compile_fx
+
+    with (
+        patched(compile_fx, "compile_fx", functools.partial(_whole, recording)),
+        # The outer one is what a program calls; the other is still asked where it has imported the
+        # outer one before the recording began.
+        patched(compile_fx, "compile_fx_inner", functools.partial(_inner, recording)),
+        patched(compile_fx, "_compile_fx_inner", functools.partial(_inner, recording)),
+    ):
+        yield
+
+
+def _whole(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def compile_fx(model_: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_given_directly(recording):
+            return original(model_, *args, **kwargs)
+        with given_directly(recording, "inductor", _name(model_)):
+            return original(model_, *args, **kwargs)
+
+    return compile_fx
+
+
+def _inner(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def compile_fx_inner(gm: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_given_directly(recording):
+            return original(gm, *args, **kwargs)
+        direction = _direction(kwargs)
+        with (
+            given_directly(recording, "inductor", _name(gm)),
+            recording.here.compiling(direction),
+        ):
+            with recording.noting("the graph that the program gave to Inductor", "forward"):
+                add_aot_graph(recording, recording.segment(), gm, direction)
+            return original(gm, *args, **kwargs)
+
+    return compile_fx_inner
+
+
+def _direction(options: dict[str, Any]) -> Direction:
+    """Return what Inductor takes the graph for."""
+    if options.get("is_backward"):
+        return "backward"
+    return "inference" if options.get("is_inference") else "forward"
+
+
+def _name(graph: Any) -> str:
+    """Return what the graph's class is called, which is the module or function it was made of; empty
+    where that says nothing.
+    """
+    name = type(graph).__name__
+    return "" if name in ("GraphModule", "Module", "function") else name
+
+
+# AOTAutograd
+
+
+@contextlib.contextmanager
+def aot_calls_hook(recording: Recording) -> Iterator[None]:
+    """Record functions and modules that the program gives to AOTAutograd."""
+    from torch._functorch import aot_autograd
+
+    # Asked for here: a release that lacks it costs this view alone.
+    partition = aot_autograd.default_partition
+    modules: list[torch.nn.Module] = []
+    aot_function = functools.partial(_aot_function, recording, modules, partition)
+    aot_module = functools.partial(_aot_module, modules)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(patched(aot_autograd, "aot_function", aot_function))
+        stack.enter_context(patched(aot_autograd, "aot_module", aot_module))
+        # It has names of its own for them, which it is imported for.
+        shown = importlib.import_module("functorch.compile")
+        stack.enter_context(patched(shown, "aot_function", lambda _: aot_autograd.aot_function))
+        stack.enter_context(patched(shown, "aot_module", lambda _: aot_autograd.aot_module))
+        yield
+
+
+def _aot_module(modules: list[torch.nn.Module], original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def aot_module(mod: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        modules.append(mod)
+        try:
+            return original(mod, *args, **kwargs)
+        finally:
+            modules.pop()
+
+    return aot_module
+
+
+def _aot_function(
+    recording: Recording,
+    modules: list[torch.nn.Module],
+    default_partition: Callable[..., Any],
+    original: Callable[..., Any],
+) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def aot_function(
+        fn: Any, fw_compiler: Any, bw_compiler: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        function = _function_name(modules[-1] if modules else fn)
+        given = _AotCall(recording, function)
+        partition, *others = args or (kwargs.pop("partition_fn", default_partition),)
+        kwargs["inference_compiler"] = given.recorded(
+            kwargs.get("inference_compiler") or fw_compiler, "inference"
+        )
+        returned = original(
+            fn,
+            given.recorded(fw_compiler, "forward"),
+            given.recorded(bw_compiler or fw_compiler, "backward"),
+            recording_partition(recording, given.segment, partition),
+            *others,
+            **kwargs,
+        )
+        return given.opened_by(returned)
+
+    return aot_function
+
+
+class _AotCall:
+    """One function that was given to AOTAutograd, which compiles it when it is first called."""
+
+    def __init__(self, recording: Recording, function: str) -> None:
+        self._recording = recording
+        self._function = function
+        self._name = ""
+        self.segment = Segment()
+
+    def opened_by(self, returned: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function that AOTAutograd made. Its first call is the compilation."""
+
+        @functools.wraps(returned)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if self._name or not is_given_directly(self._recording):
+                return returned(*args, **kwargs)
+            with given_directly(self._recording, "aot", self._function) as name:
+                self._name = name
+                self._recording.of(name).segment = self.segment
+                return returned(*args, **kwargs)
+
+        return call
+
+    def recorded(self, compiler: Callable[..., Any], direction: Direction) -> Callable[..., Any]:
+        """Return a compiler of the program's that records the graph it is given."""
+
+        @functools.wraps(compiler, updated=())
+        def compile_graph(module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+            recording = self._recording
+            with recording.within(self._name), recording.here.compiling(direction):
+                with recording.noting(
+                    f"the {direction} graph", "backward" if direction == "backward" else "forward"
+                ):
+                    add_aot_graph(recording, self.segment, module, direction)
+                return compiler(module, *args, **kwargs)
+
+        return compile_graph
+
+
+def _function_name(function: Any) -> str:
+    if isinstance(function, torch.nn.Module):
+        return f"{type(function).__name__}.forward"
+    return str(getattr(function, "__qualname__", type(function).__name__))
+
+
+# make_fx
+
+
+def make_fx_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    """Record the graphs that the program traces with ``make_fx``. torch traces with it, too, for
+    purposes of its own.
+    """
+    from torch.fx.experimental import proxy_tensor
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def make_fx(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[..., Any]:
+            traced = original(f, *args, **kwargs)
+            is_programs = recording.sources.is_users(sys._getframe(1).f_code.co_filename)
+            return _recorded_trace(recording, f, traced) if is_programs else traced
+
+        return make_fx
+
+    return patched(proxy_tensor, "make_fx", make)
+
+
+def _recorded_trace(
+    recording: Recording, function: Callable[..., Any], trace: Callable[..., Any]
+) -> Callable[..., Any]:
+    @functools.wraps(trace)
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        if not is_given_directly(recording):
+            return trace(*args, **kwargs)
+        with given_directly(recording, "make_fx", _function_name(function)):
+            graph = trace(*args, **kwargs)
+            with recording.noting("the graph of make_fx", "forward"):
+                add_aot_graph(recording, recording.segment(), graph, "inference")
+            return graph
+
+    return traced

@@ -1,0 +1,132 @@
+"""Compilations that no frame of Dynamo's stands for: the program itself gives a graph to Inductor,
+or a function to AOTAutograd or ``make_fx``.
+
+torch gives them no name. Here each gets one that says who compiles, with a number of its own:
+``inductor/0/0``, ``aot/1/0``, ``make_fx/2/0``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import sys
+import time
+from collections.abc import Iterator
+from types import FrameType
+from typing import Literal
+
+from fx_explorer.capture.recording import stages
+from fx_explorer.capture.recording.boundary import StraightThrough
+from fx_explorer.capture.recording.rows.error_lines import one_line
+from fx_explorer.capture.recording.rows.sources import Sources
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.model import Compilation, Frame
+
+Compiler = Literal["inductor", "aot", "make_fx"]
+"""Who compiles: the first part of the compilation's name."""
+
+_BACKENDS: dict[Compiler, str] = {
+    "inductor": "inductor",
+    "aot": "aot_function",
+    "make_fx": "make_fx",
+}
+
+_FIRST_FRAME = 500_000
+"""Their frames are numbered from here: torch's own numbers stay below."""
+
+_NAMELESS = "graph"
+
+_NOTHING_TO_DERIVE = "the program gave Inductor a graph of operators: AOTAutograd had no part in it"
+
+_NO_DYNAMO = "the program called {}: Dynamo had no part in it"
+
+
+def is_given_directly(recording: Recording) -> bool:
+    """Return whether what is compiled now is in no compilation yet, torch's or one of these."""
+    return recording.here.ahead is None and not recording.compilation_name()
+
+
+@contextlib.contextmanager
+def given_directly(recording: Recording, compiler: Compiler, function: str) -> Iterator[str]:
+    """Open a compilation for what the program asks a compiler for inside the block, and record how
+    it ended. ``function`` says what is compiled. Yields the compilation's name. Nobody is waited
+    for inside: there is no frame to compile again.
+    """
+    with contextlib.ExitStack() as stack:
+        name = ""
+        with recording.noting("what the program compiles without Dynamo"):
+            name = _announce(recording, compiler, function)
+            stack.enter_context(recording.here.compiling_ahead())
+            recording.here.stay_in(name)
+            stack.enter_context(_nobody_steps(recording))
+        began_s = time.perf_counter()
+        try:
+            yield name
+        except Exception as error:
+            with recording.noting("how what the program compiles without Dynamo ended"):
+                _failed(recording, name, error)
+            raise
+        with recording.noting("how what the program compiles without Dynamo ended"):
+            _end(recording, name, compiler, time.perf_counter() - began_s)
+
+
+def _announce(recording: Recording, compiler: Compiler, function: str) -> str:
+    number = recording.next_direct_number()
+    name = f"{compiler}/{number}/0"
+    called_by = _program_frames(recording.sources)
+    place = called_by[-1] if called_by else Frame("", 0, "", "")
+    recording.sources.file(place.file)
+    row = Compilation(
+        0,
+        name,
+        _FIRST_FRAME + number,
+        0,
+        function or _NAMELESS,
+        place.file,
+        place.line,
+        recording.sources.stack(called_by),
+        backend=_BACKENDS[compiler],
+    )
+    recording.add_compilation(name, row)
+    recording.of(name).backend = row.backend
+    return name
+
+
+def _program_frames(sources: Sources) -> tuple[Frame, ...]:
+    """Return the program's own frames, outermost first."""
+    frames: list[Frame] = []
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if sources.is_users(file):
+            code = linecache.getline(file, frame.f_lineno).strip()
+            frames.append(Frame(file, frame.f_lineno, frame.f_code.co_name, code))
+        frame = frame.f_back
+    return tuple(reversed(frames))
+
+
+@contextlib.contextmanager
+def _nobody_steps(recording: Recording) -> Iterator[None]:
+    before, recording.boundary = recording.boundary, StraightThrough()
+    try:
+        yield
+    finally:
+        recording.boundary = before
+
+
+def _end(recording: Recording, name: str, compiler: Compiler, duration_s: float) -> None:
+    recording.segment()  # it has one, also where no graph was made
+    missing = stages.missing(recording, name, "ok") or {}
+    called = {"inductor": "Inductor itself", "aot": "AOTAutograd itself", "make_fx": "make_fx"}
+    if compiler == "inductor" and "pre_grad" in missing:
+        missing |= dict.fromkeys(("pre_grad", "joint"), _NOTHING_TO_DERIVE)
+        missing = {stage: why for stage, why in missing.items() if stage != "backward"}
+    missing["dynamo"] = _NO_DYNAMO.format(called[compiler])
+    recording.change_compilation(name, status="ok", duration_s=duration_s, missing_stages=missing)
+
+
+def _failed(recording: Recording, name: str, error: Exception) -> None:
+    message = one_line(f"{type(error).__name__}: {error}")
+    recording.add_failure("compiler", recording.stage, error, message)
+    missing = stages.missing(recording, name, "failed")
+    recording.change_compilation(name, status="failed", error=message, missing_stages=missing)

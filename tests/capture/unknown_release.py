@@ -1,0 +1,337 @@
+"""A release of torch that lacks one name, as seen by fx-explorer: torch itself still has it.
+
+``python -m tests.capture.unknown_release [--every N] [NAME …]`` hides every name of torch's that a
+capture replaces or imports, one after the other, and captures a small program each time. A line for
+each says whether the program gave its result, and whether the session names what is missing. All of
+them take an hour on two processors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import gc
+import importlib
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import sys
+import tempfile
+import traceback
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from typing import Any
+
+PACKAGE = Path(__file__).parents[2] / "fx_explorer"
+
+LIMIT_S = 300
+
+PROGRAM = """
+import json, sys
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+
+def step(x):
+    y = model(x)
+    torch._dynamo.graph_break()
+    return y.square().sum()
+
+compiled = torch.compile(step)
+results = []
+for rows in (3, 5):
+    loss = compiled(torch.ones(rows, 4))
+    loss.backward()
+    results += [round(loss.item(), 5), round(model[0].weight.grad.sum().item(), 5)]
+open(sys.argv[1], "w").write(json.dumps(results))
+"""
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class TorchName:
+    module: str
+    name: str
+    """An attribute of the module, or of a class in it: ``OutputGraph.call_user_compiler``."""
+
+    def __str__(self) -> str:
+        return f"{self.module}.{self.name}"
+
+    @classmethod
+    def parse(cls, text: str) -> TorchName:
+        module = text
+        while module not in sys.modules:
+            module = module.rpartition(".")[0]
+        return cls(module, text.removeprefix(f"{module}."))
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What came of a capture in which a name was hidden."""
+
+    name: TorchName
+    exit_status: int
+    results: list[float] | None
+    """What the program computed; None where it did not come to its end."""
+    was_asked_for: bool
+    told: tuple[str, ...]
+    """What the session says could not be recorded."""
+
+    def problem(self, expected: list[float]) -> str:
+        """Return what is wrong with it; empty when nothing is."""
+        if self.results != expected:
+            return f"the program ended with {self.exit_status} and gave {self.results}"
+        last = self.name.name.rpartition(".")[2]
+        if self.was_asked_for and not any(last in message for message in self.told):
+            return f"the session does not name it: {'; '.join(self.told) or 'it says nothing'}"
+        return ""
+
+
+# which names
+
+
+def imported_names() -> set[TorchName]:
+    """Return what our code that runs in the user's process imports of torch, by its syntax trees:
+    ``from torch.x import y``, and ``y.z`` where y is a module.
+    """
+    names: set[TorchName] = set()
+    for folder in ("capture", "worker"):
+        for file in sorted((PACKAGE / folder).rglob("*.py")):
+            if "virtual_gpu" not in file.parts:
+                names.update(_names_in(ast.parse(file.read_text())))
+    return {name for name in names if _is_there(name)}
+
+
+def _names_in(tree: ast.Module) -> Iterator[TorchName]:
+    modules: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "torch":
+            for alias in node.names:
+                if f"{node.module}.{alias.name}" in sys.modules:
+                    modules[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                else:
+                    yield TorchName(str(node.module), alias.name)
+    for node in ast.walk(tree):
+        is_of_a_name = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+        if is_of_a_name and node.value.id in modules:
+            yield TorchName(modules[node.value.id], node.attr)
+
+
+def _is_there(name: TorchName) -> bool:
+    """Return whether this torch has the name, as something other than a module of its own."""
+    module = sys.modules.get(name.module)
+    if module is None or f"{name.module}.{name.name}" in sys.modules:
+        return False
+    is_hidable = name.module != "torch" and not name.module.startswith("torch._C")
+    return is_hidable and hasattr(module, name.name)
+
+
+def replaced_names(folder: Path) -> set[TorchName]:
+    """Return what a plain capture replaces, of torch's modules and classes."""
+    listed = folder / "replaced.json"
+    child = os.fork()
+    if child == 0:
+        _list_replaced(listed)
+        _capture(folder)
+    os.waitpid(child, 0)
+    lines = listed.read_text().splitlines()
+    return {TorchName(*json.loads(line)) for line in lines}
+
+
+def _list_replaced(listed: Path) -> None:
+    patching = importlib.import_module("fx_explorer.capture.torch_compat.patching")
+    original = patching.patched
+
+    def patched(owner: Any, name: str, make: Any) -> Any:
+        module = owner.__module__ if isinstance(owner, type) else owner.__name__
+        attribute = f"{owner.__qualname__}.{name}" if isinstance(owner, type) else name
+        if module.startswith("torch."):
+            with listed.open("a") as lines:
+                lines.write(json.dumps([module, attribute]) + "\n")
+        return original(owner, name, make)
+
+    patching.patched = patched
+
+
+# hiding
+
+
+def hide(hidden: TorchName, asked: Path) -> None:
+    """Let no code of ours find a name of torch's in this process. ``asked`` is made once it is
+    looked for.
+    """
+    owner: Any = sys.modules[hidden.module]
+    *path, name = hidden.name.split(".")
+    for part in path:
+        owner = getattr(owner, part)
+    if isinstance(owner, type):
+        _hide_of_class(owner, name, asked)
+    else:
+        _hide_of_module(owner, name, asked)
+
+
+def _hide_of_module(owner: Any, name: str, asked: Path) -> None:
+    kind = type(owner)
+
+    def __getattribute__(this: Any, attribute: str) -> Any:
+        if this is owner and attribute in (name, "_config") and _is_ours(sys._getframe(1)):
+            if attribute == name:
+                asked.touch()
+                raise AttributeError(f"{owner.__name__} has no attribute {name!r}")
+            entries = kind.__getattribute__(this, attribute)
+            return {key: value for key, value in entries.items() if key != name}
+        return kind.__getattribute__(this, attribute)
+
+    owner.__class__ = type(kind.__name__, (kind,), {"__getattribute__": __getattribute__})
+
+
+def _hide_of_class(owner: type, name: str, asked: Path) -> None:
+    """Give our modules a ``getattr`` and a ``hasattr`` of their own: what a class answers cannot be
+    changed for some callers only.
+    """
+    load = SourceFileLoader.exec_module
+
+    def looked_up(this: Any, attribute: str, *otherwise: Any) -> Any:
+        if this is not owner or attribute != name:
+            return getattr(this, attribute, *otherwise)
+        asked.touch()
+        if otherwise:
+            return otherwise[0]
+        raise AttributeError(f"{owner.__qualname__} has no attribute {name!r}")
+
+    def has(this: Any, attribute: str) -> bool:
+        hidden = this is owner and attribute == name
+        return not hidden and hasattr(this, attribute)
+
+    def exec_module(loader: SourceFileLoader, module: types.ModuleType) -> None:
+        if module.__name__.startswith("fx_explorer."):
+            vars(module).update(getattr=looked_up, hasattr=has)
+        load(loader, module)
+
+    SourceFileLoader.exec_module = exec_module  # type: ignore[method-assign]
+
+
+def _is_ours(frame: types.FrameType) -> bool:
+    return frame.f_code.co_filename.startswith(f"{PACKAGE}{os.sep}")
+
+
+# capturing
+
+
+def captured_without(name: TorchName | None) -> Seen:
+    """Capture the program in a process of its own, in which our code does not find ``name``."""
+    with _folder() as folder:
+        child = os.fork()
+        if child == 0:
+            _be_the_child(name, folder)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        result = folder / "result.json"
+        return Seen(
+            name or TorchName("", ""),
+            status,
+            json.loads(result.read_text()) if result.exists() else None,
+            (folder / "asked").exists(),
+            _told(folder / "session.fxs"),
+        )
+
+
+def _be_the_child(name: TorchName | None, folder: Path) -> None:
+    """Hide the name and capture. Nothing that is raised here goes up: the parent's frames are above."""
+    try:
+        if name is not None:
+            hide(name, folder / "asked")
+        _capture(folder)
+    except BaseException:  # noqa: BLE001 - told in the log of this child
+        traceback.print_exc()
+    os._exit(99)
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    """Make a folder for the block. No ``TemporaryDirectory``: a child that runs exit handlers would
+    remove it.
+    """
+    folder = Path(tempfile.mkdtemp())
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def _capture(folder: Path) -> None:
+    """Be the worker that captures the program. The process ends here."""
+    signal.alarm(LIMIT_S)
+    log = os.open(folder / "log", os.O_CREAT | os.O_WRONLY)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    program = folder / "program.py"
+    program.write_text(PROGRAM)
+    from fx_explorer.model import CaptureRequest
+    from fx_explorer.worker import job
+
+    request = CaptureRequest(
+        str(program),
+        str(folder / "session.fxs"),
+        as_script=True,
+        arguments=(str(folder / "result.json"),),
+    )
+    commands_read, commands_write = os.pipe()
+    notices_read, notices_write = os.pipe()
+    os.write(commands_write, request.to_json().encode() + b"\n")
+    if os.fork() == 0:  # reads the notices until nobody writes any
+        os.close(notices_write)
+        while os.read(notices_read, 1 << 16):
+            pass
+        os._exit(0)
+    os.close(notices_read)
+    sys.argv = [str(program)]
+    job.main(notices_write, commands_read)
+
+
+def _told(session: Path) -> tuple[str, ...]:
+    """Return what a session says of what is not shown, by a reader of its own."""
+    if not session.exists():
+        return ()
+    with sqlite3.connect(session) as database:
+        rows = database.execute("select message from failure where \"where\" = 'recorder'")
+        outcome = database.execute("select value from meta where key = 'outcome'").fetchall()
+        return (*(str(row[0]) for row in rows), *(str(row[0]) for row in outcome))
+
+
+def prepare() -> None:
+    """Import torch and its compiler, and compile once, as a parent of processes that capture."""
+    import torch
+    import torch._inductor.compile_fx
+    import torch.distributed.tensor.experimental
+    import torch.export._trace  # noqa: F401
+
+    gc.freeze()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--from", type=int, default=0, dest="first")
+    arguments = parser.parse_args()
+    prepare()
+    with _folder() as folder:
+        names = sorted(imported_names() | replaced_names(folder))
+    chosen = [TorchName.parse(name) for name in arguments.names]
+    expected = captured_without(None)
+    print(f"{len(names)} names; {expected}", flush=True)
+    for name in chosen or names[arguments.first :: arguments.every]:
+        seen = captured_without(name)
+        problem = seen.problem(expected.results or [])
+        state = problem or ("told" if seen.was_asked_for else "not asked for")
+        print(f"{'✗' if problem else '✓'} {name}: {state}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

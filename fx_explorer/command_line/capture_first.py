@@ -13,11 +13,15 @@ from fx_explorer.client import Capture, leftovers
 from fx_explorer.client.outcomes import exit_code
 from fx_explorer.command_line.capture_options import request_from
 from fx_explorer.command_line.narration.narrated_capture import (
+    built_after,
     interrupts,
+    is_to_be_built,
+    narrated,
     told_live,
     unless_compiled,
 )
 from fx_explorer.command_line.narration.narration import CaptureNarration
+from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
 
 
@@ -33,16 +37,25 @@ async def capture_first(
     session is temporary; it is kept, and its place told, when the capture did not end well.
     """
     progress = CaptureNarration(sys.stderr, pass_through=False)
-    capture = Capture(
-        *(request_from(arguments), arguments.python, arguments.timeout, output),
-        on_output=progress.program_output,
-        force=getattr(arguments, "force", False),
-    )
+    request = request_from(arguments)
+
+    def prepared(request: CaptureRequest) -> Capture:
+        return Capture(
+            *(request, arguments.python, arguments.timeout, output),
+            on_output=progress.program_output,
+            force=getattr(arguments, "force", False),
+        )
+
+    capture = prepared(request)
     keep = False
     try:
         with interrupts(capture, interrupts_program=False):
             outcome = await told_live(capture, progress)
         progress.end()
+        if is_to_be_built(capture, outcome, progress):
+            capture.discard()
+            capture = prepared(built_after(request, outcome))
+            outcome = await narrated(capture, progress)
         if outcome.kind != "finished":
             progress.tell(f"{outcome.kind.replace('_', ' ')}: {outcome.message}".removesuffix(": "))
         if outcome.kind != "not_started":

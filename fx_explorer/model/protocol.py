@@ -59,6 +59,10 @@ class CaptureRequest:
     """Build and run the kernels; otherwise inspect: generate everything, build nothing, run the
     graphs eagerly.
     """
+    raised_inspecting: str = ""
+    """What the program raised in a graph when it was inspected, which is why it is built now; empty
+    for any other capture.
+    """
     use_caches: bool = False
     device: str = ""
     fullgraph: bool = False
@@ -171,6 +175,10 @@ class Outcome:
     file: str = ""
     line: int = 0
     """Where it called ``sys.exit``; 0 when that is not known."""
+    in_eager_graphs: bool = False
+    """It raised in a graph that ran with PyTorch's own operators because it was inspected, or in the
+    backward of one: the compiled program may not raise there.
+    """
 
     @property
     def went_well(self) -> bool:

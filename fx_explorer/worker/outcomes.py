@@ -10,12 +10,13 @@ from dataclasses import replace
 
 from fx_explorer.capture.stepping.gates import LeftAtGate
 from fx_explorer.errors import TargetError, WorkerError
-from fx_explorer.model import Failure, Outcome
+from fx_explorer.model import Compilation, Failure, Outcome
 from fx_explorer.worker.ending import ending
 from fx_explorer.worker.ending.explaining import (
     class_name,
     one_line,
     print_traceback,
+    ran_in_a_graph,
     ran_out_of_memory,
     shown,
     whole_text,
@@ -25,6 +26,10 @@ from fx_explorer.worker.ending.leaving_early import left_early
 from fx_explorer.worker.ending.refusals import in_plain_words, told_by_us
 from fx_explorer.worker.progress import RequestProgress
 from fx_explorer.worker.users.usable_torch import TorchEnded
+
+ONLY_IN_EAGER_MODE = (
+    "compiled, it does not raise; its graphs do where they run with PyTorch's operators: {}"
+)
 
 
 class Outcomes:
@@ -90,7 +95,8 @@ class Outcomes:
         except BaseException as error:  # noqa: BLE001 - the program may raise anything; it is printed, stored and reported
             with self._progress.original_functions.in_place():
                 return self._of_error(error)
-        return Outcome("finished")
+        earlier = self._progress.request.raised_inspecting
+        return Outcome("finished", ONLY_IN_EAGER_MODE.format(earlier) if earlier else "")
 
     def _of_error(self, error: BaseException) -> Outcome:
         """Return the outcome of a program that ended with an exception."""
@@ -137,7 +143,15 @@ class Outcomes:
         if isinstance(error, KeyboardInterrupt):  # of which Python dies as of the signal
             told = f"the program was ended by SIGINT ({message}) while {self._progress.activity}"
             return Outcome("killed", told, -signal.SIGINT)
-        return Outcome("raised", f"{message} while {self._progress.activity}", 1)
+        told = f"{message} while {self._progress.activity}"
+        return Outcome("raised", told, 1, in_eager_graphs=self._was_in_eager_graph(error))
+
+    def _was_in_eager_graph(self, error: BaseException) -> bool:
+        """Return whether a graph was running that is only inspected, or the backward of one."""
+        request = self._progress.request
+        if request.build or request.gpu or not isinstance(error, Exception):
+            return False
+        return ran_in_a_graph(error) and self._progress.writer.count(Compilation) > 0
 
     def _told_fault(self, error: BaseException) -> str:
         """Describe a fault, and name the functions that the program has replaced: they may be its

@@ -86,6 +86,8 @@ class RequestRecording:
         gates = Gates(request.pause, channel.send) if request.pause or request.stay else None
         options, unknown = _options(lambda: in_force(request))  # before the recorder turns some off
         state = self._until.enter_context(recording(writer, request, channel.send, gates))
+        if not hasattr(eval_frame, "skip_code"):
+            state.unavailable("keeping Dynamo out of fx-explorer", "torch has no skip_code")
         if unknown:
             state.unavailable("the options of the compiler", unknown)
         os.register_at_fork(after_in_child=state.begin_in_fork)

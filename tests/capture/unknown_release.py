@@ -314,7 +314,8 @@ def prepare() -> None:
     gc.freeze()
 
 
-def main() -> None:
+def main() -> int:
+    """Return 1 where a program did not give its result, or a session does not name what is missing."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*")
     parser.add_argument("--every", type=int, default=1)
@@ -326,12 +327,16 @@ def main() -> None:
     chosen = [TorchName.parse(name) for name in arguments.names]
     expected = captured_without(None)
     print(f"{len(names)} names; {expected}", flush=True)
+    problems = 0
     for name in chosen or names[arguments.first :: arguments.every]:
         seen = captured_without(name)
         problem = seen.problem(expected.results or [])
+        problems += bool(problem)
         state = problem or ("told" if seen.was_asked_for else "not asked for")
         print(f"{'✗' if problem else '✓'} {name}: {state}", flush=True)
 
+    return 1 if problems else 0
+
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

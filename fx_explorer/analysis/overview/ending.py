@@ -19,6 +19,12 @@ LOST_ITS_NAME = (
 )
 
 
+OF_EAGER_GRAPHS = (
+    "It raised in a graph that ran with PyTorch's operators, because nothing is built while "
+    "inspecting: --build shows whether the compiled program raises, too"
+)
+
+
 def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fact]:
     """Yield how the run ended or where it waits (``waiting``), what failed, and whether anything
     was built.
@@ -106,6 +112,8 @@ def _ended(reader: SessionReader, outcome: model.Outcome) -> Fact:
         (f.place for f in failures(reader) if f.place and f.failure.where == "program"), None
     )
     detail = outcome.message or what_ran(reader)
+    if outcome.in_eager_graphs:
+        detail += f". {OF_EAGER_GRAPHS}"
     return Fact(
         "run",
         severity,

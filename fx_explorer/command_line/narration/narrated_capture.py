@@ -10,9 +10,11 @@ import contextlib
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from fx_explorer.analysis.overview.ending import OF_EAGER_GRAPHS
 from fx_explorer.analysis.words import breaks_hit, counted, seconds
 from fx_explorer.client import Capture, leftovers
 from fx_explorer.client.outcomes import exit_code
@@ -52,12 +54,20 @@ async def _follow(
     code.
     """
     progress = CaptureNarration(sys.stderr, pass_through=pass_through)
-    capture = Capture(
-        *(request, arguments.python, arguments.timeout, output),
-        on_output=progress.program_output,
-        force=arguments.force,
-    )
+
+    def prepared(request: CaptureRequest) -> Capture:
+        return Capture(
+            *(request, arguments.python, arguments.timeout, output),
+            on_output=progress.program_output,
+            force=arguments.force,
+        )
+
+    capture = prepared(request)
     outcome = await narrated(capture, progress)
+    if is_to_be_built(capture, outcome, progress):
+        capture.discard()
+        capture = prepared(built_after(request, outcome))
+        outcome = await narrated(capture, progress)
     if outcome.kind == "not_started":
         capture.discard()
         progress.tell(outcome.message)
@@ -76,6 +86,31 @@ async def _follow(
     if request.as_script and outcome.kind in SCRIPT_ENDED:
         progress.tell(f"exit code {code}, the script's own")
     return code or unless_compiled(capture.session_path, progress, may_be_empty=may_be_empty)
+
+
+def is_to_be_built(capture: Capture, outcome: Outcome, progress: CaptureNarration) -> bool:
+    """Return whether the target is to be built, because it raised in a graph that was only
+    inspected: then PyTorch's operators ran, and the compiled program may not raise. A script is not
+    run twice, nor can anything be built without a compiler: then it is said what to do.
+    """
+    if not outcome.in_eager_graphs:
+        return False
+    progress.tell(f"{outcome.message}. {OF_EAGER_GRAPHS}")
+    with SessionReader(capture.session_path) as reader:
+        is_script = (reader.meta("target") or {}).get("kind") == "script"
+        has_compiler = bool((reader.meta("environment") or {}).get("cxx"))
+    if has_compiler and not is_script:
+        progress.tell("building it, to see whether the compiled program raises, too")
+        return True
+    command = "run --build" if is_script else "capture --build"
+    needed = "" if has_compiler else " (it needs a C++ compiler, and there is none here)"
+    progress.tell(f"try: fx-explorer {command} {capture.request.target}{needed}")
+    return False
+
+
+def built_after(request: CaptureRequest, outcome: Outcome) -> CaptureRequest:
+    """Return the request for a build of what raised while it was inspected."""
+    return replace(request, build=True, raised_inspecting=outcome.message)
 
 
 SCRIPT_ENDED = ("finished", "raised", "exited", "incomplete")

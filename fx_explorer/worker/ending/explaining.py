@@ -49,6 +49,18 @@ def one_line(error: BaseException) -> str:
     return f"{name}: {shortened(f'{first}{announced}', MAX_LINE)}"
 
 
+def ran_in_a_graph(error: BaseException) -> bool:
+    """Return whether the error was raised in the code of a graph (``torch.fx.GraphModule``), or
+    while autograd ran a backward (``_engine_run_backward``, torch/autograd/graph.py).
+    """
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    return any(
+        frame.f_code.co_filename.startswith("<eval_with_key>")
+        or frame.f_code.co_name == "_engine_run_backward"
+        for frame in frames
+    )
+
+
 def class_name(value: object) -> str:
     """Return the class's name as Python wrote it: a metaclass of the program's may say something
     else, or raise.

@@ -36,8 +36,26 @@ def move_graphs(emulation: Emulation) -> None:
         return original(model_, example_inputs_, *args, **kwargs)
 
     module.compile_fx = compile_fx
+    _move_operators(emulation)
     _move_regions(emulation)
     prefer_foreach(emulation)
+
+
+def _move_operators(emulation: Emulation) -> None:
+    """Move also graphs of ATen operators that a program gives to Inductor itself, as the files do
+    that torch writes for bug reports. ``compile_fx`` has a function of its own for its graphs.
+    """
+    from torch._inductor import compile_fx as module
+
+    original = require("torch._inductor.compile_fx", "compile_fx_inner")
+
+    @functools.wraps(original)
+    def compile_fx_inner(gm: Any, example_inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        if emulation.mode == "transplant" and isinstance(gm, torch.fx.GraphModule):
+            gm, example_inputs = moved_operators(gm, example_inputs)
+        return original(gm, example_inputs, *args, **kwargs)
+
+    module.compile_fx_inner = compile_fx_inner
 
 
 def _move_regions(emulation: Emulation) -> None:
@@ -72,9 +90,34 @@ def moved(
     move = _GraphMover(_fake_mode(inputs))
     graph_there = move.graph(module)
     there = graph_there.graph.find_nodes(op="placeholder")
-    return graph_there, [
-        given if _is_number(old) or not isinstance(given, torch.Tensor) else _value(new, given)
-        for old, new, given in zip(placeholders, there, inputs, strict=True)
+    moved_inputs = []
+    for old, new, given in zip(placeholders, there, inputs, strict=True):
+        if _is_number(old) or not isinstance(given, torch.Tensor):
+            moved_inputs.append(given)
+        else:
+            example = _value(new)
+            moved_inputs.append(move.tensor(given) if example is None else example)
+    return graph_there, moved_inputs
+
+
+def moved_operators(
+    module: torch.fx.GraphModule, inputs: Sequence[Any]
+) -> tuple[torch.fx.GraphModule, list[Any]]:
+    """Do as ``moved`` for a graph of ATen operators. Inductor finds out anew what each of them makes."""
+    if any(map(_is_on_gpu, inputs)):
+        return module, list(inputs)
+    move = _GraphMover(_fake_mode(inputs))
+    there = move.graph(module)
+    for node in there.graph.nodes:
+        for of_the_cpu in ("val", "tensor_meta"):
+            node.meta.pop(of_the_cpu, None)
+        constant = getattr(there, node.target, None) if node.op == "get_attr" else None
+        if isinstance(constant, torch.Tensor):
+            setattr(there, node.target, move.tensor(constant))
+    is_tensor = [isinstance(given, torch.Tensor) for given in inputs]
+    return there, [
+        move.tensor(given) if moves else given
+        for given, moves in zip(inputs, is_tensor, strict=True)
     ]
 
 
@@ -124,13 +167,14 @@ class _GraphMover:
         if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or _is_number(old):
             return
         if new.op == "placeholder":
-            new.meta["example_value"] = self._tensor(value)
+            new.meta["example_value"] = self.tensor(value)
         elif new.op == "get_attr":
             for where in (there._parameters, there._buffers, there.__dict__):
                 if new.target in where:
-                    where[new.target] = self._tensor(value)
+                    where[new.target] = self.tensor(value)
 
-    def _tensor(self, tensor: torch.Tensor) -> torch.Tensor:
+    def tensor(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return the tensor as it would be on the GPU, without content."""
         if id(tensor) not in self._moved:
             there = self._made(tensor)
             is_parameter = isinstance(tensor, torch.nn.Parameter)
@@ -143,7 +187,7 @@ class _GraphMover:
     def _made(self, tensor: torch.Tensor) -> torch.Tensor:
         if is_traceable_wrapper_subclass(tensor):  # nested or quantised: tensors in a wrapping
             names, context = tensor.__tensor_flatten__()
-            inner = {name: self._tensor(getattr(tensor, name)) for name in names}
+            inner = {name: self.tensor(getattr(tensor, name)) for name in names}
             wrapped: torch.Tensor = type(tensor).__tensor_unflatten__(
                 inner, context, tensor.size(), tensor.stride()
             )
@@ -186,6 +230,9 @@ def _device_there(argument: Any) -> Any:
 
 def _fake_mode(inputs: Sequence[Any]) -> Any:
     from torch._guards import TracingContext, detect_fake_mode
+    from torch._subclasses.fake_tensor import FakeTensorMode
 
     mode = detect_fake_mode(list(inputs))
-    return mode or TracingContext.get().fake_mode
+    context = TracingContext.try_get()  # None where the program gave the graph to Inductor itself
+    traced_in = mode or (context.fake_mode if context else None)
+    return traced_in or FakeTensorMode(allow_non_fake_inputs=True)

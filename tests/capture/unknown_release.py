@@ -188,7 +188,9 @@ def _hide_of_module(owner: Any, name: str, asked: Path) -> None:
             return {key: value for key, value in entries.items() if key != name}
         return kind.__getattribute__(this, attribute)
 
-    owner.__class__ = type(kind.__name__, (kind,), {"__getattribute__": __getattribute__})
+    hiding = type(kind.__name__, (kind,), {"__getattribute__": __getattribute__})
+    # A module of options takes every other assignment for one of an option.
+    object.__setattr__(owner, "__class__", hiding)
 
 
 def _hide_of_class(owner: type, name: str, asked: Path) -> None:

@@ -37,6 +37,7 @@ def move_graphs(emulation: Emulation) -> None:
 
     module.compile_fx = compile_fx
     _move_operators(emulation)
+    _read_inputs_on_the_gpu()
     _move_regions(emulation)
     prefer_foreach(emulation)
 
@@ -56,6 +57,38 @@ def _move_operators(emulation: Emulation) -> None:
         return original(gm, example_inputs, *args, **kwargs)
 
     module.compile_fx_inner = compile_fx_inner
+
+
+def _read_inputs_on_the_gpu() -> None:
+    """Let the files that torch writes for bug reports have inputs on the GPU. They ask a storage for
+    its device (``InputReader``, torch/_dynamo/debug_utils.py), and that of a tensor without content
+    is on none.
+    """
+    reader = require("torch._dynamo.debug_utils", "InputReader")
+    read_storage, read_tensor = reader.storage, reader.tensor
+    on_gpu: list[Any] = []
+
+    @functools.wraps(read_storage)
+    def storage(self: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:
+        made = read_storage(self, *args, device=device, **kwargs)
+        if device is not None and torch.device(device).type == "cuda":
+            on_gpu.append(made)
+        return made
+
+    @functools.wraps(read_tensor)
+    def tensor(
+        self: Any, storage: Any, shape: Any, stride: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        if not any(storage is one for one in on_gpu):
+            return read_tensor(self, storage, shape, stride, *args, **kwargs)
+        dtype = kwargs.get("dtype") or torch.float32
+        made = torch.empty(shape, dtype=dtype, device=GPU_DEVICE)
+        if stride is not None:
+            made = torch.empty_strided(shape, stride, dtype=dtype, device=GPU_DEVICE)
+        self.args.append(made.requires_grad_(bool(kwargs.get("requires_grad"))))
+        return made
+
+    reader.storage, reader.tensor = storage, tensor
 
 
 def _move_regions(emulation: Emulation) -> None:

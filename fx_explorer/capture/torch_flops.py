@@ -1,12 +1,86 @@
 """Operations of a node, counted by torch's own formulas: FlopCounterMode
 (torch/utils/flop_counter.py), which knows matrix multiplications, convolutions and attention.
+
+torch has no formula for some operators of that kind. Those that are another one under another name
+(attention on the CPU) get its formula here; of the others, and of operators that torch does not
+define, the operations are not known, which is not the same as none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
+from torch.utils.flop_counter import flop_registry
+
+_aten = torch.ops.aten
+
+_LIKE = {
+    "_scaled_dot_product_flash_attention_for_cpu": "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_flash_attention_for_cpu_backward": "_scaled_dot_product_flash_attention_backward",
+    "_scaled_dot_product_fused_attention_overrideable": "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_fused_attention_overrideable_backward": "_scaled_dot_product_flash_attention_backward",
+    "_int_mm": "mm",
+}
+"""Operator without a formula → the one that takes the same tensors in the same places."""
+
+_OF_COUNTED_KIND = (
+    "attention", "mm", "addbmm", "mv", "addmv", "linear", "conv", "lstm", "gru", "rnn", "matmul", "dot", "vdot",
+)  # fmt: skip
+"""Words in the names of operators that do what torch counts."""
+
+_TORCHS = (
+    "aten",
+    "prims",
+    "prim",
+    "inductor",
+    "_inductor_test",
+    "c10d",
+    "_c10d_functional",
+    "debugprims",
+)
+
+
+@functools.cache
+def formulas() -> dict[Any, Callable[..., Any]]:
+    """Return operator → formula, for ``custom_mapping`` of FlopCounterMode."""
+    found: dict[Any, Callable[..., Any]] = {}
+    for name, like in _LIKE.items():
+        operator, counted = getattr(_aten, name, None), getattr(_aten, like, None)
+        if operator is not None and operator not in flop_registry and counted in flop_registry:
+            found[operator] = _as_it_is(flop_registry[counted])
+    return found
+
+
+def _as_it_is(formula: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a formula of torch's registry for ``custom_mapping``, which takes formulas of shapes and
+    wraps all but those that say that they take tensors. Those of the registry are wrapped already.
+    """
+
+    @functools.wraps(formula)
+    def of_tensors(*args: Any, **kwargs: Any) -> Any:
+        return formula(*args, **kwargs)
+
+    of_tensors._get_raw = True  # type: ignore[attr-defined]
+    return of_tensors
+
+
+def is_countable(operator: torch._ops.OpOverload) -> bool:
+    """Return whether the operations of a call are known: by a formula, or because it is none of the
+    operators that torch counts (pointwise operators and sums count as nothing).
+    """
+    packet = operator.overloadpacket
+    if packet in flop_registry or packet in formulas():
+        return True
+    words = packet.__name__.strip("_").split("_")
+    is_of_counted_kind = any(
+        word == kind or (len(kind) > 3 and kind in word)
+        for word in words
+        for kind in _OF_COUNTED_KIND
+    )
+    return operator.namespace in _TORCHS and not is_of_counted_kind
 
 
 def flops_of(nodes: Iterable[torch.fx.Node]) -> int:
@@ -14,20 +88,28 @@ def flops_of(nodes: Iterable[torch.fx.Node]) -> int:
 
 
 def flops_of_call(node: torch.fx.Node) -> int:
-    """Return the operations of one call, 0 for an operator that torch has no formula for.
+    """Return the operations of one call, 0 for an operator that is not counted, or not countable.
 
     Calls of the same operation on the same sizes are counted once: torch runs each with fake
     tensors for it (``count_flops_fx``, torch/_inductor/fx_utils.py), and the layers of a model are
     alike.
     """
-    from torch._inductor.fx_utils import count_flops_fx
-
     key = same_operations(node)
     if key is None:
-        return _hint(count_flops_fx(node))
+        return _hint(_count(node))
     if key not in _counted:
-        _counted[key] = _hint(count_flops_fx(node))
+        _counted[key] = _hint(_count(node))
     return _counted[key]
+
+
+def _count(node: torch.fx.Node) -> int | torch.SymInt | None:
+    from torch._inductor.fx_utils import count_flops_fx
+
+    formula = formulas().get(getattr(node.target, "overloadpacket", None))
+    if formula is None:
+        return count_flops_fx(node)
+    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda one: one.meta.get("val"))
+    return formula(*args, **kwargs, out_val=node.meta.get("val"))
 
 
 _counted: dict[tuple[object, ...], int] = {}

@@ -89,7 +89,8 @@ def _how_much(one: Summary) -> str:
 
 
 def _shares(part: Amount, whole: Amount) -> str:
-    flops = f"{careful_share(part.flops, whole.flops)} of the FLOPs, " if whole.flops else ""
+    which = "known FLOPs" if whole.without_flops else "FLOPs"
+    flops = f"{careful_share(part.flops, whole.flops)} of the {which}, " if whole.flops else ""
     return f"{flops}{careful_share(part.size_bytes, whole.size_bytes)} of the bytes"
 
 
@@ -134,7 +135,7 @@ def _not_counted(whole: Amount) -> list[str]:
     told = []
     if whole.without_flops:
         told.append(
-            f"The FLOPs of {counted(whole.without_flops, 'operator')} could not be counted, and are left out."
+            f"FLOPs not known for {counted(whole.without_flops, 'operator')}: torch has no formula. They are left out."
         )
     if whole.without_bytes:
         told.append(

@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from fx_explorer.capture.recording.rows.graphs import computes_nothing, node_value, target_name
-from fx_explorer.capture.torch_flops import flops_of_call, same_operations
+from fx_explorer.capture.torch_flops import flops_of_call, formulas, is_countable, same_operations
 
 UNKNOWN = -1
 
@@ -74,7 +74,7 @@ class _WorkCounter:
 
     def _run(self, node: torch.fx.Node) -> Run:
         if isinstance(node.target, torch._ops.OpOverload) and not _is_made_of_others(node.target):
-            return Run(min(flops_of_call(node), _LARGEST))
+            return Run(min(flops_of_call(node), _LARGEST) if is_countable(node.target) else UNKNOWN)
         if not _may_be_run(node):
             return Run()
         key = (node.op, *(same_operations(node) or (node,)))
@@ -115,22 +115,28 @@ def _run_of(node: torch.fx.Node) -> Run:
     try:
         with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
             arguments, keywords = torch.fx.map_arg((node.args, node.kwargs), _fake_of)
-            with FlopCounterMode(display=False) as counter, _Operators() as called:
+            with _flop_counter() as counter, _Operators() as called:
                 if node.op == "call_method":
                     getattr(arguments[0], str(node.target))(*arguments[1:], **keywords)
                 else:
                     node.target(*arguments, **keywords)
-            return Run(min(int(counter.get_total_flops()), _LARGEST), called.computes)
+            flops = min(int(counter.get_total_flops()), _LARGEST)
+            return Run(flops if called.is_countable else UNKNOWN, called.computes)
     except Exception:  # noqa: BLE001  (torch refuses calls with fake tensors in many ways; -1 says so)
         return Run()
 
 
+def _flop_counter() -> FlopCounterMode:
+    return FlopCounterMode(display=False, custom_mapping=formulas())
+
+
 class _Operators(TorchDispatchMode):
-    """Notes whether any operator is called that is no view."""
+    """Notes whether any operator is called that is no view, and whether all of them are countable."""
 
     def __init__(self) -> None:
         super().__init__()
         self.computes = False
+        self.is_countable = True
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -142,6 +148,8 @@ class _Operators(TorchDispatchMode):
             isinstance(one, torch.Tensor) for one in torch.utils._pytree.tree_leaves(result)
         )
         self.computes = self.computes or (has_tensors and not is_view)
+        if isinstance(function, torch._ops.OpOverload) and has_tensors:
+            self.is_countable = self.is_countable and is_countable(function)
         return result
 
 

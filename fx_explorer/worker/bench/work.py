@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from fx_explorer.capture.inductor.wrapper_clock import WrapperClock
+from fx_explorer.capture.torch_flops import formulas
 from fx_explorer.model.rows.performance.ledger import NOT_KNOWN
 
 WARM_UP_CALLS, DEVICE_CALLS = 5, 30
@@ -42,7 +43,7 @@ def work_of_parts(clock: WrapperClock, call: Call) -> dict[int, Work]:
         if _is_generated(function):  # a generated kernel: nothing that could be counted
             result = function(*args, **kwargs)
         else:
-            with FlopCounterMode(display=False) as counter:
+            with FlopCounterMode(display=False, custom_mapping=formulas()) as counter:
                 result = function(*args, **kwargs)
             flops = counter.get_total_flops()
             if flops:

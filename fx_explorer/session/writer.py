@@ -85,8 +85,14 @@ class SessionWriter:
     forked.
     """
 
-    def __init__(self, path: str | Path, *, beside_program: bool = False) -> None:
+    def __init__(
+        self, path: str | Path, *, beside_program: bool = False, checks_rows: bool = False
+    ) -> None:
+        """A writer that ``checks_rows`` writes what somebody else's file says: a row that no reader would take raises
+        ValueError, and nothing is written.
+        """
         self.path = Path(path)
+        self._checks_rows = checks_rows
         self._lock = threading.RLock()
         self._transaction: _OpenTransaction | None = None
         self.rollbacks = 0
@@ -327,6 +333,8 @@ class SessionWriter:
 
     def _new_encoder(self, row_type: type) -> Callable[[schema.SessionRow], list[object]]:
         encode, repeated = schema.encoder(row_type), schema.repeated_columns(row_type)
+        if self._checks_rows:
+            encode = _checked(encode, row_type)
         if not repeated:
             return encode
 
@@ -395,31 +403,29 @@ class SessionWriter:
         """
         with self.transaction():
             first = self._next_ids(model.Node, len(nodes)).start
+            rows = self._placed_nodes(nodes, first)  # all, before the graph is there
             placed = replace(graph, first_node=first, node_count=len(nodes))
             placed = replace(placed, id=self.add(placed))
-            self._db.executemany(
-                schema.insert_sql(model.Node), self._placed_nodes(nodes, first, placed.id)
-            )
+            graph_at = [column.name for column in schema.columns(model.Node)].index("graph")
+            for values in rows:
+                values[graph_at] = placed.id
+            self._db.executemany(schema.insert_sql(model.Node), rows)
             self.add_values(
                 model.Edge, ((first + producer, first + consumer) for producer, consumer in edges)
             )
         return placed
 
-    def _placed_nodes(
-        self, nodes: Sequence[model.Node], first: int, graph: int
-    ) -> Iterator[list[object]]:
-        """Yield the nodes as they are in the file, with their ids and positions."""
+    def _placed_nodes(self, nodes: Sequence[model.Node], first: int) -> list[list[object]]:
+        """Return the nodes as they are in the file, with their ids and positions."""
         encode = self._encoder(model.Node)
         names = [column.name for column in schema.columns(model.Node)]
-        id_at, graph_at, position_at = (
-            names.index("id"),
-            names.index("graph"),
-            names.index("position"),
-        )
+        id_at, position_at = names.index("id"), names.index("position")
+        rows = []
         for position, node in enumerate(nodes):
             values = encode(node)
-            values[id_at], values[graph_at], values[position_at] = first + position, graph, position
-            yield values
+            values[id_at], values[position_at] = first + position, position
+            rows.append(values)
+        return rows
 
     def add_stack(self, stack: model.Stack, files: dict[str, int]) -> int:
         """Append a stack and make it findable by line; ``files`` maps a frame's path to its
@@ -492,6 +498,27 @@ class SessionWriter:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _checked(
+    encode: Callable[[schema.SessionRow], list[object]], row_type: type[schema.SessionRow]
+) -> Callable[[schema.SessionRow], list[object]]:
+    """Return a function that encodes a row, and raises ValueError for one that no reader would take."""
+    from fx_explorer.session.untrusted.validating import row_maker  # no capture needs it
+
+    decode = row_maker(row_type)
+    has_id = schema.has_id(row_type)
+
+    def encoded(row: schema.SessionRow) -> list[object]:
+        values = encode(row)
+        # As SQLite gives them back: a boolean is a number, and a new row gets an id.
+        stored = [int(value) if isinstance(value, bool) else value for value in values]
+        if has_id:
+            stored[0] = stored[0] or 0
+        decode(tuple(stored))
+        return values
+
+    return encoded
 
 
 def _bounded_meta(key: str, value: object) -> object:

@@ -66,7 +66,7 @@ def test_what_followed_is_told_the_other_sizes_and_the_error() -> None:
         == "f() at ranks_zoo.py:27 was compiled for other inputs: x is f32[32, 1024] on rank 1 and f32[16, 1024] on rank 0"
     )
     assert words["status"].startswith(
-        "rank 1 failed to compile f() at ranks_zoo.py:27, rank 0 compiled it: BackendCompilerFailed"
+        "rank 1 failed to compile f() at ranks_zoo.py:27 in AOTAutograd, rank 0 compiled it: RuntimeError"
     )
 
 

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from fx_explorer.analysis.naming.functions import called_function
+from fx_explorer.analysis.naming.functions import RESUME, called_function
 from fx_explorer.analysis.ranks.alignment import Pair, aligned
 from fx_explorer.analysis.ranks.finding import ASPECTS, Aspect, RankFinding
 from fx_explorer.analysis.ranks.groups import RankGroup, noted_parts
 from fx_explorer.analysis.ranks.rank_words import others_in_words, rank_words
+from fx_explorer.analysis.ranks.roles import (
+    have_one_role,
+    have_other_parts,
+    is_other_part,
+    may_be_a_part,
+)
 from fx_explorer.analysis.ranks.summary import CompilationSummary
 from fx_explorer.analysis.words import in_file, listed, seconds
+from fx_explorer.torch_texts.failure import own_error
 
 MOST_OF_AN_ERROR = 160
 
@@ -18,15 +25,19 @@ _ORDER = {aspect: at for at, aspect in enumerate(ASPECTS)}
 
 
 def findings(groups: Sequence[RankGroup]) -> list[RankFinding]:
-    """Return in what each group differs from the first one, the earliest first. ``groups`` are as ``alike`` returns
-    them.
+    """Return in what each group differs from the first one of its role, the earliest first. ``groups`` are as ``alike``
+    returns them.
     """
     among = sum(len(group.members) for group in groups)
-    found = [
-        finding
-        for group in groups[1:]
-        for finding in _Comparison(groups[0], group, among).findings()
-    ]
+    found: list[RankFinding] = []
+    firsts = list(groups[:1])
+    """The first group of each role."""
+    for group in groups[1:]:
+        of_role = (one for one in firsts if have_one_role(one.first, group.first))
+        reference = next(of_role, None)
+        if reference is None:
+            firsts.append(group)
+        found += _Comparison(reference or groups[0], group, among).findings()
     found += [one for group in groups for one in _noted_within(group, among)]
     return sorted(found, key=lambda one: (one.position, _ORDER[one.aspect], one.ranks))
 
@@ -60,6 +71,7 @@ class _Comparison:
         self._group = group
         self._these = rank_words(group.ranks)
         self._those = others_in_words(reference.ranks, group.ranks, among)
+        self._has_other_part = False
 
     def findings(self) -> Iterator[RankFinding]:
         reference, group = self._reference.first, self._group.first
@@ -73,6 +85,7 @@ class _Comparison:
                 "torch", 0, f"{self._these} ran {versions[0]}, {self._those} {versions[1]}"
             )
         pairs = aligned(reference.compilations, group.compilations)
+        self._has_other_part = have_other_parts(pairs)
         ends = [
             _last_of_both(pairs) if one.unknown_end else len(pairs) for one in (reference, group)
         ]
@@ -86,16 +99,23 @@ class _Comparison:
                 yield self._extra(pair.other, position)
             has_shifted = has_shifted or pair.is_moved or not (pair.reference and pair.other)
             position += pair.reference is not None
-        if reference.executed != group.executed and reference.executed and group.executed:
+        has_order = bool(reference.executed and group.executed) and not self._has_other_part
+        if has_order and reference.executed != group.executed:
             words = f"{self._these} ran the compiled graphs in another order than {self._those}"
             yield self._finding("executed", position, words)
 
     def _missing(self, one: CompilationSummary, position: int) -> RankFinding:
+        if self._is_part(one):
+            words = f"{self._those} compiled {_function(one)} for a part of the model that is not on {self._these}"
+            return self._finding("parts", position, words, reference=one)
         again = " again" if _is_recompile(one) else ""
         words = f"{self._these} did not compile {_function(one)}{again}, as {self._those} did"
         return self._finding("missing", position, words, reference=one)
 
     def _extra(self, one: CompilationSummary, position: int) -> RankFinding:
+        if self._is_part(one):
+            words = f"{self._these} compiled {_function(one)} for a part of the model that is not on {self._those}"
+            return self._finding("parts", position, words, other=one)
         verb = "recompiled" if _is_recompile(one) else "compiled"
         took = (
             f" (in {seconds(one.duration_s)}, which its collectives wait for)"
@@ -109,6 +129,10 @@ class _Comparison:
         one, two = pair.reference, pair.other
         assert one is not None
         assert two is not None
+        if is_other_part(one, two):
+            for aspect, words in self._of_parts(one, two):
+                yield self._finding(aspect, position, words, one, two)
+            return
         function = _function(two)
         told: list[tuple[Aspect, str]] = []
         if pair.is_moved or (one.name != two.name and not has_shifted):
@@ -121,15 +145,39 @@ class _Comparison:
         is_other_graph = bool(
             one.graph != two.graph and (two.graph or two.has_ended) and (one.graph or one.has_ended)
         )
+        if (one.has_failed and not one.graph) or (two.has_failed and not two.graph):
+            is_other_graph = False  # it failed before there was any
         if is_other_graph:
             told += [
                 ("graph", f"the graph of {function} on {self._these} is not that of {self._those}")
             ]
         told += self._of_tensors(one, two, is_other_graph)
+        if one.has_failed != two.has_failed and not (one.has_ended and two.has_ended):
+            told.append(("status", self._statuses(one, two)))
         if one.has_ended and two.has_ended:
             told += self._of_ended(one, two, is_other_graph)
         for aspect, words in told:
             yield self._finding(aspect, position, words, one, two)
+
+    def _of_parts(
+        self, one: CompilationSummary, two: CompilationSummary
+    ) -> Iterator[tuple[Aspect, str]]:
+        """Yield what differs where the graphs are of different parts of the model, and differ by design."""
+        part = (
+            f"{_function(two)} is another part of the model on {self._these} than on {self._those}"
+        )
+        yield "parts", f"{part}: its graphs are not held against one another"
+        if one.has_failed != two.has_failed:
+            yield "status", self._statuses(one, two)
+        elif one.breaks != two.breaks and one.has_ended and two.has_ended:
+            yield (
+                "breaks",
+                _BREAKS.format(these=self._these, those=self._those, function=_function(two)),
+            )
+
+    def _is_part(self, one: CompilationSummary) -> bool:
+        is_first = not _is_recompile(one) and not one.function.startswith(RESUME)
+        return self._has_other_part and is_first and may_be_a_part(one)
 
     def _of_tensors(
         self, one: CompilationSummary, two: CompilationSummary, is_other_graph: bool
@@ -166,8 +214,12 @@ class _Comparison:
 
     def _statuses(self, one: CompilationSummary, two: CompilationSummary) -> str:
         these, those = (STATUS_WORDS.get(row.status, row.status) for row in (two, one))
-        because = f": {_short(two.error)}" if two.error else ""
-        words = f"{self._these} {these} {_function(two)}, {self._those} {those} it{because}"
+        stage = f" in {two.failed_in}" if two.failed_in else ""
+        file, line = two.failed_at
+        is_known = bool(file) and (file, line) != (two.file, two.line)
+        at = f" ({in_file(file, line)})" if is_known else ""
+        because = f": {_short(two.error)}{at}" if two.error else ""
+        words = f"{self._these} {these} {_function(two)}{stage}, {self._those} {those} it{because}"
         return (
             f"{words} (on {self._those}: {_short(one.error)})"
             if one.error and not two.error
@@ -202,6 +254,8 @@ class _Comparison:
         )
 
 
+_BREAKS = "{function} has other graph breaks on {these} than on {those}"
+
 _OF_EQUAL_GRAPHS: tuple[tuple[Aspect, Callable[[CompilationSummary], str], str], ...] = (
     (
         "reasons",
@@ -211,7 +265,7 @@ _OF_EQUAL_GRAPHS: tuple[tuple[Aspect, Callable[[CompilationSummary], str], str],
     (
         "breaks",
         lambda one: one.breaks,
-        "{function} has other graph breaks on {these} than on {those}",
+        _BREAKS,
     ),
     (
         "guards",
@@ -249,6 +303,7 @@ STATUS_WORDS = {
     "broke": "compiled up to a graph break",
     "failed": "failed to compile",
     "skipped": "left to Python",
+    "running": "was still compiling",
 }
 
 _CACHE_EVENTS = {"hit": "hit", "miss": "missed", "bypass": "passed by", "saved": "wrote to"}
@@ -272,6 +327,7 @@ def _function(one: CompilationSummary) -> str:
 
 
 def _short(error: str) -> str:
+    error = own_error(error)
     return error if len(error) <= MOST_OF_AN_ERROR else f"{error[: MOST_OF_AN_ERROR - 1].rstrip()}…"
 
 

@@ -21,7 +21,12 @@ from fx_explorer.analysis.ranks.fingerprints import (
     short_target,
     without_identities,
 )
-from fx_explorer.analysis.ranks.path_taken import nodes_of, other_path
+from fx_explorer.analysis.ranks.path_taken import (
+    OtherPath,
+    nodes_of,
+    other_path,
+    path_of_another_part,
+)
 from fx_explorer.analysis.ranks.rank_words import others_in_words, rank_words
 from fx_explorer.analysis.ranks.summarising import Texts
 from fx_explorer.analysis.recompiles.causes import causes
@@ -71,8 +76,20 @@ def _row(reader: SessionReader, name: str) -> int:
 
 def _graph(finding: RankFinding, sides: Sides) -> RankFinding | None:
     path = other_path(sides.reader, sides.compilation, sides.reference, sides.other, sides.those)
-    if path is None:
+    return _took(path, finding, sides) if path else None
+
+
+def _parts(finding: RankFinding, sides: Sides) -> RankFinding | None:
+    """Look for what differs though the graphs are of different parts of a model: that is a divergence."""
+    if not sides.compilation or not sides.other:
         return None
+    path = path_of_another_part(
+        sides.reader, sides.compilation, sides.reference, sides.other, sides.those
+    )
+    return replace(_took(path, finding, sides), aspect="graph") if path else None
+
+
+def _took(path: OtherPath, finding: RankFinding, sides: Sides) -> RankFinding:
     way = "branch" if path.is_branch else "path"
     at = f" at {path.at}" if path.at else ""
     decided = f", where {sides.those} had {path.decided_by}" if path.decided_by else ""
@@ -330,6 +347,7 @@ def _function(finding: RankFinding) -> str:
 
 _EXPLAIN: dict[Aspect, Callable[[RankFinding, Sides], RankFinding | None]] = {
     "graph": _graph,
+    "parts": _parts,
     "inputs": _inputs,
     "tensors": _tensors,
     "extra": _again,

@@ -7,6 +7,7 @@ from typing import Literal
 
 Aspect = Literal[
     "torch",
+    "parts",
     "extra",
     "missing",
     "order",
@@ -27,6 +28,7 @@ Aspect = Literal[
 
 ASPECTS: dict[Aspect, str] = {
     "torch": "releases of torch and Python",
+    "parts": "parts of the model",
     "missing": "which functions were compiled",
     "extra": "which functions were compiled, and how often",
     "order": "the order of compilations",
@@ -46,8 +48,10 @@ ASPECTS: dict[Aspect, str] = {
 }
 """Aspect → in words, in the order in which one leads to the next."""
 
-NOTED: tuple[Aspect, ...] = ("numbers", "guard_values")
-"""Aspects that are told and no divergence: a rank's own number and its part of the data differ by design."""
+NOTED: tuple[Aspect, ...] = ("parts", "numbers", "guard_values")
+"""Aspects that are told and no divergence: a rank's own number, its part of the data and its part of the model differ by
+design.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from fx_explorer.analysis.ranks.finding import ASPECTS, NOTED, Aspect
+from fx_explorer.analysis.ranks.roles import have_one_role
 from fx_explorer.analysis.ranks.summary import CompilationSummary, RankSummary
 
 
@@ -28,12 +29,17 @@ class RankGroup:
 
 def alike(summaries: Iterable[RankSummary]) -> list[RankGroup]:
     """Return the groups. The first is the one that the others are held against: the largest of those whose end is
-    known, and of equally large ones that with the lowest rank.
+    known and of which nothing failed, and of equally large ones that with the lowest rank.
     """
     groups = [RankGroup(tuple(members)) for members in _grouped(summaries, _all_that_counts)]
     return sorted(
         groups,
-        key=lambda group: (bool(group.first.unknown_end), -len(group.members), group.first.rank),
+        key=lambda group: (
+            group.first.has_failed,
+            bool(group.first.unknown_end),
+            -len(group.members),
+            group.first.rank,
+        ),
     )
 
 
@@ -41,12 +47,14 @@ def without_differing_records(
     groups: Sequence[RankGroup], differing: Sequence[int]
 ) -> list[RankGroup]:
     """Put to the first group those that do not diverge from it: their logs only lack records that the others have. What
-    has an unknown end stays by itself.
+    has an unknown end stays by itself, and so does another part of the model.
     """
     joined = [
         group
         for group in groups[1:]
-        if not group.first.unknown_end and not set(group.ranks) & set(differing)
+        if not group.first.unknown_end
+        and not set(group.ranks) & set(differing)
+        and have_one_role(groups[0].first, group.first)
     ]
     members = sorted(
         (one for group in (groups[0], *joined) for one in group.members), key=lambda one: one.rank
@@ -64,7 +72,8 @@ def agreement(summaries: Sequence[RankSummary]) -> dict[Aspect, list[tuple[int, 
 
 def noted_parts(group: RankGroup) -> dict[Aspect, list[tuple[RankSummary, ...]]]:
     """Return of each aspect that is noted only, and in which members of a group differ, those that agree; the most first."""
-    found = {aspect: _grouped(group.members, _READS[aspect]) for aspect in NOTED}
+    aspects = [aspect for aspect in NOTED if aspect != "parts"]  # in which no group differs
+    found = {aspect: _grouped(group.members, _READS[aspect]) for aspect in aspects}
     return {
         aspect: sorted(map(tuple, parts), key=lambda part: (-len(part), part[0].rank))
         for aspect, parts in found.items()
@@ -106,6 +115,7 @@ def _all_that_counts(rank: RankSummary) -> Hashable:
                     one.cache,
                     one.traced_collectives,
                     one.scheduled_collectives,
+                    one.modules,
                     one.results,
                 ),
             )
@@ -121,6 +131,7 @@ def _of_each(read: Callable[[CompilationSummary], Hashable]) -> Callable[[RankSu
 _READS: dict[Aspect, Callable[[RankSummary], Hashable]] = {
     "torch": lambda rank: (rank.torch, rank.python),
     "missing": lambda rank: frozenset(one.name for one in rank.compilations),
+    "parts": _of_each(lambda one: one.modules),
     "order": lambda rank: tuple(one.name for one in rank.compilations),
     "reasons": _of_each(lambda one: one.reasons),
     "graph": _of_each(lambda one: one.graph),

@@ -15,11 +15,14 @@ from fx_explorer.analysis.diff import graph_diff
 from fx_explorer.analysis.naming.sources import plain_code
 from fx_explorer.analysis.ranks.fingerprints import short_target
 from fx_explorer.analysis.words import in_file
+from fx_explorer.model.bounded_matching import BoundedMatcher
 from fx_explorer.session import SessionReader
 
 _NOTED_LINE = re.compile(
     r"^(?P<code>.*?)\s*# (?P<file>[^#\n]+?):(?P<line>\d+) in (?P<function>\S+)"
 )
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
 
 _DECIDES = re.compile(r"(?:if|elif|while|assert|for)\b")
 
@@ -57,10 +60,73 @@ def other_path(
     theirs, ours = nodes_of(reference, other), nodes_of(reader, compilation)
     if not theirs or not ours:
         return None
-    found = _first_difference(theirs, ours)
-    if found is None:
+    difference = _first_difference(theirs, ours)
+    if difference is None:
         return None
-    before, after = found
+    return _path(difference, reader, compilation, reference, other, those)
+
+
+def path_of_another_part(
+    reader: SessionReader, compilation: int, reference: SessionReader, other: int, those: str
+) -> OtherPath | None:
+    """Return where the graph of one part of a model has operations that do not come of its being another part; None where
+    all do.
+
+    Operations that only one of the graphs has come in runs. A run is there by design where one of it computes with an
+    input that the other graph lacks (its own modules, the batch, the targets), or where the module decided it
+    (``if self.is_last``).
+    """
+    theirs, ours = nodes_of(reference, other), nodes_of(reader, compilation)
+    own = _own_inputs(ours, theirs), _own_inputs(theirs, ours)
+    for lacking, extra in _runs(theirs, ours):
+        if _is_by_design(extra, own[0]) or _is_by_design(lacking, own[1]):
+            continue
+        node = next(filter(None, (*extra, *lacking)), None)
+        if node is None:
+            continue
+        difference = (None, node) if extra else (node, None)
+        path = _path(difference, reader, compilation, reference, other, those)
+        if not path.decided_by.startswith("self."):
+            return path
+    return None
+
+
+def _runs(
+    before: Sequence[model.Node], after: Sequence[model.Node]
+) -> Iterator[tuple[list[model.Node], list[model.Node]]]:
+    """Yield the operations that only one of two graphs has, those that follow one another together."""
+    old, new = _computing(before), _computing(after)
+    matcher = BoundedMatcher(
+        [node.target for node in old], [node.target for node in new], autojunk=False
+    )
+    for kind, start, end, new_start, new_end in matcher.get_opcodes():
+        if kind != "equal":
+            yield old[start:end], new[new_start:new_end]
+
+
+def _computing(nodes: Sequence[model.Node]) -> list[model.Node]:
+    return [node for node in nodes if _is_call(node) and not node.is_view]
+
+
+def _own_inputs(nodes: Sequence[model.Node], others: Sequence[model.Node]) -> set[str]:
+    """Return the names of the inputs that another graph lacks."""
+    known = {node.target for node in others if node.op == "placeholder"}
+    return {node.name for node in nodes if node.op == "placeholder" and node.target not in known}
+
+
+def _is_by_design(run: Sequence[model.Node], own_inputs: set[str]) -> bool:
+    return any(own_inputs & set(_WORD.findall(node.arguments)) for node in run)
+
+
+def _path(
+    difference: tuple[model.Node | None, model.Node | None],
+    reader: SessionReader,
+    compilation: int,
+    reference: SessionReader,
+    other: int,
+    those: str,
+) -> OtherPath:
+    before, after = difference
     node = after or before
     assert node is not None
     if after and before:

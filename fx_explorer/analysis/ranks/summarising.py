@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -18,11 +19,29 @@ from fx_explorer.analysis.ranks.fingerprints import (
 )
 from fx_explorer.analysis.ranks.summary import CompilationSummary, RankSummary
 from fx_explorer.analysis.whole_session.log_sessions import damage
-from fx_explorer.readers.torch_trace.places import is_torch
+from fx_explorer.readers.torch_trace.places import is_library, is_torch
 from fx_explorer.session import SessionReader
+from fx_explorer.torch_texts.stacks import parse_stack
 
 _FIRST_STAGES: tuple[model.Stage, ...] = ("dynamo", "pre_grad", "joint", "forward", "backward")
 """The graph of the first of them that there is stands for a compilation: what came later was made of it."""
+
+PART_OF_STAGE: dict[model.Stage, str] = {
+    "dynamo": "Dynamo",
+    "pre_grad": "Dynamo",
+    **dict.fromkeys(("joint", "forward", "backward"), "AOTAutograd"),
+    "backend": "its backend",
+    **dict.fromkeys(("post_grad", "schedule", "output_code"), "Inductor"),
+    "kernel": "the build of its kernels",
+}
+"""Stage → what of torch.compile it is a stage of."""
+
+_PIPELINE = re.compile(r"/pipelin\w*/|/pipe/|pipeline_parallel")
+"""Files of the schedules of torch.distributed.pipelining, DeepSpeed and Megatron."""
+
+_DDP = re.compile(r"torch/nn/parallel/distributed\.py$")
+
+_SHARED = re.compile(r"\b(?:FSDP\w*|FullyShardedDataParallel|DistributedDataParallel|DTensor)\b")
 
 _CUT_SHORT = ("killed", "timed_out", "cancelled", "incomplete")
 
@@ -70,12 +89,15 @@ def _compilation(
     breaks = reader.rows(model.GraphBreak, compilation=row.id)
     reasons = reader.rows(model.Recompile, compilation=row.id)
     scheduled = texts.collectives.get(row.id, ())
+    has_collectives = bool(graph.collectives or scheduled)
+    callers = [frame.file for frame in _callers(reader, row)]
     return CompilationSummary(
         row.name,
         row.function,
         *_place(reader, row),
         row.status,
         row.error,
+        *_failure(reader, row),
         row.start_s + (began_s or 0.0),
         row.duration_s,
         graph.operations,
@@ -89,20 +111,43 @@ def _compilation(
         cache,
         graph.collectives,
         fingerprint(scheduled),
-        bool(graph.collectives or scheduled),
+        has_collectives,
+        graph.modules,
+        any(map(_PIPELINE.search, callers)),
+        has_collectives
+        or any(map(_DDP.search, callers))
+        or any(_SHARED.search(f"{one.value_type} {one.code}") for one in checks),
         fingerprint(texts.results.get(row.id, ())),
     )
 
 
 def _place(reader: SessionReader, row: model.Compilation) -> tuple[str, int]:
     """Return where the function begins, or where it is called for one that torch put around the user's."""
-    if is_torch(row.file) and row.stack:
-        users = [
-            frame for frame in reader.get(model.Stack, row.stack).frames if not is_torch(frame.file)
-        ]
+    if is_torch(row.file):
+        users = [frame for frame in _callers(reader, row) if not is_torch(frame.file)]
         if users:
             return users[-1].file, users[-1].line
     return row.file, row.line
+
+
+def _callers(reader: SessionReader, row: model.Compilation) -> tuple[model.Frame, ...]:
+    return reader.get(model.Stack, row.stack).frames if row.stack else ()
+
+
+def _failure(reader: SessionReader, row: model.Compilation) -> tuple[str, tuple[str, int]]:
+    """Return the stage in which a compilation failed, and the user's line that its traceback names."""
+    rows = reader.rows(model.Failure, compilation=row.id, where="compiler")
+    if row.status != "failed" or not rows:
+        return "", ("", 0)
+    frames = parse_stack(reader.text(rows[-1].text)) if rows[-1].text else ()
+    users = [frame for frame in frames if _is_users(frame.file)]
+    place = (users[-1].file, users[-1].line) if users else ("", 0)
+    return (PART_OF_STAGE[rows[-1].stage] if rows[-1].stage else ""), place
+
+
+def _is_users(path: str) -> bool:
+    """Return whether a file is neither a library's nor made by Inductor or FX (``<eval_with_key>``)."""
+    return path.startswith("/") and not is_library(path) and "/torchinductor_" not in path
 
 
 def _graph(reader: SessionReader, compilation: int) -> GraphPrints:

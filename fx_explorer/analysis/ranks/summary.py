@@ -24,6 +24,10 @@ class CompilationSummary:
     status: str
     error: str
     """First line of what stopped it."""
+    failed_in: str
+    """The stage that raised it, as people call it: ``AOTAutograd``; empty for what did not fail."""
+    failed_at: tuple[str, int]
+    """The user's line in its traceback; no file and 0 where there is none."""
     start_s: float
     """Seconds since the epoch where the session says so, else since the session began."""
     duration_s: float
@@ -49,12 +53,22 @@ class CompilationSummary:
     scheduled_collectives: Fingerprint
     """The same as Inductor orders them; empty where it was not reached, or its record is missing."""
     has_collectives: bool
+    modules: Fingerprint
+    """Names of the parameters and buffers that the graph takes."""
+    is_of_pipeline: bool
+    """Whether a schedule of a pipeline called it."""
+    is_of_shared_model: bool
+    """Whether the ranks hold one model together: DDP, FSDP, DTensor, or collectives in the graph."""
     results: Fingerprint
     """Sizes and types of what the kernels and calls of the generated code return; torch writes them for some jobs only."""
 
     @property
     def has_ended(self) -> bool:
         return self.status != "running"
+
+    @property
+    def has_failed(self) -> bool:
+        return self.status == "failed"
 
     @property
     def end_s(self) -> float:
@@ -80,6 +94,11 @@ class RankSummary:
     """Why it is not known what the rank did in the end; empty where the session is whole."""
     notes: tuple[str, ...] = ()
     """What else is to be said of its file: what could not be read of it, which other rank it says to be."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Return whether a compilation of it failed."""
+        return any(one.has_failed for one in self.compilations)
 
     @property
     def compile_s(self) -> float:

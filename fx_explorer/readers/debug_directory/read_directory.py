@@ -51,7 +51,7 @@ def read_directory(directory: Path, session: Path) -> None:
         folders = graph_folders(directory)
     except OSError as error:
         raise SessionError(f"{directory} cannot be read: {error.strerror or error}") from error
-    with SessionWriter(session) as writer:
+    with SessionWriter(session, checks_rows=True) as writer:
         places = Places(writer)
         compilations = Compilations(writer, places)
         graphs = GraphRecords(writer, compilations, places)

@@ -29,7 +29,7 @@ def read_table(file: Path, session: Path) -> None:
     except ValueError as error:
         raise SessionError(f"{file} is not what torch writes, or not all of it: {error}") from error
     stages = ("dynamo", "pre_grad", "joint", "forward", "backward", "post_grad", "schedule")
-    with SessionWriter(session) as writer, writer.transaction():
+    with SessionWriter(session, checks_rows=True) as writer, writer.transaction():
         writer.set_meta("fx_explorer", __version__)
         writer.set_meta("environment", {})
         target = {

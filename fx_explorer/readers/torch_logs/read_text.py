@@ -35,7 +35,7 @@ def read_text(text: Path, session: Path) -> None:
     Raises SessionError for a file that cannot be read at all.
     """
     damage, others, kinds, ranks = Damage(), Others([]), Counter[str](), set[int]()
-    with SessionWriter(session) as writer, opened(text, damage) as log:
+    with SessionWriter(session, checks_rows=True) as writer, opened(text, damage) as log:
         places = Places(writer)
         compilations = Compilations(writer, places)
         graphs = GraphRecords(writer, compilations, places)

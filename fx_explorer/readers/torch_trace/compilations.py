@@ -26,6 +26,7 @@ from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
 from fx_explorer.torch_texts.events import STAGE_OF_EVENT
+from fx_explorer.torch_texts.failure import failed_stage
 
 NOT_IN_LOG = "the log has no record of it"
 
@@ -279,18 +280,17 @@ class Compilations:
         reason = " ".join(str(found.get("fail_reason") or "").split())
         if status == "failed":
             reason = f"{found.get('fail_type')}: {reason}"
-            text = self._writer.text(state.error_text or str(found.get("fail_reason") or ""))
-            self._writer.add(
-                Failure(
-                    0,
-                    state.row.id,
-                    "compiler",
-                    "dynamo",
-                    str(found.get("fail_type")),
-                    reason[:400],
-                    text,
-                )
+            traceback = state.error_text or str(found.get("fail_reason") or "")
+            row = Failure(
+                0,
+                state.row.id,
+                "compiler",
+                failed_stage(traceback),
+                str(found.get("fail_type")),
+                reason[:400],
+                self._writer.text(traceback),
             )
+            self._writer.add(row)
         self.change(
             state,
             status=status,

@@ -62,7 +62,7 @@ class Places:
         """Return the id of the SourceFile."""
         known = self._files.get(path)
         if known is None:
-            row = SourceFile(0, path, 0, is_user=not _LIBRARY.search(path), note=NOT_HERE)
+            row = SourceFile(0, path, 0, is_user=not is_library(path), note=NOT_HERE)
             known = self._files[path] = self._writer.add(row)
         return known
 
@@ -92,6 +92,10 @@ class Places:
             else []
         )
         return candidates[0] if len(candidates) == 1 else shortened
+
+
+def is_library(path: str) -> bool:
+    return bool(_LIBRARY.search(path))
 
 
 def is_torch(path: str) -> bool:

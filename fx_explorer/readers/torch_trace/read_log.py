@@ -83,7 +83,7 @@ class LogReading:
         self._log = log
         self._tell = tell or (lambda _: None)
         self._damage, self._kinds = Damage(), Counter[str]()
-        self._writer = writer = SessionWriter(session)
+        self._writer = writer = SessionWriter(session, checks_rows=True)
         self._texts = TextsOfLog(log)
         places = Places(writer)
         self._compilations = compilations = Compilations(writer, places)

@@ -47,7 +47,7 @@ class EventReading:
         self._log = log
         self._tell = tell or (lambda _: None)
         self._damage, self._kinds, self._unknown = Damage(), Counter[str](), Counter[str]()
-        self._writer = writer = SessionWriter(session)
+        self._writer = writer = SessionWriter(session, checks_rows=True)
         self._places = places = Places(writer)
         self._compilations = compilations = Compilations(writer, places)
         self._kernels = Kernels(writer, compilations, places)

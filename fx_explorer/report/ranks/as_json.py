@@ -6,7 +6,7 @@ from fx_explorer.analysis.ranks.finding import RankFinding
 from fx_explorer.analysis.ranks.groups import RankGroup, agreement
 from fx_explorer.analysis.ranks.waiting import waits
 from fx_explorer.ranks.compared import ComparedRanks
-from fx_explorer.report.ranks.sentences import first_of_group, first_words, headline
+from fx_explorer.report.ranks.sentences import first_of_group, first_sentence, headline
 
 SCHEMA = "fx-explorer/ranks/1"
 
@@ -16,7 +16,7 @@ def ranks_json(ranks: ComparedRanks) -> dict[str, object]:
     first = ranks.first
     return {
         "schema": SCHEMA,
-        "summary": headline(ranks) + (f" {first_words(first)}" if first else ""),
+        "summary": " ".join(filter(None, (headline(ranks), first_sentence(ranks)))),
         "diverges": first is not None,
         "differing_ranks": list(ranks.differing),
         "first_divergence": _finding(first) if first else None,

@@ -44,10 +44,34 @@ def headline(ranks: ComparedRanks) -> str:
             )
             return f"{as_sentence(rank_words(unknown))} did the same as {told}, as far as what is there of it goes."
         who = "Both ranks" if count == 2 else f"All {count:,} ranks"
-        return f"{who} compiled the same, {counted(len(ranks.summaries[0].compilations), 'compilation')} each."
+        if len(ranks.groups) > 1:
+            parts = f"the {count:,} ranks have {counted(len(ranks.groups), 'part')} of the model"
+            return f"No rank diverges: {parts}, and those of one part compiled the same."
+        each = counted(len(ranks.summaries[0].compilations), "compilation")
+        failed = sum(one.has_failed for one in ranks.summaries[0].compilations)
+        of_which = f", of which {failed:,} failed" if failed else ""
+        return f"{who} compiled the same, {each} each{of_which}."
     others = others_in_words(first.others, ranks.differing, count)
     verb = "diverges" if len(ranks.differing) == 1 else "diverge"
-    return f"{as_sentence(rank_words(ranks.differing))} {verb} from {others}."
+    diverges = f"{as_sentence(rank_words(ranks.differing))} {verb} from {others}."
+    failure = first_failure(ranks)
+    return f"{as_sentence(failure.words)}. {diverges}" if failure else diverges
+
+
+def first_failure(ranks: ComparedRanks) -> RankFinding | None:
+    """Return where ranks first failed to compile what others compiled; None where none did."""
+    failed = {one.rank for one in ranks.summaries if one.has_failed}
+    statuses = (one for one in ranks.findings if one.aspect == "status")
+    return next((one for one in statuses if set(one.ranks) <= failed), None)
+
+
+def first_sentence(ranks: ComparedRanks) -> str:
+    """Return where ranks first diverged, as a sentence; empty where they did not, and where the headline says it: they
+    failed.
+    """
+    if ranks.first is None or ranks.first is first_failure(ranks):
+        return ""
+    return f"First: {first_words(ranks.first)}"
 
 
 def first_words(finding: RankFinding) -> str:
@@ -92,13 +116,13 @@ def group_words(ranks: ComparedRanks, group: RankGroup) -> str:
     if group is ranks.groups[0]:
         return "what the others are held against" if len(ranks.groups) > 1 else "alike"
     first = first_of_group(ranks.findings, group)
+    of_group = [one for one in ranks.findings if one.ranks == group.ranks]
+    has_parts = any(one.aspect == "parts" for one in of_group)
     unknown = f"its end is unknown: {group.first.unknown_end}" if group.first.unknown_end else ""
     if first is None:
-        return (
-            f"the same up to its end, which is unknown: {group.first.unknown_end}"
-            if unknown
-            else "alike"
-        )
+        if unknown:
+            return f"the same up to its end, which is unknown: {group.first.unknown_end}"
+        return "another part of the model" if has_parts else "alike"
     at = f" at {place(first)}" if first.file else ""
     return "; ".join(filter(None, (f"differs in {ASPECTS[first.aspect]}{at}", unknown)))
 

@@ -16,7 +16,7 @@ from fx_explorer.ranks.compared import ComparedRanks
 from fx_explorer.report.ranks.sentences import (
     agreed,
     as_sentence,
-    first_words,
+    first_sentence,
     further,
     gaps,
     group_figures,
@@ -35,8 +35,8 @@ MOST_COMPILATIONS = 200
 def ranks_text(ranks: ComparedRanks, width: int = 100) -> Iterator[str]:
     """Yield the lines, the answer first."""
     yield headline(ranks)
-    if ranks.first:
-        yield f"First: {first_words(ranks.first)}"
+    if sentence := first_sentence(ranks):
+        yield sentence
     rest = list(further(ranks.findings, ranks.first))
     yield from _section("Then:" if ranks.first else "Noted, and no divergence:", rest)
     yield from _section("Ranks that are alike:", _groups(ranks))
@@ -55,8 +55,8 @@ def ranks_text(ranks: ComparedRanks, width: int = 100) -> Iterator[str]:
 def ranks_markdown(ranks: ComparedRanks) -> Iterator[str]:
     """Yield the lines of the same answer for an issue or a pull request."""
     yield f"**{_escaped(headline(ranks))}**"
-    if ranks.first:
-        yield from ("", _escaped(first_words(ranks.first)))
+    if sentence := first_sentence(ranks):
+        yield from ("", _escaped(sentence))
     yield from _list(
         "Then" if ranks.first else "Noted, and no divergence",
         list(further(ranks.findings, ranks.first)),

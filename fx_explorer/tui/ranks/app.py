@@ -20,7 +20,7 @@ from textual.widgets import Static
 
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable
-from fx_explorer.report.ranks.sentences import first_words, headline
+from fx_explorer.report.ranks.sentences import first_sentence, headline
 from fx_explorer.report.ranks.text import group_text
 from fx_explorer.tui.commands import by_id
 from fx_explorer.tui.config import Config
@@ -106,9 +106,9 @@ class RanksApp(App[int | None]):
         self.call_after_refresh(self._tell)
 
     def _answer(self) -> list[Content]:
-        first = self.state.ranks.first
         lines = [Content.styled(printable(headline(self.state.ranks)), "bold")]
-        return [*lines, Content(printable(first_words(first)))] if first else lines
+        sentence = first_sentence(self.state.ranks)
+        return [*lines, Content(printable(sentence))] if sentence else lines
 
     @property
     def row(self) -> RankRow:

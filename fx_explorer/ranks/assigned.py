@@ -62,7 +62,7 @@ def assigned(files: Sequence[ReadFile]) -> Assigned:
             if one is not chosen
         ]
     notes += _disagreements(usable)
-    notes += _missing([one.rank for one in summaries])
+    notes += _missing([one.rank for one in summaries], any(one.is_text for one in summaries))
     return Assigned(tuple(summaries), tuple(left_out), tuple(notes))
 
 
@@ -113,10 +113,12 @@ def _disagreements(files: Iterable[ReadFile]) -> list[str]:
     ]
 
 
-def _missing(ranks: Sequence[int]) -> list[str]:
+def _missing(ranks: Sequence[int], are_of_a_text: bool) -> list[str]:
     missing = sorted(set(range(max(ranks, default=-1) + 1)) - set(ranks))
     if not missing:
         return []
+    if are_of_a_text:
+        return [f"Not in this text: {rank_words(missing)}"]
     if len(missing) == 1:
         return [f"Rank {missing[0]} is missing: no file of it is here"]
     return [f"Ranks {rank_numbers(missing)} are missing: no files of them are here"]

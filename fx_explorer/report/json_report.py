@@ -25,6 +25,7 @@ from fx_explorer.analysis.recompiles.causes import limit_hits, recompiles
 from fx_explorer.analysis.regions.annotated_regions import regions
 from fx_explorer.analysis.variants.lineage import first_variants
 from fx_explorer.analysis.variants.other_variants import other_variants
+from fx_explorer.analysis.whole_session.log_sessions import not_in_text
 from fx_explorer.report.caches.answers import caches_of_report
 from fx_explorer.report.compile_options import compile_option
 from fx_explorer.report.performance.bench_report import bench_object
@@ -70,6 +71,7 @@ def json_report(reader: SessionReader) -> Json:
             "target": target(reader),
             "outcome": reader.meta("outcome"),
             "totals": total_figures(reader),
+            "not_in_text": not_in_text(reader),
             "compilations": [compilation(reader, row) for row in first_variants(reader)],
             "variants": [other_variant(reader, one) for one in other_variants(reader)],
             "interventions": [intervention(reader, one) for one in reader.rows(model.Intervention)],

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fx_explorer import model
 from fx_explorer.analysis.kernels.candidates import session_gpu, triton_kernels
-from fx_explorer.analysis.whole_session.log_sessions import not_decoded
+from fx_explorer.analysis.whole_session.log_sessions import not_decoded, why_not_in_text
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernel.kernels import kernel_languages
 
@@ -38,7 +38,7 @@ def why_no_triton(reader: SessionReader) -> str:
 
 def why_no_kernels(reader: SessionReader) -> str:
     """Return why a view of kernels is empty."""
-    if why := not_decoded(reader):
+    if why := not_decoded(reader) or why_not_in_text(reader, "kernels"):
         return why
     if reader.meta("outcome") is None:
         return "None so far: kernels are written at the end of a compilation."

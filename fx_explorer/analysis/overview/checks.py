@@ -15,7 +15,7 @@ from fx_explorer.analysis.overview.children import children, finding_in_words
 from fx_explorer.analysis.overview.fallbacks import left_to_python
 from fx_explorer.analysis.recompiles.causes import causes, limit_hits
 from fx_explorer.analysis.variants.lineage import first_variants
-from fx_explorer.analysis.whole_session.log_sessions import is_log
+from fx_explorer.analysis.whole_session.log_sessions import Subject, is_log, why_not_in_text
 from fx_explorer.analysis.whole_session.totals import totals
 from fx_explorer.analysis.words import counted, first_line, listed
 from fx_explorer.session import SessionReader
@@ -82,8 +82,28 @@ Judge = Callable[[SessionReader, int], Check]
 
 def checks(reader: SessionReader, wanted: Mapping[str, int]) -> list[Check]:
     """Judge the conditions in ``wanted`` (name → limit), in the order of CONDITIONS."""
-    judged = [judge(reader, wanted[name]) for name, judge in CONDITIONS.items() if name in wanted]
+    judged = [
+        _unknown(reader, name, wanted[name]) or judge(reader, wanted[name])
+        for name, judge in CONDITIONS.items()
+        if name in wanted
+    ]
     return [one if one.is_met else placed(reader, one) for one in judged]
+
+
+_SUBJECTS: dict[str, Subject] = {
+    "max-graph-breaks": "graph breaks",
+    "max-break-sites": "graph breaks",
+    "max-recompiles": "recompiles",
+    "max-guards": "guards",
+    "expect-graphs": "graphs",
+}
+"""Condition → what it is about."""
+
+
+def _unknown(reader: SessionReader, condition: str, limit: int) -> Check | None:
+    """Return a condition that is not met because the text that was given says nothing of it."""
+    why = why_not_in_text(reader, _SUBJECTS[condition]) if condition in _SUBJECTS else ""
+    return Check(condition, limit, why.removesuffix("."), is_met=False) if why else None
 
 
 def relative_to(check: Check, folder: Path) -> Check:

@@ -68,6 +68,7 @@ from fx_explorer.analysis.whole_session.log_sessions import (
     is_provenance,
     is_tritonparse,
     not_decoded,
+    not_in_text,
     tells_breaks,
 )
 from fx_explorer.analysis.whole_session.totals import Totals, totals
@@ -160,7 +161,8 @@ def _graphs(
         if direct:
             return
         # While the capture goes on, a graph may still come.
-        if reader.meta("outcome") is not None and not not_decoded(reader):
+        is_known = "graphs" not in not_in_text(reader)
+        if reader.meta("outcome") is not None and not not_decoded(reader) and is_known:
             yield _no_graph(reader)
         return
     operations = captured_operations(reader, graphs_in_use(reader))
@@ -365,7 +367,8 @@ def _recompiles(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
     """
     for hit in limit_hits(reader):
         refused = f"[{hit.compilation}] was refused" + (f": {hit.change}" if hit.change else "")
-        yield Fact("recompiles", "problem", f"{hit.in_words}.", f"{refused}.", hit.place, "breaks")
+        detail = f"{refused}.\nWhat to do: {hit.remedy}" if hit.remedy else f"{refused}."
+        yield Fact("recompiles", "problem", f"{hit.in_words}.", detail, hit.place, "breaks")
     # Told above, with the limit.
     refused_ones = {one.name for one in first_variants(reader) if reached_limit(one)}
     found = [one for one in causes(reader) if one.compilation not in refused_ones]
@@ -428,7 +431,8 @@ def _kernels(reader: SessionReader) -> Iterator[Fact]:
             _summed(reader, found.compilations),
             view="kernels",
         )
-    if not directions and reader.meta("outcome") is not None:
+    is_known = reader.meta("outcome") is not None and "kernels" not in not_in_text(reader)
+    if not directions and is_known:
         reasons = {
             ((c.missing_stages or {}).get("kernel", ""), c.status == "failed")
             for c in reader.rows(model.Compilation)

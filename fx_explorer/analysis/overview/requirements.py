@@ -10,7 +10,7 @@ from fx_explorer import model
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.overview.checks import Check, CheckFinding, placed
 from fx_explorer.analysis.overview.children import children
-from fx_explorer.analysis.whole_session.log_sessions import damage
+from fx_explorer.analysis.whole_session.log_sessions import damage, not_in_text
 from fx_explorer.analysis.whole_session.totals import totals
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.session import SessionReader
@@ -35,7 +35,7 @@ def has_graphs(reader: SessionReader) -> bool:
 
 
 def _something(reader: SessionReader, name: str) -> Check | None:
-    if has_graphs(reader):
+    if has_graphs(reader) or "graphs" in not_in_text(reader):
         return None
     outcome = _outcome(reader)
     # With compilations in the session, the message of a run that ended otherwise is about something

@@ -70,6 +70,20 @@ def agreement(summaries: Sequence[RankSummary]) -> dict[Aspect, list[tuple[int, 
     }
 
 
+def known_aspects(summaries: Sequence[RankSummary]) -> set[Aspect]:
+    """Return the aspects that anything is known of. A text of torch's logging has only what was asked for: that nothing
+    of it stands there says nothing.
+    """
+    if not any(one.is_text for one in summaries):
+        return set(_READS)
+    known: set[Aspect] = {"missing", "order"}
+    for aspect, field in _FIELDS.items():
+        values = [getattr(one, field) for rank in summaries for one in rank.compilations]
+        if any(values):
+            known.add(aspect)
+    return known
+
+
 def noted_parts(group: RankGroup) -> dict[Aspect, list[tuple[RankSummary, ...]]]:
     """Return of each aspect that is noted only, and in which members of a group differ, those that agree; the most first."""
     aspects = [aspect for aspect in NOTED if aspect != "parts"]  # in which no group differs
@@ -127,6 +141,19 @@ def _all_that_counts(rank: RankSummary) -> Hashable:
 def _of_each(read: Callable[[CompilationSummary], Hashable]) -> Callable[[RankSummary], Hashable]:
     return lambda rank: tuple((one.name, read(one)) for one in rank.compilations)
 
+
+_FIELDS: dict[Aspect, str] = {
+    "reasons": "reasons",
+    "graph": "graph",
+    "inputs": "inputs",
+    "tensors": "tensors",
+    "breaks": "breaks",
+    "guards": "guards",
+    "collectives": "traced_collectives",
+    "numbers": "numbers",
+    "guard_values": "guard_values",
+}
+"""Aspect → what of a compilation it is read of, for those that a text may tell of."""
 
 _READS: dict[Aspect, Callable[[RankSummary], Hashable]] = {
     "torch": lambda rank: (rank.torch, rank.python),

@@ -18,7 +18,7 @@ from fx_explorer.analysis.ranks.fingerprints import (
     without_identities,
 )
 from fx_explorer.analysis.ranks.summary import CompilationSummary, RankSummary
-from fx_explorer.analysis.whole_session.log_sessions import damage
+from fx_explorer.analysis.whole_session.log_sessions import damage, is_text
 from fx_explorer.readers.torch_trace.places import is_library, is_torch
 from fx_explorer.session import SessionReader
 from fx_explorer.torch_texts.stacks import parse_stack
@@ -53,6 +53,9 @@ def summarise(reader: SessionReader, rank: int, path: str) -> RankSummary:
         for row in reader.rows(model.Compilation, in_use=True)
         if row.status not in ("restarted", "left")
     ]
+    is_pasted = is_text(reader)
+    if is_pasted:  # messages of no frame are no compilation
+        rows = [row for row in rows if "/" in row.name]
     caches = _cache_events(reader)
     began_s = _clock(reader, rows)
     texts = Texts(reader)
@@ -73,6 +76,7 @@ def summarise(reader: SessionReader, rank: int, path: str) -> RankSummary:
         fingerprint(texts.executed) if is_order_known else "",
         began_s is not None,
         unknown_end,
+        is_pasted,
         tuple(damage(reader)),
     )
 

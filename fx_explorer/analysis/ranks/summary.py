@@ -92,6 +92,8 @@ class RankSummary:
     """Whether its times count from the epoch, and so can be held against those of another rank."""
     unknown_end: str = ""
     """Why it is not known what the rank did in the end; empty where the session is whole."""
+    is_text: bool = False
+    """Whether its file is what torch prints: what does not stand there may have been all the same."""
     notes: tuple[str, ...] = ()
     """What else is to be said of its file: what could not be read of it, which other rank it says to be."""
 

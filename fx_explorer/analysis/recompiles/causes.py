@@ -19,6 +19,7 @@ from fx_explorer.analysis.recompiles.call_sizes import local_source, sizes_then
 from fx_explorer.analysis.recompiles.changes import GuardChange, change_of
 from fx_explorer.analysis.recompiles.compile_arguments import with_arguments
 from fx_explorer.analysis.recompiles.remedies import NO_REMEDY, remedy
+from fx_explorer.analysis.whole_session.log_sessions import is_text
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 
@@ -84,6 +85,8 @@ class LimitHit:
     """How many compilations of the function there are."""
     change: str
     """What was new in the refused call, in words; empty when it is not known."""
+    remedy: str
+    """What to do about it; empty where that is not known."""
     is_error: bool
     """Whether such calls raise instead: with ``fullgraph=True`` or
     ``fail_on_recompile_limit_hit``.
@@ -160,10 +163,11 @@ def limit_hits(reader: SessionReader) -> list[LimitHit]:
 
 
 _LIMIT = re.compile(
-    r"exceeding the (?P<option>\w*recompile_limit) .*?set to (?P<limit>\d+)|FailOnRecompileLimitHit"
+    r"(?:exceeding the |hit config\.)(?P<option>\w{0,40}(?:recompile|cache_size)_limit)\b\D{1,200}(?P<limit>\d+)"
+    r"|FailOnRecompileLimitHit"
 )
-"""Matches the messages of ``torch/_dynamo/convert_frame.py``, _compile. The exception is raised
-with ``fullgraph=True``.
+"""Matches the messages of ``torch/_dynamo/convert_frame.py``, _compile, and the first line of its
+warning. The exception is raised with ``fullgraph=True``.
 """
 
 
@@ -345,6 +349,11 @@ def _limit_hit(
     compiled = [one for one in session.siblings(refused) if one.status in ("ok", "broke")]
     function = session.function(refused) or refused
     said = _LIMIT.search(refused.error)
+    limit = int((said and said["limit"]) or len(compiled))
+    count = len(compiled)
+    cause = next((one for one in causes(reader) if one.compilation == refused.name), None)
+    if is_text(reader):  # which does not have all that was compiled
+        count = max(count, limit)
     return LimitHit(
         compilation=refused.name,
         function=function.function,
@@ -352,10 +361,9 @@ def _limit_hit(
         line=function.line,
         place=place_of_path(reader, function.file, function.line),
         option=(said and said["option"]) or "recompile_limit",
-        limit=int((said and said["limit"]) or len(compiled)),
-        compiled=len(compiled),
-        change=next(
-            (one.in_words for one in causes(reader) if one.compilation == refused.name), ""
-        ),
+        limit=limit,
+        compiled=count,
+        change=cause.in_words if cause else "",
+        remedy=cause.remedy if cause else "",
         is_error=refused.status == "failed",
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from fx_explorer import model
 from fx_explorer.session import SessionReader
 
@@ -34,12 +36,47 @@ def is_provenance(reader: SessionReader) -> bool:
     return (reader.meta("log") or {}).get("format") == "provenance"
 
 
+def is_text(reader: SessionReader) -> bool:
+    """Return whether the session was made of what torch prints, in which only what was asked for stands."""
+    return is_log(reader) and (reader.meta("log") or {}).get("format") == "torch_logs"
+
+
+Subject = Literal["graphs", "graph breaks", "recompiles", "guards", "kernels"]
+
+_PRINTED_BY: dict[Subject, tuple[str, ...]] = {
+    "graphs": ("graph_code", "graph", "aot_graphs", "post_grad_graphs", "pre_grad_graphs"),
+    "graph breaks": ("graph_breaks",),
+    "recompiles": ("recompiles", "recompiles_verbose"),
+    "guards": ("guards",),
+    "kernels": ("output_code", "kernel_code"),
+}
+"""Subject → the artifacts of TORCH_LOGS that tell of it."""
+
+
+def not_in_text(reader: SessionReader) -> list[Subject]:
+    """Return of what a text says nothing, neither that it is there nor that it is not; empty for any other session."""
+    if not is_text(reader):
+        return []
+    printed = (reader.meta("log") or {}).get("kinds") or {}
+    return [
+        subject for subject, artifacts in _PRINTED_BY.items() if not set(artifacts) & set(printed)
+    ]
+
+
+def why_not_in_text(reader: SessionReader, *subjects: Subject) -> str:
+    """Return why a view of these subjects is empty, where that is because the text says nothing of one of them."""
+    absent = [subject for subject in subjects if subject in not_in_text(reader)]
+    if not absent:
+        return ""
+    settings = ",".join(_PRINTED_BY[subject][0] for subject in absent)
+    return f"Not in this text: {' and '.join(absent)}. TORCH_LOGS={settings} prints them."
+
+
 def tells_breaks(reader: SessionReader) -> bool:
     """Return whether a session without graph breaks is one of a program without them: not where they were not written."""
     told = reader.meta("log") or {}
-    if not is_log(reader) or told.get("format") not in (*WITHOUT_DYNAMO, "torch_logs"):
-        return True
-    return "graph_breaks" in (told.get("kinds") or {})
+    is_of_inductor = is_log(reader) and told.get("format") in WITHOUT_DYNAMO
+    return not is_of_inductor and "graph breaks" not in not_in_text(reader)
 
 
 def compiled_without_dynamo(reader: SessionReader) -> list[str]:

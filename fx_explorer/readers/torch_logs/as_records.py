@@ -20,6 +20,17 @@ _CLASS = re.compile(r"^.*?(?=class \S+\(torch\.nn\.Module\):)", re.M)
 
 _REASON = re.compile(r"^\s*- (?P<reason>\d+/\d+: .*)$", re.M)
 
+_RECOMPILING = re.compile(
+    r"Recompiling function (?P<function>[^\n]{1,400}) in (?P<file>[^\n]{1,4000}):(?P<line>\d{1,8})"
+)
+
+_LIMIT = re.compile(
+    r"torch\._dynamo hit config\.\w+ \(\d+\)\s*"
+    r"function: '(?P<function>[^'\n]{1,400})' \((?P<file>[^\n]{1,4000}):(?P<line>\d{1,8})\)\s*"
+    r"last reason: (?P<reason>[^\n]*)"
+)
+"""The warning of ``torch/_dynamo/convert_frame.py``, which needs no TORCH_LOGS."""
+
 _GRAPHS = (
     (re.compile(r"joint graph", re.I), "aot_joint_graph"),
     (re.compile(r"backward graph", re.I), "aot_backward_graph"),
@@ -37,11 +48,11 @@ def as_records(message: Message, trained: set[str]) -> Iterator[Record]:
     if message.artifact == "graph_breaks" and "Graph break" in text:
         yield _record(message, "dynamo_graph_break_reason", text)
     elif message.artifact in ("recompiles", "recompiles_verbose") and _REASON.search(text):
-        yield _record(
-            message,
-            "recompile_reasons",
-            json.dumps([found["reason"] for found in _REASON.finditer(text)]),
-        )
+        reasons = [found["reason"].rstrip() for found in _REASON.finditer(text)]
+        yield from _recompile(message, _RECOMPILING.search(text), reasons)
+    elif limit := _LIMIT.match(text):
+        yield from _recompile(message, limit, [limit["reason"]])
+        yield _metrics(message, text)
     elif message.artifact == "guards" and "TREE_GUARD_MANAGER" in text:
         yield _record(
             message, "dynamo_cpp_guards_str", text.replace("Guard eval latency", "Guard latency")
@@ -61,6 +72,27 @@ def as_records(message: Message, trained: set[str]) -> Iterator[Record]:
         "pre_grad_graphs",
     ) and _CLASS.search(text):
         yield from _graph(message, trained)
+
+
+def _recompile(
+    message: Message, function: re.Match[str] | None, reasons: list[str]
+) -> Iterator[Record]:
+    """Yield which function is compiled, where the message names it, and why it was compiled again."""
+    if function:
+        frame = {
+            "name": function["function"],
+            "filename": function["file"],
+            "line": int(function["line"]),
+        }
+        begun = {"stack": [frame]}
+        yield replace(_record(message, "", ""), kind="dynamo_start", content=begun)
+    yield _record(message, "recompile_reasons", json.dumps(reasons))
+
+
+def _metrics(message: Message, text: str) -> Record:
+    """Return that a function was refused, as torch's metrics say it: it runs in eager mode from then on."""
+    content = {"fail_type": "Unsupported", "fail_reason": text.partition("\n")[0]}
+    return replace(_record(message, "", ""), kind="compilation_metrics", content=content)
 
 
 def _graph(message: Message, trained: set[str]) -> Iterator[Record]:

@@ -22,6 +22,11 @@ from fx_explorer.session import SessionWriter
 
 OTHER_LINES = "Lines that torch's logging did not write"
 
+NOT_IN_TEXT = "not in this text"
+
+RAISED_AT_LIMIT = "FailOnRecompileLimitHit"
+"""torch's exception for a function with ``fullgraph=True``, whose traceback Python prints."""
+
 MOST_OTHER_LINES = 100_000
 
 MOST_RANKS = 1_000
@@ -57,7 +62,8 @@ def read_text(text: Path, session: Path) -> None:
                 except MALFORMED:
                     damage.skipped += 1
                     damage.note(message.line)
-            compilations.finish_text()
+            raises = any(RAISED_AT_LIMIT in line for line in others.lines)
+            compilations.finish_text(raises_at_limit=raises, absent_because=NOT_IN_TEXT)
             _add_others(others, compilations)
         _add_meta(writer, text, kinds, ranks, damage, graphs.unread_lines)
 

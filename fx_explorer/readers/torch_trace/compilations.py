@@ -339,15 +339,18 @@ class Compilations:
     def _version(self, record: Record) -> None:
         self.environment["torch"] = str(json.loads(record.payload)["pytorch_version"])
 
-    def finish_text(self) -> None:
-        """Finish the compilations of a text that does not say how they ended: all it has was compiled."""
+    def finish_text(self, *, raises_at_limit: bool = False, absent_because: str = "") -> None:
+        """Finish the compilations of a text that does not say how they ended: all it has was compiled, but what was refused
+        at the limit. There an error was raised, or the function was left to Python.
+        """
         for state in self.all:
             if not state.has_ended:
-                self.change(
-                    state, status="broke" if state.has_broken else "ok", attempts=1 + state.attempt
-                )
+                status: Status = "broke" if state.has_broken else "ok"
+                self.change(state, status=status, attempts=1 + state.attempt)
                 state.has_ended = True
-        self.finish()
+            elif raises_at_limit and state.row.status == "skipped":
+                self.change(state, status="failed")
+        self.finish(absent_because=absent_because)
 
     def name_after(self, record: Record, where: Frame | None) -> None:
         """Name the function of a compilation that no record has named, after a line that is in it."""
@@ -355,8 +358,10 @@ class Compilations:
         if state and where and not state.row.function:
             self.change(state, function=where.function, file=where.file, line=where.line)
 
-    def finish(self, *, is_over: bool = True) -> None:
-        """Say of each compilation what the log has nothing of; unless the log ``is_over``, of those that have ended."""
+    def finish(self, *, is_over: bool = True, absent_because: str = "") -> None:
+        """Say of each compilation what the log has nothing of, and why; unless the log ``is_over``, of those that have
+        ended.
+        """
         for state in self.all:
             if state.row.status == "restarted" or (state.row.status == "running" and not is_over):
                 continue
@@ -365,7 +370,7 @@ class Compilations:
             self.change(
                 state,
                 backend=backend,
-                missing_stages=dict.fromkeys(absent, _why_missing(state)) or None,
+                missing_stages=dict.fromkeys(absent, absent_because or _why_missing(state)) or None,
             )
             if not state.has_ended and not _NUMBERS.search(state.row.name):
                 self.change(state, status="ok")

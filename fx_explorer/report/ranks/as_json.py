@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fx_explorer.analysis.ranks.finding import RankFinding
-from fx_explorer.analysis.ranks.groups import RankGroup, agreement
+from fx_explorer.analysis.ranks.groups import RankGroup, agreement, known_aspects
 from fx_explorer.analysis.ranks.waiting import waits
 from fx_explorer.ranks.compared import ComparedRanks
 from fx_explorer.report.ranks.sentences import first_of_group, first_sentence, headline
@@ -25,6 +25,7 @@ def ranks_json(ranks: ComparedRanks) -> dict[str, object]:
         "agreement": {
             aspect: [list(one) for one in groups]
             for aspect, groups in agreement(ranks.summaries).items()
+            if aspect in known_aspects(ranks.summaries)
         },
         "ranks": [
             {

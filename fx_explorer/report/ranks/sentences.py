@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from fx_explorer.analysis.ranks.finding import ASPECTS, RankFinding
-from fx_explorer.analysis.ranks.groups import RankGroup, agreement
+from fx_explorer.analysis.ranks.groups import RankGroup, agreement, known_aspects
 from fx_explorer.analysis.ranks.rank_words import others_in_words, rank_numbers, rank_words
 from fx_explorer.analysis.ranks.summary import began_together
 from fx_explorer.analysis.words import counted, in_file, listed, seconds
@@ -50,6 +50,8 @@ def headline(ranks: ComparedRanks) -> str:
         each = counted(len(ranks.summaries[0].compilations), "compilation")
         failed = sum(one.has_failed for one in ranks.summaries[0].compilations)
         of_which = f", of which {failed:,} failed" if failed else ""
+        if any(one.is_text for one in ranks.summaries):
+            return f"{who} did the same as far as the text goes, {each} each{of_which}."
         return f"{who} compiled the same, {each} each{of_which}."
     others = others_in_words(first.others, ranks.differing, count)
     verb = "diverges" if len(ranks.differing) == 1 else "diverge"
@@ -150,7 +152,10 @@ def agreed(ranks: ComparedRanks) -> tuple[list[str], list[str]]:
     """Return the aspects in which all ranks agree, and those of the findings, with which ranks agree with which."""
     same, other = [], []
     found = {one.aspect for one in ranks.findings}
+    known = known_aspects(ranks.summaries)
     for aspect, groups in agreement(ranks.summaries).items():
+        if aspect not in known:
+            continue
         if len(groups) == 1:
             same.append(ASPECTS[aspect])
         elif aspect in found:

@@ -85,11 +85,15 @@ _BINARY: tuple[tuple[bytes, str, str], ...] = (
 """Beginning → what such a file is, and what to do with it."""
 
 _PRINTED = re.compile(
-    rb"^[ >]*(?:\x1b\[[\d;]*m)*(?:\[rank\d+\]:\s?)?[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ [^\]\n]+\] "
-    rb"(?!\{)(?:\[[^\]\n]*\] ?)*\[__\w+\]",
+    rb"^[ >]{0,40}(?:\x1b\[[\d;]{0,20}m){0,8}(?:\[rank\d{1,9}\]:\s?)?[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d{1,9} \d{1,20} "
+    rb"(?:[^\]\n]{1,1000}\] (?!\{)(?:\[[^\]\n]{0,200}\] ?){0,8}\[__\w{1,100}\]"
+    rb"|[^\]\n]{0,1000}torch/(?:_dynamo|_inductor|_functorch|_export|fx)/[^\]\n]{1,1000}\] (?!\{))",
     re.M,
 )
-"""A line that torch prints for TORCH_LOGS. Others may stand before it, since people paste them."""
+"""A line that torch prints for TORCH_LOGS, or a warning of its compiler. Others may stand before it, since people paste them."""
+
+PASTED = 1 << 20
+"""Bytes of a text in which such a line is looked for: a job prints much of its own before."""
 
 _PRINTED_LOG = FileKind(
     "torch_logs", "what torch prints for TORCH_LOGS", "Look at it with: fx-explorer {file}"
@@ -115,6 +119,9 @@ _TABLE = re.compile(
     rb'"[^"\n]+"\s*:\s*\{\s*"(?:stack_traces|post_grad_nodes|pre_grad_nodes)"\s*:\s*\[)'
 )
 """How ``kernel_information.json`` and ``inductor_provenance_tracking_node_mappings.json`` begin (torch/_inductor/debug.py)."""
+
+_PROGRAMS = (".py", ".pyi", ".pyw", ".ipynb", ".json", ".toml")
+"""Ends of names of what may quote such a line and is something else."""
 
 _CHECKPOINT = "a model checkpoint: weights, and no code that computes with them"
 
@@ -262,11 +269,18 @@ def _text(file: Path, start: bytes) -> FileKind:
         return log
     if _TABLE.match(start):
         return _PROVENANCE
+    if file.suffix not in _PROGRAMS and _PRINTED.search(_beginning(file)):
+        return _PRINTED_LOG
     if start.lstrip().startswith(b"{") and b'"cells"' in start + _end_of(file):
         return FileKind(
             "text", "a notebook", "Make a script of it first: jupyter nbconvert --to script {file}"
         )
     return FileKind("text", "JSON" if _is_json(start) else "text")
+
+
+def _beginning(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        return opened.read(PASTED)
 
 
 def _end_of(file: Path) -> bytes:

@@ -13,6 +13,7 @@ from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.overview.fallbacks import LeftToPython, left_to_python
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.analysis.regions.region_nodes import RegionKey
+from fx_explorer.analysis.whole_session.log_sessions import why_not_in_text
 from fx_explorer.analysis.words import breaks_hit, counted, first_line, in_file
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.break_detail import break_text, left_text
@@ -183,6 +184,8 @@ def _notice(
 
 
 def _why_empty(reader: SessionReader) -> str:
+    if why := why_not_in_text(reader, "graph breaks", "recompiles"):
+        return why
     if reader.meta("outcome") is None:
         return "None so far."
     if not reader.count(model.Compilation):

@@ -23,7 +23,7 @@ from fx_explorer.analysis.guards.guard_tree import (
 from fx_explorer.analysis.guards.kinds import KIND_IN_WORDS, guard_kinds
 from fx_explorer.analysis.recompiles.changes import change_of
 from fx_explorer.analysis.variants.versions import functions_of_versions
-from fx_explorer.analysis.whole_session.log_sessions import not_decoded
+from fx_explorer.analysis.whole_session.log_sessions import not_decoded, why_not_in_text
 from fx_explorer.analysis.words import counted, first_line, in_file
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
@@ -307,6 +307,8 @@ def _tree_cost(reader: SessionReader) -> str:
 
 
 def _why_empty(reader: SessionReader) -> str:
+    if why := why_not_in_text(reader, "guards"):
+        return why
     if why := not_decoded(reader):
         return why
     if reader.meta("outcome") is None:

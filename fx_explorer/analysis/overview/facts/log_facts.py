@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fx_explorer.analysis.facts import Fact
-from fx_explorer.analysis.whole_session.log_sessions import damage
+from fx_explorer.analysis.whole_session.log_sessions import damage, not_in_text
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
 
 NOT_TOLD = "A log says nothing of what the program did besides, or of how it ended."
 
-NOT_IN_TEXT = "Nothing else is known of the run: no times, and of the rest what was printed. TORCH_TRACE writes a log that has all."
+NOT_IN_TEXT = "Not in this text: {}. TORCH_TRACE writes a log that has all."
 
 NOT_IN_DIRECTORY = "It begins with AOTAutograd's graphs: of Dynamo, breaks, guards and times there is nothing in it."
 
@@ -33,7 +33,9 @@ def log_facts(reader: SessionReader) -> Iterator[Fact]:
             [f"{kind} ({count:,})" for kind, count in (told.get("kinds") or {}).items()], 8
         )
         text = f"{name} has {counted(records, 'message')} that torch printed for TORCH_LOGS: {has}."
-        yield Fact("run", "notice" if found else "good", text, NOT_IN_TEXT, view="source")
+        absent = [*not_in_text(reader), "times", "how compilations ended"]
+        detail = NOT_IN_TEXT.format(listed(absent, 8))
+        yield Fact("run", "notice" if found else "good", text, detail, view="source")
     elif told.get("format") == "debug_directory":
         text = f"{name} is a directory that torch wrote for TORCH_COMPILE_DEBUG: {counted(records, 'file')}{whole}."
         beside = told.get("beside") or []

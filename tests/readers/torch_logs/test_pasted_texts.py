@@ -1,0 +1,96 @@
+"""Texts as people paste them, with one warning or one recompile in them: what they do not have is told as that.
+
+tests/data/torch_logs/*_only.txt and two_ranks.txt are written after public reports, in torch's format.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fx_explorer import cli, model
+from fx_explorer.analysis.overview.checks import checks
+from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.analysis.recompiles.causes import limit_hits
+from fx_explorer.ranks.compared import compare
+from fx_explorer.readers.torch_logs import read_text
+from fx_explorer.report.ranks.sentences import agreed, headline
+from fx_explorer.session import SessionReader
+from fx_explorer.session.untrusted.kind_of_file import kind_of_file
+
+TEXTS = Path(__file__).parents[2] / "data" / "torch_logs"
+
+NEGATIVES = ("No graph", "No kernels", "nothing of this program", "Dynamo captured no tensor")
+
+
+def opened(text: Path, folder: Path) -> SessionReader:
+    read_text(text, folder / "s.fxs")
+    return SessionReader(folder / "s.fxs")
+
+
+@pytest.mark.parametrize("name", ["recompile_only.txt", "limit_only.txt", "two_ranks.txt"])
+def test_what_a_text_cannot_know_is_not_told_as_a_negative(name: str, tmp_path: Path) -> None:
+    with opened(TEXTS / name, tmp_path) as reader:
+        facts = overview(reader)
+        row = reader.rows(model.Compilation)[0]
+    told = " ".join(f"{fact.text} {fact.detail}" for fact in facts)
+    assert not [one for one in NEGATIVES if one in told]
+    assert "Not in this text: graphs, graph breaks" in told
+    assert set((row.missing_stages or {}).values()) == {"not in this text"}
+
+
+def test_a_recompile_names_the_function_and_its_line(tmp_path: Path) -> None:
+    with opened(TEXTS / "recompile_only.txt", tmp_path) as reader:
+        (row,) = reader.rows(model.Compilation)
+        told = [fact.text for fact in overview(reader)]
+    assert (row.function, row.file, row.line) == (
+        "model",
+        "/tmp/ipykernel_2002586/874691697.py",
+        9,
+    )
+    assert any(text.startswith("model was compiled again: y is no longer 1.5") for text in told)
+
+
+def test_the_warning_at_the_limit_is_known_whatever_stands_before_it(tmp_path: Path) -> None:
+    warning = (TEXTS / "limit_only.txt").read_text()
+    long = tmp_path / "stderr.txt"
+    long.write_text("step 1 loss 3.4\n" * 20_000 + warning)
+    for text in (TEXTS / "limit_only.txt", long):
+        assert kind_of_file(text).kind == "torch_logs"
+        with opened(text, tmp_path) as reader:
+            (hit,) = limit_hits(reader)
+        (tmp_path / "s.fxs").unlink()
+        assert (hit.function, hit.line, hit.limit, hit.compiled) == ("post_orthogonalize", 621, 8, 8)
+        assert hit.is_error  # the traceback below it is of FailOnRecompileLimitHit
+        assert hit.change == "size 1 of X[0] was 640 and now is 8"
+        assert "parameter" in hit.remedy
+
+
+def test_a_program_that_quotes_a_warning_is_a_program(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(f"'''\n{'#' * 5000}\n{(TEXTS / 'limit_only.txt').read_text()}'''\n")
+    assert kind_of_file(program).kind == "text"
+
+
+def test_two_ranks_that_recompiled_alike_do_not_diverge() -> None:
+    ranks = compare([TEXTS / "two_ranks.txt"])
+    assert ranks.first is None
+    assert headline(ranks) == (
+        "Both ranks did the same as far as the text goes, 1 compilation each."
+    )
+    assert "graph breaks" not in " ".join(agreed(ranks)[0])
+    assert "Not in this text: ranks 0 and 2" in ranks.notes
+
+
+def test_a_limit_of_what_was_not_printed_is_not_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = TEXTS / "recompile_only.txt"
+    with opened(text, tmp_path) as reader:
+        judged = checks(reader, {"max-graph-breaks": 0, "max-recompiles": 1})
+    assert [one.is_met for one in judged] == [False, True]
+    assert "Not in this text: graph breaks" in judged[0].measured
+    assert cli.main(["report", str(text)]) == 0
+    assert "graph breaks" in json.loads(capsys.readouterr().out)["not_in_text"]

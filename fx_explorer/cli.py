@@ -12,8 +12,10 @@ import gc
 import importlib
 import io
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -109,6 +111,32 @@ class Subcommand(Protocol):
     def run(self, arguments: argparse.Namespace) -> int: ...
 
 
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM and a closed terminal end the block as Ctrl-C does: what was made for its length is taken away. What runs
+    in an event loop has its own way.
+    """
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    # What is ignored stays so: nohup, for example.
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number in numbers:
+        if before[number] is signal.SIG_DFL:
+            signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            if before[number] is signal.SIG_DFL:
+                signal.signal(number, signal.SIG_DFL)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code. Bad options end in SystemExit(2), as argparse
     does it.
@@ -133,7 +161,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _exit_code(words: list[str]) -> int:
     """Do what the words say, and explain what goes wrong. Output that is lost is left to ``main``."""
     try:
-        return _dispatch(words)
+        with _ended_by_signals():
+            return _dispatch(words)
     except FxExplorerError as error:
         return _explain(error)
     except KeyboardInterrupt:

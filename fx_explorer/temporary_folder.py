@@ -1,8 +1,14 @@
-"""Folders for what is needed only as long as something runs: sessions of logs, copies."""
+"""Folders for what is needed only as long as something runs: sessions of logs, copies.
+
+One that is locked is in use as long as its maker lives, however that ends; what is left behind unlocked is
+found at the next start (``client/leftovers.py``).
+"""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +17,29 @@ from pathlib import Path
 from fx_explorer.errors import SessionWriteError
 
 PREFIX = "fx-explorer-"
+
+IN_USE_PREFIX = "fx-explorer-run-"
+"""Of folders that are locked while they are in use."""
+
+
+class Lock:
+    """Holds a directory as long as this process lives, or until it is released."""
+
+    def __init__(self, directory: Path) -> None:
+        """Lock the directory. Raises OSError when somebody else holds it, or it cannot be
+        locked.
+        """
+        self._descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = -1
 
 
 def new_temporary_folder(prefix: str = PREFIX) -> Path:
@@ -25,9 +54,12 @@ def new_temporary_folder(prefix: str = PREFIX) -> Path:
 
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Give a folder that is gone after the block. Raises SessionWriteError where none can be made."""
-    folder = new_temporary_folder()
-    try:
+    """Give a folder that is gone after the block; where the process is killed within it, at the next start. Raises
+    SessionWriteError where none can be made.
+    """
+    folder = new_temporary_folder(IN_USE_PREFIX)
+    with contextlib.ExitStack() as until:
+        until.callback(shutil.rmtree, folder, ignore_errors=True)
+        with contextlib.suppress(OSError):  # a file system without locks: nobody finds it later
+            until.callback(Lock(folder).release)
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -1,15 +1,14 @@
 """Sessions in temporary directories: made for each capture, and found again when whoever made them
 was killed.
 
-A directory is in use while its maker holds a lock on it, which the system releases however the
-maker ends. One that nobody holds and that has something in it is told once, at the next start, and
-stays until ``fx-explorer recover`` takes it away.
+A directory is in use while its maker holds a lock on it (``temporary_folder.py``), which the system
+releases however the maker ends. One that nobody holds and that has a capture in it is told once, at
+the next start, and stays until ``fx-explorer recover`` takes it away.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import tempfile
@@ -21,9 +20,7 @@ from pathlib import Path
 from fx_explorer.errors import SessionError, SessionWriteError
 from fx_explorer.model import Compilation, ConsoleLine
 from fx_explorer.session import SessionReader
-from fx_explorer.temporary_folder import new_temporary_folder
-
-PREFIX = "fx-explorer-run-"
+from fx_explorer.temporary_folder import IN_USE_PREFIX, Lock, new_temporary_folder
 
 SESSION = "session.fxs"
 
@@ -32,26 +29,6 @@ TOLD = "told"
 
 SETTLED_S = 60
 """A directory without a lock that is younger than this may be about to be locked."""
-
-
-class Lock:
-    """Holds a directory as long as this process lives, or until it is released."""
-
-    def __init__(self, directory: Path) -> None:
-        """Lock the directory. Raises OSError when somebody else holds it, or it cannot be
-        locked.
-        """
-        self._descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self.release()
-            raise
-
-    def release(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-        self._descriptor = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +63,7 @@ class Leftover:
 
 def new_directory() -> tuple[Path, Lock]:
     """Make a directory and lock it. Raises SessionWriteError when there is no room for it."""
-    directory = new_temporary_folder(PREFIX)
+    directory = new_temporary_folder(IN_USE_PREFIX)
     try:
         return directory, Lock(directory)
     except OSError as error:
@@ -146,7 +123,7 @@ def remove(leftover: Leftover) -> None:
 def _directories() -> Iterator[Path]:
     with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:
-            if entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False):
+            if entry.name.startswith(IN_USE_PREFIX) and entry.is_dir(follow_symlinks=False):
                 with contextlib.suppress(OSError):
                     # The directory for temporary files is everybody's, and so is our prefix.
                     if entry.stat(follow_symlinks=False).st_uid == os.geteuid():

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import queue
 import shutil
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, as_completed
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,9 @@ from fx_explorer.temporary_folder import new_temporary_folder
 
 Progress = Callable[[int, int], None]
 """Called with how many files are read, and how many there are."""
+
+TOLD_EVERY_S = 1.0
+"""How often it is told how many files are read, also where none of them ends."""
 
 MOST_EXPLAINED = 24
 """Findings that are explained from the sessions of two ranks; of the others there is what the summaries say."""
@@ -137,12 +141,22 @@ def _read(found: Sequence[FoundFile], address: str, progress: Progress) -> list[
 
 
 def _read_with(executor: Executor, paths: Sequence[str], progress: Progress) -> list[ReadFile]:
-    futures = {executor.submit(read_file, path): path for path in paths}
-    read = {}
-    for done, future in enumerate(as_completed(futures), 1):
-        read[futures[future]] = future.result()
+    progress(0, len(paths))
+    ended: queue.SimpleQueue[Future[ReadFile]] = queue.SimpleQueue()
+    futures = []
+    for path in paths:
+        future = executor.submit(read_file, path)
+        future.add_done_callback(ended.put)
+        futures.append(future)
+        progress(ended.qsize(), len(paths))  # an executor may do the work where it is asked for
+    for done in range(1, len(paths) + 1):
+        while True:
+            with contextlib.suppress(queue.Empty):
+                ended.get(timeout=TOLD_EVERY_S)
+                break
+            progress(done - 1, len(paths))
         progress(done, len(paths))
-    return [read[path] for path in paths]
+    return [future.result() for future in futures]
 
 
 def _explained(

@@ -8,19 +8,27 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import signal
 import sys
+import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from functools import partial
 from typing import ParamSpec, TypeVar
 
 from fx_explorer.errors import UsageError
+from fx_explorer.temporary_folder import temporary_folder
 
 P = ParamSpec("P")
 ResultT = TypeVar("ResultT")
 
 FEW_BYTES = 4_000_000
 """Bytes of files that are read sooner than other processes have started."""
+
+PARENT_LOOKED_FOR_S = 1.0
+"""A process that waits for work does not see that nobody is left to give it any."""
 
 _DASK = "dask://"
 
@@ -53,12 +61,35 @@ def engine(address: str, total_bytes: int, files: int) -> Iterator[Executor]:
     if processes < 2 or total_bytes < FEW_BYTES:
         yield SameProcess()
         return
-    with ProcessPoolExecutor(processes, _context()) as pool:
-        try:
-            yield pool
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    with temporary_folder() as folder:
+        begin = partial(_begin_process, str(folder), os.getpid())
+        with ProcessPoolExecutor(processes, _context(), begin) as pool:
+            try:
+                yield pool
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                for process in multiprocessing.active_children():
+                    process.kill()
+                    process.join()
+                raise
+
+
+def _begin_process(folder: str, parent: int) -> None:
+    """Begin a process of the pool: it ends when its parent ends, however that is, and leaves nothing outside of
+    ``folder``, which the parent removes.
+    """
+    tempfile.tempdir = folder
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this one
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(
+        target=_end_with, args=(parent,), name="ends with its parent", daemon=True
+    ).start()
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(PARENT_LOOKED_FOR_S)
+    os._exit(1)
 
 
 def _context() -> multiprocessing.context.BaseContext:

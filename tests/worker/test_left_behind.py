@@ -18,6 +18,7 @@ from fx_explorer.client import Capture, leftovers
 from fx_explorer.client.session_files import is_a_session
 from fx_explorer.model import CaptureRequest, Compilation, ConsoleLine
 from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.temporary_folder import IN_USE_PREFIX
 from tests.worker.capturing import capture, processes_with
 from tests.worker.test_client import CLIENT, MARK, wait_until
 
@@ -106,7 +107,7 @@ def test_kill_9_ends_a_worker_that_never_lets_go_and_its_session_can_be_recovere
             assert client.stdout is not None
             assert client.stdout.readline() == b"running\n"
             assert leftovers.leftovers() == [], "it is held while it runs"
-            session = next(tmp_path.glob(f"{leftovers.PREFIX}*/session.fxs"))
+            session = next(tmp_path.glob(f"{IN_USE_PREFIX}*/session.fxs"))
             assert wait_until(lambda: _console(session) == ["waiting"])
         finally:
             client.kill()
@@ -146,7 +147,7 @@ def test_what_was_left_is_listed_by_what_is_in_it_and_removed_only_when_told_to(
         with SessionWriter(directory / "session.fxs") as writer:
             writer.add(Compilation(0, "0/0", 0, 0, "", "", 0))
     (damaged[0] / "session.fxs").write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
-    (tmp_path / f"{leftovers.PREFIX}link").symlink_to(kept[0])
+    (tmp_path / f"{IN_USE_PREFIX}link").symlink_to(kept[0])
     for _, lock in (empty, kept, damaged):
         lock.release()
     old = time.time() - 2 * leftovers.SETTLED_S

@@ -1,4 +1,4 @@
-"""How many logs are read, on one line of a terminal that is gone when all are."""
+"""How many logs are read: on one line of a terminal that is gone when all are, and elsewhere in a line from time to time."""
 
 from __future__ import annotations
 
@@ -9,20 +9,29 @@ from typing import TextIO
 
 EVERY_S = 0.1
 
+FIRST_LINE_S = 2.0
+"""What is read sooner is not told where the output is no terminal."""
+
+NEXT_LINE_S = 10.0
+
 
 class ReadingProgress:
-    """Shows nothing where the output is no terminal, and for what is read at once."""
+    """Shows nothing for what is read at once."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._is_live = out.isatty() and os.environ.get("TERM") != "dumb"
-        self._next_s = time.monotonic() + EVERY_S
+        self._next_s = time.monotonic() + (EVERY_S if self._is_live else FIRST_LINE_S)
         self._is_shown = False
 
     def tell(self, done: int, of: int) -> None:
         """Say how many of how many are read."""
         now = time.monotonic()
-        if not self._is_live or now < self._next_s:
+        if now < self._next_s:
+            return
+        if not self._is_live:
+            self._next_s = now + NEXT_LINE_S
+            print(f"reading ranks: {done:,} of {of:,}", file=self._out, flush=True)
             return
         self._next_s, self._is_shown = now + EVERY_S, True
         width = 30 * done // max(1, of)

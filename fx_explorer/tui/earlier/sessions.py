@@ -18,7 +18,7 @@ from fx_explorer.errors import FxExplorerError
 from fx_explorer.tui.status.live import CaptureLike, LiveCapture
 
 if TYPE_CHECKING:
-    from fx_explorer.client.leftovers import Lock
+    from fx_explorer.temporary_folder import Lock
 
 COPY = "before.fxs"
 """Name of a copy. Where the app was killed, the next start removes its directory: it holds no capture's

@@ -62,7 +62,12 @@ def test_the_warning_at_the_limit_is_known_whatever_stands_before_it(tmp_path: P
         with opened(text, tmp_path) as reader:
             (hit,) = limit_hits(reader)
         (tmp_path / "s.fxs").unlink()
-        assert (hit.function, hit.line, hit.limit, hit.compiled) == ("post_orthogonalize", 621, 8, 8)
+        assert (hit.function, hit.line, hit.limit, hit.compiled) == (
+            "post_orthogonalize",
+            621,
+            8,
+            8,
+        )
         assert hit.is_error  # the traceback below it is of FailOnRecompileLimitHit
         assert hit.change == "size 1 of X[0] was 640 and now is 8"
         assert "parameter" in hit.remedy

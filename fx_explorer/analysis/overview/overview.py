@@ -17,6 +17,7 @@ from fx_explorer.analysis.compile_time.timing import STAGE_IN_WORDS, stage_times
 from fx_explorer.analysis.documents import Place, artifact_document, place_of_path
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.kernels.counts import DirectionKernels, kernels_by_direction
+from fx_explorer.analysis.kernels.log_tuning import measured_choices
 from fx_explorer.analysis.memory.saved_values import (
     COMPUTED,
     SavedValue,
@@ -85,6 +86,7 @@ from fx_explorer.analysis.words import (
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graph.graphs import captured_operations
 from fx_explorer.session.queries.guards import check_count, filtered
+from fx_explorer.session.queries.kernel.kernels import unlinked_kernels
 
 SHOWN_AT_MOST = 5
 """Most breaks and recompiles that are listed one by one. The rest is counted, and shown in a
@@ -431,6 +433,13 @@ def _kernels(reader: SessionReader) -> Iterator[Fact]:
             _summed(reader, found.compilations),
             view="kernels",
         )
+    for choice in islice(measured_choices(reader), SHOWN_AT_MOST):
+        yield Fact(
+            "kernels", "good", f"{choice.in_words}.", choice.best_description, view="kernels"
+        )
+    if is_log(reader) and (count := unlinked_kernels(reader, "cpp")):
+        text = f"Nothing in the log leads to its {counted(count, 'C++ kernel')}: torch wrote no table of what they compute."
+        yield Fact("kernels", "notice", text, "INDUCTOR_PROVENANCE=1 makes it write one.")
     is_known = reader.meta("outcome") is not None and "kernels" not in not_in_text(reader)
     if not directions and is_known:
         reasons = {

@@ -50,6 +50,8 @@ _LEFT_TO_PYTHON = ("Unsupported", "UserError", "SkipFrame")
 _NUMBERS = re.compile(r"(?:!\d+/)?(?P<frame>\d+)/(?P<recompile>\d+)")
 
 
+AUTOTUNING = "autotune_choices_stats"
+
 SHORT = 256
 """Characters: a place in the log takes as much room."""
 
@@ -320,6 +322,8 @@ class Compilations:
         phase, name, time_s = event["ph"], str(event["name"]), float(event["ts"]) / 1e6
         if self._first_event_s is None:
             self._first_event_s = time_s
+        if phase == "E":
+            self._autotuning(record, name, event.get("args"))
         key = (event.get("pid"), event.get("tid"), name)
         began = self._events.setdefault(key, [])
         if phase == "B":
@@ -332,6 +336,17 @@ class Compilations:
             self._writer.add(
                 Span(0, compilation or self.id(record), name, stage, start, time_s - start_s, depth)
             )
+
+    def _autotuning(self, record: Record, event: str, arguments: object) -> None:
+        """Keep what Inductor measured of the choices for one operation, which stands in the event of the measuring."""
+        stats = arguments.get(AUTOTUNING) if isinstance(arguments, dict) else None
+        if stats is None:
+            return
+        found = json.loads(stats) if isinstance(stats, str) else stats
+        if not isinstance(found, dict):
+            raise ValueError("choices of autotuning that are no object")
+        found["operation"] = event.removesuffix("_template_autotuning")
+        self._writer.add(Metric(0, self.id(record), AUTOTUNING, json.dumps(found, default=str)))
 
     def _error(self, record: Record) -> None:
         self.of(record).error_text = record.payload

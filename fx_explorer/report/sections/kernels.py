@@ -28,13 +28,15 @@ def kernels_of(reader: SessionReader, compilation: model.Compilation) -> list[Js
     # All nodes at once: one query per kernel would be thousands for a large model.
     every = {node for nodes in computed.values() for node in nodes}
     nodes = {node.id: node for node in reader.by_ids(model.Node, every)}
+    graphs = reader.by_ids(model.Graph, {node.graph for node in nodes.values()})
+    captured = {graph.id for graph in graphs if graph.stage in ("dynamo", "pre_grad")}
     paths = source_paths(reader)
     kernels = reader.rows(model.Kernel, compilation=compilation.id)
     kernels.sort(key=lambda k: (model.DIRECTIONS.index(k.direction), k.position))
     gpu = session_gpu(reader)
     costs = {one.use.kernel.id: one for one in kernel_costs(reader, compilation.id)}
     found = [
-        _kernel(kernel, [nodes[i] for i in computed.get(kernel.id, ())], paths)
+        _kernel(kernel, [nodes[i] for i in computed.get(kernel.id, ())], captured, paths)
         for kernel in kernels
     ]
     for kernel, one in zip(kernels, found, strict=True):
@@ -46,12 +48,18 @@ def kernels_of(reader: SessionReader, compilation: model.Compilation) -> list[Js
     return found
 
 
-def _kernel(kernel: model.Kernel, nodes: list[model.Node], paths: dict[int, str]) -> Json:
+def _kernel(
+    kernel: model.Kernel, nodes: list[model.Node], captured: set[int], paths: dict[int, str]
+) -> Json:
+    """Return a kernel with its nodes. ``captured`` are the graphs before AOTAutograd: the comments of generated code in a
+    log name their nodes.
+    """
     return {
         "name": kernel.name,
         "language": kernel.language,
         "direction": kernel.direction or None,
-        "nodes": [node.name for node in nodes],
+        "nodes": [node.name for node in nodes if node.graph not in captured],
+        "dynamo_nodes": [node.name for node in nodes if node.graph in captured],
         "sources": _sources(nodes, paths),
     }
 

@@ -23,10 +23,16 @@ from fx_explorer.analysis.kernels.card import card, not_described
 from fx_explorer.analysis.kernels.kernel_documents import first_statement
 from fx_explorer.analysis.kernels.kernel_facts import kernel_facts
 from fx_explorer.analysis.kernels.launched import real_candidates
+from fx_explorer.analysis.kernels.log_tuning import (
+    NOT_IN_LOG,
+    configuration_in_words,
+    may_be_tuned,
+    measured_choices,
+)
 from fx_explorer.analysis.kernels.occupancy import Limit
 from fx_explorer.analysis.kernels.roofline import microseconds
 from fx_explorer.analysis.kernels.unknown_without_gpu import LIBRARY, NO_GPU
-from fx_explorer.analysis.whole_session.log_sessions import is_tritonparse
+from fx_explorer.analysis.whole_session.log_sessions import is_log, is_tritonparse
 from fx_explorer.analysis.words import compile_error, size
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
@@ -78,7 +84,7 @@ def candidates_table(
         origin="what Triton compiled" if is_tritonparse(reader) else "Inductor's own list",
         columns=_columns(options, builds),
         rows=[_row(reader, kernel, card(reader), one, builds, not_known[1:]) for one in found],
-        empty=progress or _why_none(kernel, gpu),
+        empty=progress or _why_none(reader, kernel, gpu),
     )
 
 
@@ -106,10 +112,22 @@ def _shows(kernel: model.Kernel, rows: Sequence[KernelBuild]) -> str:
     return f"{kernel.name}: what there was to choose from.{templates}"
 
 
-def _why_none(kernel: model.Kernel, gpu: Gpu | None) -> str:
+def _why_none(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None) -> str:
+    measured = measured_choices(reader, kernel.compilation) if is_log(reader) else []
+    if measured and may_be_tuned(kernel):
+        return " ".join(f"{choice.in_words}." for choice in measured)
     if kernel.language == "extern":
         return f"{NO_CHOICE} {TEMPLATES_MAY_BE}" if may_be_template(kernel) else NO_CHOICE
-    return "None is known yet." if gpu else NO_GPU
+    if gpu:
+        return "None is known yet."
+    return _of_a_log(reader, kernel) if is_log(reader) else NO_GPU
+
+
+def _of_a_log(reader: SessionReader, kernel: model.Kernel) -> str:
+    """Say what a log knows of how a kernel was chosen."""
+    options = configuration_in_words(reader, kernel)
+    built = f"It was built with {options}. " if options else ""
+    return f"{built}{NOT_IN_LOG}"
 
 
 def _in_all(rows: Sequence[KernelBuild]) -> str:

@@ -66,6 +66,13 @@ def launch_counts(reader: SessionReader) -> dict[int, int]:
     return dict(reader.query("SELECT kernel, sum(count) FROM kernel_launch GROUP BY kernel"))
 
 
+def unlinked_kernels(reader: SessionReader, language: str) -> int:
+    """Return how many kernels of a language no node is known of."""
+    linked = kernel_nodes(reader)
+    kernels = reader.rows(model.Kernel, language=language)
+    return sum(kernel.id not in linked for kernel in kernels)
+
+
 def kernel_nodes(reader: SessionReader, compilation: int | None = None) -> dict[int, list[int]]:
     """Return the ids of the nodes that each kernel (of one compilation, or of all) computes,
     sorted, by the id of the kernel.

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from fx_explorer.analysis.profiles.graph_calls import REGION, US, Launches
-from fx_explorer.analysis.profiles.outside import COMPILING, OPTIMIZER
+from fx_explorer.analysis.profiles.graph_calls import US, Launches
+from fx_explorer.analysis.profiles.marks import is_region
+from fx_explorer.analysis.profiles.outside import COMPILING, OPTIMIZER, region_of
 from fx_explorer.readers.kineto.trace import NONE, CpuThread, Trace
 
 SHORTEST_US = 1.0
@@ -133,15 +134,16 @@ def _own_times(
 
 def _in_words(names: Sequence[str]) -> str:
     """Return what the program does where these events are around, the innermost first."""
-    region = next((name.removeprefix(REGION) for name in names if name.startswith(REGION)), "")
+    region = region_of(names)
     if any(name in COMPILING for name in names):
         return f"torch compiles, called from [{region}]" if region else "torch compiles"
     if not names:
         return PYTHON
     if "TorchDynamo Cache Lookup" in names:
         return "guards: which compiled version fits is looked up"
-    if names[0].startswith(REGION):
-        return f"Python in the compiled function [{region}], between its graphs"
+    if is_region(names[0]):
+        function = f"the compiled function [{region}]" if region else "a compiled function"
+        return f"Python in {function}, between its graphs"
     optimizer = next(
         (name.removeprefix(OPTIMIZER) for name in names if name.startswith(OPTIMIZER)), ""
     )

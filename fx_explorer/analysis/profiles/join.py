@@ -27,6 +27,10 @@ NO_GRAPHS = (
     "No call of a compiled graph is in it: either nothing compiled ran while it was recorded, or it was recorded without "
     "the CPU (ProfilerActivity.CPU), whose events say what launched each kernel."
 )
+ONLY_NAMES = (
+    "It has no marks of compiled graphs, as without the CPU (ProfilerActivity.CPU) or of some releases of torch: kernels that Inductor "
+    "generated are known by their names and counted as compiled; what else compiled graphs ran is not known."
+)
 OTHER_PROGRAM = (
     "None of the compiled graphs in it is one of this session: it is a profile of another program, or of other code, and "
     "nothing was joined."
@@ -83,7 +87,8 @@ class _Joining:
     # compiled graphs
 
     def _join_call(self, call: GraphCall) -> None:
-        graphs = graphs_of(call, self._graphs)
+        is_unmarked = call is self._calls.unmarked
+        graphs = [] if is_unmarked else graphs_of(call, self._graphs)
         self._joined_calls += bool(graphs)
         named = [one.named for one in call.ran]
         matched = [(graph, align(named, graph.calls)) for graph in graphs]
@@ -168,8 +173,10 @@ class _Joining:
             return
         names = [*around(self._trace, thread, event)]
         stack = self._stack_around(thread, event)
+        is_known = self._calls.has_marks or self._calls.unmarked is None
+        kind = kind_of(names)
         self._add_other(
-            kind_of(names),
+            kind if is_known or kind != "eager" else "not known",
             operator_of(names) or name,
             region_of(names),
             seconds,
@@ -193,6 +200,10 @@ class _Joining:
 
     # the whole
 
+    @property
+    def _marked_calls(self) -> int:
+        return len(self._calls.graphs) - (self._calls.unmarked is not None)
+
     def _profile(self, file: str, busy: DeviceTime | None) -> model.Profile:
         trace = self._trace
         compiled_s = sum(call.seconds for call in self._calls.graphs)
@@ -207,7 +218,7 @@ class _Joining:
             trace.events,
             trace.skipped,
             trace.problem,
-            len(self._calls.graphs),
+            self._marked_calls,
             self._joined_calls,
             work_s,
             compiled_s,
@@ -223,13 +234,15 @@ class _Joining:
         trace = self._trace
         if not len(trace.gpu):
             yield NO_GPU
+        is_by_names = self._calls.unmarked is not None and not self._calls.has_marks
         if not self._calls.graphs:
             yield NO_GRAPHS
+        elif is_by_names:
+            yield ONLY_NAMES
         elif not self._joined_calls:
             yield OTHER_PROGRAM
-        elif self._joined_calls < len(self._calls.graphs):
-            left = len(self._calls.graphs) - self._joined_calls
-            yield f"{left} of {len(self._calls.graphs)} calls of compiled graphs are of no graph of this session."
+        elif self._joined_calls < (marked := self._marked_calls):
+            yield f"{marked - self._joined_calls} of {marked} calls of compiled graphs are of no graph of this session."
         if self._has_other_code:
             yield OTHER_CODE
         if trace.unclear:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from fx_explorer.analysis.profiles.graph_calls import FORWARD, REGION
+from fx_explorer.analysis.profiles.marks import BACKWARD, FORWARD, compilation_of, is_region
 from fx_explorer.model import OutsideKind
 from fx_explorer.readers.torch_trace.places import is_torch
 
@@ -44,15 +44,13 @@ def kind_of(names: Sequence[str]) -> OutsideKind:
     if FORWARD in names:
         return "wrapper"
     if any(name.startswith(ENGINE) for name in names):
-        return (
-            "wrapper" if any("CompiledFunctionBackward" in name for name in names) else "autograd"
-        )
-    return "break" if any(name.startswith(REGION) for name in names) else "eager"
+        return "wrapper" if any(BACKWARD in name for name in names) else "autograd"
+    return "break" if any(map(is_region, names)) else "eager"
 
 
 def region_of(names: Sequence[str]) -> str:
     """Return the name of the compiled function around; empty for none."""
-    return next((name.removeprefix(REGION) for name in names if name.startswith(REGION)), "")
+    return next((compilation_of(name) for name in names if is_region(name)), "")
 
 
 def operator_of(names: Sequence[str]) -> str:

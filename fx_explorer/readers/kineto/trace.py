@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 NONE = -1
+
+MOST_NESTED = 256
+"""Events around one that are looked at."""
 
 ROUNDED = 1e-3
 """Microseconds by which an event may seem to end behind the one around it: times have so many digits."""
@@ -52,6 +55,7 @@ class CpuThread:
         """1 for what the program noted itself (``record_function``), 0 for operators."""
         self.parents = array("q")
         """Index of the event around each; -1 for none. Empty before ``nest``."""
+        self._jumps = array("q")
 
     def add(
         self,
@@ -76,27 +80,46 @@ class CpuThread:
             column = getattr(self, name)
             setattr(self, name, array(column.typecode, (column[at] for at in order)))
         self.parents = array("q", bytes(8 * len(order)))
+        self._jumps = array("q", bytes(8 * len(order)))
+        depths = array("q", bytes(8 * len(order)))
         around: list[int] = []
-        for at, start in enumerate(self.starts):
-            while around and self.ends[around[-1]] <= start:
+        for at, end in enumerate(self.ends):
+            # Events that two sources wrote may overlap without one being in the other. One that ends before this one is
+            # around nothing that comes later and this one is not: each is looked at once.
+            while around and self.ends[around[-1]] < end - ROUNDED:
                 around.pop()
-            # Events that two sources wrote may overlap without one being in the other.
-            end = self.ends[at] - ROUNDED
-            self.parents[at] = next(
-                (one for one in reversed(around) if self.ends[one] >= end), NONE
-            )
+            while around and self.ends[around[-1]] <= self.starts[at]:
+                around.pop()
+            parent = self.parents[at] = around[-1] if around else NONE
+            self._jumps[at] = self._jump(parent, depths)
+            depths[at] = depths[parent] + 1 if parent != NONE else 0
             around.append(at)
+
+    def _jump(self, parent: int, depths: Sequence[int]) -> int:
+        """Return to which event around it one may jump: with these (Myers' skip pointers), any is reached in a number of steps
+        that grows with the logarithm of the depth.
+        """
+        over = self._jumps[parent] if parent != NONE else NONE
+        beyond = self._jumps[over] if over != NONE else NONE
+        if beyond == NONE:
+            return parent
+        is_even = depths[parent] - depths[over] == depths[over] - depths[beyond]
+        return beyond if is_even else parent
 
     def at(self, time: float) -> int:
         """Return the innermost event at a time; -1 for none."""
         found = bisect_right(self.starts, time) - 1
         while found != NONE and self.ends[found] < time:
-            found = self.parents[found]
+            jump = self._jumps[found]
+            is_over = jump == NONE or self.ends[jump] >= time
+            found = self.parents[found] if is_over else jump
         return found
 
     def outwards(self, event: int) -> Iterator[int]:
-        """Yield an event and all that are around it, the innermost first."""
-        while event != NONE:
+        """Yield an event and those around it, the innermost first: no more than a program nests."""
+        for _ in range(MOST_NESTED):
+            if event == NONE:
+                return
             yield event
             event = self.parents[event]
 

@@ -10,7 +10,7 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.profiles.figures import ProfileFigures, profile_figures
-from fx_explorer.analysis.profiles.join import NO_GPU, NO_GRAPHS, OTHER_PROGRAM
+from fx_explorer.analysis.profiles.join import NO_GPU, ONLY_NAMES, OTHER_PROGRAM
 from fx_explorer.analysis.profiles.verdict import verdict
 from fx_explorer.profiles.adding import add_profile, joined_profile
 from fx_explorer.readers.torch_trace import read_log
@@ -185,8 +185,8 @@ def test_without_the_events_of_the_cpu_nothing_is_joined_and_that_is_said(tmp_pa
     )
     found = figures_of(session)
     assert found.kernels == ()
-    assert NO_GRAPHS in verdict(found)
-    assert set(found.by_kind) == {"not known"}
+    assert ONLY_NAMES in verdict(found)
+    assert set(found.by_kind) == {"unjoined", "not known"}
 
 
 def test_without_launches_the_ids_of_operators_join_as_much(tmp_path: Path) -> None:

@@ -22,10 +22,11 @@ from fx_explorer.worker.target.other_calls.fresh_inputs import calls
 from fx_explorer.worker.target.target import Target
 from fx_explorer.worker.users.users_code import UsersCode
 from fx_explorer.worker.verify.comparing import Comparison
-from fx_explorer.worker.verify.comparing_calls import compared
+from fx_explorer.worker.verify.comparing_calls import CallsOfTheOriginal, compared
 from fx_explorer.worker.verify.observed.branch_coverage import BranchCoverage
 from fx_explorer.worker.verify.observed.observing import Observer, seed
 from fx_explorer.worker.verify.observed.outside import HiddenCalls
+from fx_explorer.worker.verify.varying import MOST_RUNS
 
 NAME = "program"
 
@@ -61,6 +62,21 @@ def differences(
     other = observed(file, header(after), inputs)
     result = {**one, "hidden": list(hidden.found), "not reached": coverage.not_taken()}
     return compared(result, other["seen"], other["names"], other["words"], is_built=False)
+
+
+def without_what_varies(folder: Path, before: str, after: str, inputs: str = "()") -> Comparison:
+    """The comparison of all calls, where the original runs again for what varies by itself."""
+    file = folder / f"{NAME}.py"
+    hidden = HiddenCalls()
+    one = observed(file, header(before), inputs, hidden.watched)
+    other = observed(file, header(after), inputs)
+
+    def again() -> dict[str, Any]:
+        return observed(file, header(before), inputs)
+
+    result = {**one, "hidden": list(hidden.found), "not reached": []}
+    original = CallsOfTheOriginal(result, other["words"], [again] * MOST_RUNS)
+    return original.compared(other["seen"], other["names"])
 
 
 def in_a_child(work: Callable[[], list[str]]) -> list[str]:

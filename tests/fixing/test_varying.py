@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from fx_explorer.worker.verify.lines import RELATIVE, that_differ
 from fx_explorer.worker.verify.varying import VaryingLines
+from tests.fixing.observed import without_what_varies
 
 
 def test_only_the_numbers_that_vary_are_left_out() -> None:
@@ -93,3 +95,75 @@ def test_an_address_is_another_in_each_process() -> None:
 def test_a_printed_number_may_be_rounded(line: str, other: str, is_near: bool) -> None:
     assert that_differ(Counter([line]), Counter([other])) == ([line], [other])
     assert (that_differ(Counter([line]), Counter([other]), RELATIVE) == ([], [])) == is_near
+
+
+STORES = """
+import datetime, os, random, time, uuid
+SEEN = {{}}
+LAST = None
+class State: kept = None
+state = State()
+class Net(torch.nn.Module): pass
+net = Net()
+def coin(): return bool(os.urandom(1)[0] % 2)
+def f():
+    global LAST
+    y = torch.ones(4) * {factor}
+    {line}
+    return y
+"""
+
+BY_ITSELF = {
+    "a clock, in a module": ("net.at = time.perf_counter()", "net.at"),
+    "a text of the time, in a plain object": (
+        "state.at = str(datetime.datetime.now())",
+        "state.at",
+    ),
+    "an identity, in an attribute of a class": (
+        "State.kept = id(object.__new__(State)) + time.time_ns()",
+        "kept",
+    ),
+    "an identity of its own, in a global": ("LAST = uuid.uuid4()", "global LAST"),
+    "a number of chance": ("LAST = random.Random().random()", "global LAST"),
+    "a tensor of chance": ("net.noise = torch.tensor(list(os.urandom(8)))", "net.noise"),
+    "a key of a dict": ("SEEN[time.time_ns()] = {'step': 1}", "global SEEN"),
+    "a list of no fixed length": (
+        "LAST = [0] * os.urandom(1)[0]",
+        "global LAST",
+    ),
+    "a value that is there by chance": ("state.kept = None if coin() else 'set'", "kept"),
+    "a shape of chance": ("net.noise = torch.zeros(1 + os.urandom(1)[0])", "net.noise"),
+    "a printed time": (
+        "os.write(1, b'it took %d ns\\n' % time.time_ns())",
+        "numbers in the line 'it took # ns'",
+    ),
+    "a variable of the environment": ("os.environ['RUN'] = uuid.uuid4().hex", "os.environ['RUN']"),
+}
+
+
+@pytest.mark.parametrize("kind", BY_ITSELF)
+def test_what_varies_by_itself_is_named_and_refuses_nothing(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUN", "none")
+    line, named = BY_ITSELF[kind]
+    original = STORES.format(line=line, factor=2)
+    same = without_what_varies(tmp_path, original, original)
+    assert same.is_all_equal, same.differences
+    assert any(named in what for what in same.not_compared), same.not_compared
+    changed = without_what_varies(tmp_path, original, STORES.format(line=line, factor=3))
+    assert any("the output" in told for told in changed.differences), "another factor is still seen"
+
+
+def test_what_is_no_longer_stored_is_a_difference_though_it_varies(tmp_path: Path) -> None:
+    original = STORES.format(line="net.at = time.perf_counter()", factor=2)
+    changed = without_what_varies(tmp_path, original, STORES.format(line="pass", factor=2))
+    assert any("net.at" in told for told in changed.differences)
+
+
+def test_an_exception_that_comes_by_chance_is_not_compared(tmp_path: Path) -> None:
+    line = "if coin() and coin(): raise ValueError(time.time())"
+    original = STORES.format(line=line, factor=2)
+    for _ in range(3):
+        same = without_what_varies(tmp_path, original, original)
+        assert not [told for told in same.differences if "the output" in told]

@@ -21,7 +21,7 @@ from fx_explorer.worker.verify.observed.observing import WHILE_COMPILING
 from fx_explorer.worker.verify.observed.outside import READS
 from fx_explorer.worker.verify.observed.process_state import OF_PROCESS
 from fx_explorer.worker.verify.observed.reachable import UNCHANGED
-from fx_explorer.worker.verify.varying import Varying
+from fx_explorer.worker.verify.varying import Varying, holder, is_within
 
 MAX_DIFFERENCES = 12
 
@@ -52,6 +52,12 @@ class Comparison:
     differences: list[str] = field(default_factory=list)
     different: set[str] = field(default_factory=set)
     """The names of the values that differ."""
+    unlike: set[str] = field(default_factory=set)
+    """Those of them that differ in their type, dtype or shape."""
+    holders: set[str] = field(default_factory=set)
+    """The names of what holds a value that only one of the programs has."""
+    unlike_ends: set[str] = field(default_factory=set)
+    """The calls that ended in another way."""
     largest: float = 0.0
     where: str = ""
     lost: list[str] = field(default_factory=list)
@@ -82,10 +88,14 @@ class Comparison:
         self._add_values(original["values"], changed["values"])
         before, after = _all_facts(original), _all_facts(changed)
         both = before.keys() & after.keys()
-        self.differences += [
-            f"{told}, {call}" for told in identity.differences(original, changed, both)
-        ]
+        compared = {name for name in both if not self._is_ignored(name)}
+        for name, told in identity.differences(original, changed, compared):
+            self.different.add(name)
+            self.differences.append(f"{told}, {call}")
         self._add_facts(before, after)
+        for name in before.keys() ^ after.keys():
+            if inside := holder(name, both):
+                self.holders.add(inside)
         for name, what in {**changed["unreadable"], **original["unreadable"]}.items():
             if not self._is_ignored(name):
                 self._leave_out(f"{what} of {name}")
@@ -103,8 +113,11 @@ class Comparison:
 
     @property
     def is_all_equal(self) -> bool:
-        """Whether nothing differs: no value, and nothing that is printed, in its order."""
-        return not self.differences and self.prints_equal and not self.moved
+        """Whether nothing differs: no value, no text of an exception, and nothing that is printed, in its
+        order.
+        """
+        messages = self.lost or self.new or self.moved or self.other_messages
+        return not self.differences and not messages
 
     @property
     def prints_equal(self) -> bool:
@@ -139,6 +152,8 @@ class Comparison:
         self, original: Mapping[str, Any], changed: Mapping[str, Any], call: str
     ) -> bool:
         """Return whether both calls ended alike, so that their values can be compared too."""
+        if self._call in self.varying.calls:
+            return False
         if not (original["raised"] or changed["raised"]):
             return True
         self.compared["exception"] += 1
@@ -151,9 +166,13 @@ class Comparison:
                 self.other_messages.append(told)
             return False
         if original["raised"] != changed["raised"]:
+            self.unlike_ends.add(self._call)
             self.differences.append(f"{call} {_ended(original)} before and {_ended(changed)} after")
             return False
-        if original["message"] and changed["message"] and original["message"] != changed["message"]:
+        one, other = (
+            self.varying.messages.masked([seen["message"]]) for seen in (original, changed)
+        )
+        if original["message"] and changed["message"] and one != other:
             told = f"{changed['raised']} said {_told_of(original)} and says {_told_of(changed)}"
             self.other_messages.append(told)
         return True
@@ -162,15 +181,11 @@ class Comparison:
         found, others = _by_name(before), _by_name(after)
         for name, (kind, value) in found.items():
             if self._is_ignored(name):
-                if (
-                    name in self.varying.names
-                    and name in others
-                    and _form(value) != _form(others[name][1])
-                ):
-                    self._differs(
-                        name, name, f"was {_short(value)} and is {_short(others[name][1])}"
-                    )
+                if name in self.varying.names - self.varying.unlike:
+                    self._add_form(name, value, others)
                 continue
+            if name not in others or _form(value) != _form(others[name][1]):
+                self.unlike.add(name)
             self.compared[kind] += value is not None
             told = self._told(name, kind)
             if name not in others:
@@ -184,6 +199,13 @@ class Comparison:
         for name, (kind, _) in others.items():
             if name not in found and not self._is_ignored(name) and not self._may_be_new(name):
                 self._differs(name, f"{self._told(name, kind)} is new")
+
+    def _add_form(self, name: str, value: Any, others: Mapping[str, tuple[str, Any]]) -> None:
+        """Compare what is the same in each run of a value that varies: that it is there, its type, dtype and shape."""
+        if name not in others:
+            self._differs(name, f"{name} is missing")
+        elif _form(value) != _form(others[name][1]):
+            self._differs(name, name, f"was {_short(value)} and is {_short(others[name][1])}")
 
     def _differs(self, name: str, what: str, said: str = "") -> None:
         """Add a difference of the value that has the name: ``what`` it is about, and what is said of it."""
@@ -225,12 +247,10 @@ class Comparison:
                 self._differs(name, f"{name} ({facts['type']}) is new")
 
     def _is_ignored(self, name: str) -> bool:
-        if name in self.varying.names:
+        if self.varying.leaves_out(name):
             return True
-        own_name = name.removeprefix("the gradient of ")
-        return any(
-            own_name == root or own_name.startswith((f"{root}.", f"{root}[", f"{root}'"))
-            for root in self.ignored
+        return name.removeprefix("the gradient of ") in self.ignored or is_within(
+            name, self.ignored
         )
 
     def _may_be_new(self, name: str) -> bool:

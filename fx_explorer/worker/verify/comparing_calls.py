@@ -2,12 +2,79 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fx_explorer.worker.verify import inductors_own
 from fx_explorer.worker.verify.comparing import WITHOUT_COMPILING, Comparison, told_of_hidden
 from fx_explorer.worker.verify.observed.lookups import told_of_lookups
+from fx_explorer.worker.verify.observed.outside import asks_for_what_varies
+from fx_explorer.worker.verify.varying import VariesByItself, Varying
+
+
+class CallsOfTheOriginal:
+    """Compares calls of a changed program with the original's, without what is something else in each run of it."""
+
+    def __init__(
+        self,
+        before: Mapping[str, Any],
+        words: Sequence[str],
+        runs_again: Sequence[Callable[[], Mapping[str, Any]]] = (),
+    ) -> None:
+        """``before`` is the original's result, and ``words`` say what each call is made with, or in what it is unlike the
+        example. Each of ``runs_again`` runs the original once more.
+        """
+        self.before = before
+        self.words = words
+        self._varies_by_itself = VariesByItself(
+            [functools.partial(self._varying_in, run) for run in runs_again],
+            is_of_chance=asks_for_what_varies(before),
+        )
+
+    def compared(
+        self,
+        seen: Sequence[Mapping[str, Any] | None],
+        names: Sequence[str],
+        *,
+        is_built: bool = False,
+        is_uncompiled: bool = False,
+        of_original: Sequence[Mapping[str, Any] | None] | None = None,
+    ) -> Comparison:
+        """Compare what was seen of the calls with the original's, or with ``of_original``."""
+        before = self.before if of_original is None else {**self.before, "seen": of_original}
+        return self._varies_by_itself.compared(
+            lambda varying: compared(
+                before,
+                seen,
+                names,
+                self.words,
+                varying,
+                is_built=is_built,
+                is_uncompiled=is_uncompiled,
+            )
+        )
+
+    def _varying_in(self, run_again: Callable[[], Mapping[str, Any]]) -> Varying | None:
+        again = run_again()
+        if "seen" not in again:
+            return None
+        varying = Varying()
+        for one, other in zip(self.before["seen"], again["seen"], strict=True):
+            if one and other:
+                comparison = Comparison(at_first=_state_at_first(self.before))
+                comparison.add(one, other)
+                varying |= Varying.between(one, other, comparison)
+        return varying
+
+
+def _state_at_first(before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters and buffers that calls begin with, by all their names."""
+    return {
+        f"{prefix}{name}": tensor
+        for name, tensor in before["state"].items()
+        for prefix in ("", "global ")
+    }
 
 
 def compared(
@@ -15,6 +82,7 @@ def compared(
     seen: Sequence[Mapping[str, Any] | None],
     names: Sequence[str],
     words: Sequence[str],
+    varying: Varying = Varying(),  # noqa: B008 - it is never changed
     *,
     is_built: bool = False,
     is_uncompiled: bool = False,
@@ -25,14 +93,14 @@ def compared(
     None where it was not called. ``names`` are its globals before the first call, and ``words`` say
     what each call is made with, or in what it is unlike the example.
     """
-    state = {
-        f"{prefix}{name}": tensor
-        for name, tensor in before["state"].items()
-        for prefix in ("", "global ")
-    }
     known = frozenset(before["names"])
     comparison = Comparison(
-        is_built, is_uncompiled, frozenset(names) - known, known, at_first=state
+        is_built,
+        is_uncompiled,
+        frozenset(names) - known,
+        known,
+        varying,
+        at_first=_state_at_first(before),
     )
     for one, other in zip(before["seen"], seen, strict=False):
         if one and other:
@@ -48,15 +116,12 @@ def compared(
     unsupported = {words[position] for position in before["unsupported"]}
     made = {word for word, call in zip(words, before["seen"], strict=True) if call}
     comparison.not_tried += [*dict.fromkeys(untried), *sorted(unsupported - made)]
-    comparison.not_compared += told_of_hidden(before)
+    comparison.not_compared += [*varying.told(), *told_of_hidden(before)]
     return comparison
 
 
 def add_uncompiled(
-    comparison: Comparison,
-    before: Mapping[str, Any],
-    result: Mapping[str, Any],
-    words: Sequence[str],
+    comparison: Comparison, original: CallsOfTheOriginal, result: Mapping[str, Any]
 ) -> None:
     """Add what the changed program does without torch.compile (``result``, of
     ``UncompiledProgram.result``).
@@ -68,21 +133,21 @@ def add_uncompiled(
     elif "failed" in result:
         comparison.differences.append(f"{result['failed']}{WITHOUT_COMPILING}")
     elif result:
-        other = compared(before, result["seen"], result["names"], words, is_uncompiled=True)
+        before = original.before
+        other = original.compared(result["seen"], result["names"], is_uncompiled=True)
         comparison.add_run_without_compiling(other)
         comparison.differences += told_of_lookups(before["lookups"], result["lookups"])
         for position, (one, changed) in enumerate(zip(before["seen"], result["seen"], strict=True)):
             if one and not changed:
                 comparison.not_tried.append(
-                    f"a call with {words[position]}{WITHOUT_COMPILING}: it did not end in time"
+                    f"a call with {original.words[position]}{WITHOUT_COMPILING}: it did not end in time"
                 )
 
 
 def add_built(
     comparison: Comparison,
-    before: Mapping[str, Any],
+    original: CallsOfTheOriginal,
     result: Mapping[str, Any],
-    words: Sequence[str],
     kinds: Sequence[str],
     build_original: Callable[[], Mapping[str, Any]],
 ) -> None:
@@ -95,15 +160,15 @@ def add_built(
     if "problem" in result:
         comparison.not_compared.append(f"what the built code computes: {result['problem']}")
     elif "failed" in result:
-        original = build_original()
+        built = build_original()
         inductors_own.add_failed(
-            comparison, result["failed"], original.get("failed", ""), original.get("problem", "")
+            comparison, result["failed"], built.get("failed", ""), built.get("problem", "")
         )
     elif result:
-        other = compared(before, result["seen"], result["names"], words, is_built=True)
+        other = original.compared(result["seen"], result["names"], is_built=True)
         not_called = [
             kind
-            for kind, one, run in zip(kinds, before["seen"], result["seen"], strict=True)
+            for kind, one, run in zip(kinds, original.before["seen"], result["seen"], strict=True)
             if one and not run
         ]
         if not_called:
@@ -112,22 +177,22 @@ def add_built(
             )
         comparison.is_run_built = True
         if other.differences:
-            _add_differences(comparison, before, result, other, build_original(), words)
+            _add_differences(comparison, original, result, other, build_original())
 
 
 def _add_differences(
     comparison: Comparison,
-    before: Mapping[str, Any],
+    original: CallsOfTheOriginal,
     result: Mapping[str, Any],
     built: Comparison,
-    original: Mapping[str, Any],
-    words: Sequence[str],
+    built_original: Mapping[str, Any],
 ) -> None:
     """Sort differences in built code (``built``) by whether the original's built code has them too."""
-    if "seen" not in original:
-        inductors_own.add_unknown(comparison, built, original.get("failed") or original["problem"])
+    if "seen" not in built_original:
+        why = built_original.get("failed") or built_original["problem"]
+        inductors_own.add_unknown(comparison, built, why)
         return
-    of_original = compared(before, original["seen"], original["names"], words, is_built=True)
-    built_before = {**before, "seen": original["seen"]}
-    between = compared(built_before, result["seen"], result["names"], words, is_built=True)
+    seen = built_original["seen"]
+    of_original = original.compared(seen, built_original["names"], is_built=True)
+    between = original.compared(result["seen"], result["names"], is_built=True, of_original=seen)
     inductors_own.add_differences(comparison, built, of_original, between)

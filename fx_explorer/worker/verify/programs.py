@@ -13,7 +13,12 @@ from fx_explorer.worker.target.place import TargetPlace
 from fx_explorer.worker.users.users_code import UsersCode
 from fx_explorer.worker.verify.built import BuiltProgram
 from fx_explorer.worker.verify.original_request import as_on_disk
-from fx_explorer.worker.verify.uncompiled import OriginalProgram, UncompiledProgram
+from fx_explorer.worker.verify.uncompiled import (
+    OriginalAgain,
+    OriginalProgram,
+    UncompiledProgram,
+)
+from fx_explorer.worker.verify.varying import MOST_RUNS
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -34,10 +39,13 @@ class OtherPrograms:
         """The original with its code built. It tells whether a difference in built code comes from
         the change or from Inductor.
         """
+        self.again = [OriginalAgain(place, request, self.original) for _ in range(MOST_RUNS)]
+        """The original once more, where something differs."""
         self._until = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        for program in (self.original, self.uncompiled, self.built, self.built_original):
+        others = (self.uncompiled, self.built, self.built_original, *self.again)
+        for program in (self.original, *others):
             self._until.enter_context(program)
         return self
 

@@ -29,7 +29,11 @@ from fx_explorer.worker.verify.child_program import ChildProgram
 from fx_explorer.worker.verify.observed.branch_coverage import BranchCoverage
 from fx_explorer.worker.verify.observed.lookups import Lookups
 from fx_explorer.worker.verify.observed.observing import Observation, Observer, seed
-from fx_explorer.worker.verify.observed.outside import HiddenCalls
+from fx_explorer.worker.verify.observed.outside import (
+    AS_LONG_AS_COMPILING_S,
+    HiddenCalls,
+    take_free_places,
+)
 
 LONGER, LONG_S = 10, 5.0
 """Limit on a call: this many times as long as the first call, plus so many seconds."""
@@ -58,6 +62,30 @@ class OriginalProgram(ChildProgram):
                 "problem": f"the original program ended with status {status} when it ran without torch.compile"
             }
         return read_result(self, "what the original program gave")
+
+
+class OriginalAgain(ChildProgram):
+    """The original once more, in other circumstances, to know what is something else in each run: it reads its clocks
+    later, and its objects lie elsewhere in memory.
+    """
+
+    def __init__(
+        self, place: TargetPlace, request: CaptureRequest, original: OriginalProgram
+    ) -> None:
+        super().__init__(
+            request,
+            lambda: _again_result(place, request, read_result(original, "the original")),
+            waits=True,
+        )
+
+    def result(self) -> dict[str, Any]:
+        """Run it, and return what was seen in each call; ``problem`` says why nothing was."""
+        self.begin()
+        if not self.wait_for(LONGEST_S):
+            return {"problem": f"its calls took longer than {LONGEST_S:.0f} s"}
+        if self.status:
+            return {"problem": f"the process ended with status {self.status}"}
+        return read_result(self, "what the original gave when it ran once more")
 
 
 class UncompiledProgram(ChildProgram):
@@ -137,6 +165,18 @@ def _original_result(place: TargetPlace, request: CaptureRequest) -> dict[str, A
         "lookups": lookups.count,
         "is_compiled": calling.is_compiled(target.callable),
     }
+
+
+def _again_result(
+    place: TargetPlace, request: CaptureRequest, before: dict[str, Any]
+) -> dict[str, Any]:
+    take_free_places()
+    try:
+        target, observer = _found(place, request, HiddenCalls(AS_LONG_AS_COMPILING_S).watched)
+        observer.set_state(before["state"])
+        return {"seen": _called(target, observer, before["ways"], before["seen"])}
+    except Exception as error:  # noqa: BLE001 - as above
+        return {"problem": f"it raises {one_line(error)}"}
 
 
 def _is_unsupported(seen: Mapping[str, Any] | None) -> bool:

@@ -1,14 +1,22 @@
-"""What is something else in each run of a program, whatever is changed: times, and what is computed from them."""
+"""What is something else in each run of a program, whatever is changed: times, identities, numbers from
+unseeded generators, and what is computed from them.
+"""
 
 from __future__ import annotations
 
 import re
 import string
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from fx_explorer.worker.verify.lines import by_shape, numbers, shape, with_numbers
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from fx_explorer.worker.verify.comparing import Comparison
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 
@@ -52,6 +60,19 @@ class VaryingLines:
             if (differ := _numbers_that_differ(*pair))
         }
         return cls(varying, frozenset(sometimes), around.around)
+
+    def __or__(self, other: VaryingLines) -> VaryingLines:
+        """Return what varies in either, of lines that are compared with both."""
+        lines = self.numbers.keys() | other.numbers.keys()
+        nothing: frozenset[int] = frozenset()
+        return VaryingLines(
+            {
+                line: self.numbers.get(line, nothing) | other.numbers.get(line, nothing)
+                for line in lines
+            },
+            self.sometimes | other.sometimes,
+            self.around | other.around,
+        )
 
     def masked(self, lines: Sequence[str]) -> list[str]:
         """Return the lines without what varies in them, and without those that vary as a whole."""
@@ -100,14 +121,65 @@ class Varying:
 
     names: frozenset[str] = frozenset()
     """Names of values."""
+    unlike: frozenset[str] = frozenset()
+    """Those of them that vary in their type, dtype or shape too."""
+    holders: frozenset[str] = frozenset()
+    """Names of containers and objects that do not hold as many parts in each run, or name them otherwise: a
+    dict whose keys are times.
+    """
+    calls: frozenset[str] = frozenset()
+    """Calls that do not end alike in each run."""
     printed: VaryingLines = field(default_factory=VaryingLines)
     errors: VaryingLines = field(default_factory=VaryingLines)
     effects: VaryingLines = field(default_factory=VaryingLines)
+    messages: VaryingLines = field(default_factory=VaryingLines)
+    """Of exceptions."""
+
+    def __or__(self, other: Varying) -> Varying:
+        """Return what varies in either."""
+        return Varying(
+            self.names | other.names,
+            self.unlike | other.unlike,
+            self.holders | other.holders,
+            self.calls | other.calls,
+            self.printed | other.printed,
+            self.errors | other.errors,
+            self.effects | other.effects,
+            self.messages | other.messages,
+        )
+
+    @classmethod
+    def between(
+        cls, run: Mapping[str, Any], other: Mapping[str, Any], comparison: Comparison
+    ) -> Self:
+        """Return what two runs of the original do not have in common, in one call or as a whole.
+        ``comparison`` has compared their values.
+        """
+        printed, effects = (
+            VaryingLines.of(run[kind], other[kind]) for kind in ("printed", "effects")
+        )
+        return cls(
+            frozenset(comparison.different),
+            frozenset(comparison.unlike),
+            frozenset(comparison.holders),
+            frozenset(comparison.unlike_ends),
+            printed,
+            VaryingLines.of(run["errors"], other["errors"], of_progress=True),
+            effects,
+            VaryingLines.of([run["message"]], [other["message"]]),
+        )
+
+    def leaves_out(self, name: str) -> bool:
+        """Return whether the value of this name is not compared."""
+        return name in self.names or is_within(name, self.holders)
 
     def told(self) -> list[str]:
         """Say what is not compared for it."""
-        lines = [
-            told for of_kind in (self.printed, self.errors, self.effects) for told in of_kind.told()
+        kinds = (self.printed, self.errors, self.effects, self.messages)
+        lines = [told for of_kind in kinds for told in of_kind.told()]
+        lines += [
+            f"what the call {call} comes to, which does not end alike in each run"
+            for call in sorted(self.calls)
         ]
         if not self.names:
             return lines
@@ -117,6 +189,55 @@ class Varying:
             f"{first}{more}, which {'are' if others else 'is'} something else in each run",
             *lines,
         ]
+
+
+MOST_RUNS = 3
+"""How often the original runs once more at most."""
+
+
+class VariesByItself:
+    """Compares with the original, and leaves out what is something else in each run of it.
+
+    That is found out where something differs: the original runs once more for it, and again where chance may
+    have given the same twice.
+    """
+
+    def __init__(self, runs: Sequence[Callable[[], Varying | None]], *, is_of_chance: bool) -> None:
+        """Each of ``runs`` runs the original and returns what that run does not have in common with the first;
+        None where it did not come to its end. ``is_of_chance`` says that the original asks for what varies.
+        """
+        self._runs = list(runs[: None if is_of_chance else 1])
+        self._varying = Varying()
+
+    def compared(self, compare: Callable[[Varying], Comparison]) -> Comparison:
+        """Return the comparison that ``compare`` makes, given what varies by itself."""
+        comparison = compare(self._varying)
+        while self._runs and not comparison.is_all_equal:
+            self._varying |= self._runs.pop(0)() or Varying()
+            comparison = compare(self._varying)
+        return comparison
+
+
+def is_within(name: str, holders: Set[str]) -> bool:
+    """Return whether the name is that of a part of one of ``holders``, or of a part of its parts."""
+    own_name = name.removeprefix("the gradient of ")
+    return any(own_name.startswith(holder) for holder in holders) and any(
+        holder in holders for holder in _holders(own_name)
+    )
+
+
+def holder(name: str, of_both: Set[str]) -> str:
+    """Return the innermost of ``of_both`` that holds what has this name; empty where none does."""
+    return next((name for name in _holders(name) if name in of_both), "")
+
+
+def _holders(name: str) -> Iterator[str]:
+    """Yield the names of what may hold it, the innermost first: ``log[1.5]`` and ``log`` for
+    ``log[1.5].step``.
+    """
+    for at in range(len(name) - 1, 0, -1):
+        if name[at] in ".['" or name.startswith(", ", at):
+            yield name[:at]
 
 
 def _without_addresses(line: str) -> str:

@@ -10,6 +10,9 @@ Four processes build the target and make the same calls in the same order:
 - the changed program with its code built (``built.py``). Where it differs, a fifth process builds
   the original too.
 
+Where something differs, the original runs once more (``OriginalAgain``): what is another value in that
+run varies by itself, whatever is changed.
+
 All but the second are children of the worker, forked before anything of the user's is imported, so
 they share nothing but the seeds.
 """
@@ -30,7 +33,11 @@ from fx_explorer.worker.target.target import Target
 from fx_explorer.worker.users.users_code import users_code
 from fx_explorer.worker.verify.beyond_example import never_tried, planned_calls
 from fx_explorer.worker.verify.built import BuiltProgram, recompiling_often
-from fx_explorer.worker.verify.comparing_calls import add_built, add_uncompiled, compared
+from fx_explorer.worker.verify.comparing_calls import (
+    CallsOfTheOriginal,
+    add_built,
+    add_uncompiled,
+)
 from fx_explorer.worker.verify.observed.observing import Observation, Observer
 from fx_explorer.worker.verify.programs import OtherPrograms
 
@@ -87,17 +94,17 @@ def call_and_verify(
     words = [call.unlike_example or call.words for call in (first, *others)]
     kinds = [call.compiled_anew_for for call in (first, *others)]
     observed = [one.plain() if one else None for one in seen]
-    comparison = compared(before, observed, observer.names_at_first, words, is_built=request.build)
+    original = CallsOfTheOriginal(before, words, [again.result for again in programs.again])
+    comparison = original.compared(observed, observer.names_at_first, is_built=request.build)
     # One difference decides the verdict: then the other programs need not be waited for.
     if not comparison.differences:
-        add_uncompiled(comparison, before, programs.uncompiled.result(), words)
+        add_uncompiled(comparison, original, programs.uncompiled.result())
     if not comparison.differences:
         job.say("comparing: waiting for the built code")
         add_built(
             comparison,
-            before,
+            original,
             programs.built.result(),
-            words,
             kinds,
             lambda: _begun(job, programs.built_original),
         )

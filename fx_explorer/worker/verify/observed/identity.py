@@ -8,22 +8,23 @@ from typing import Any
 
 def differences(
     before: Mapping[str, Any], after: Mapping[str, Any], both: Set[str]
-) -> Iterator[str]:
-    """Describe the differences, for names that both observations have (``ReachedValues.same``,
-    ``ReachedValues.overlapping``).
+) -> Iterator[tuple[str, str]]:
+    """Yield the differences, for names that both observations have (``ReachedValues.same``,
+    ``ReachedValues.overlapping``): the name, and what is to be said.
     """
     one, other = _first_names(before["same"], both), _first_names(after["same"], both)
     for name in sorted(one.keys() | other.keys()):
         was, now = one.get(name, name), other.get(name, name)
         if was != now:
-            yield _told(name, was, now)
+            yield name, _told(name, was, now)
     shared, sharing = (_pairs(seen["overlapping"], both) for seen in (before, after))
     yield from (
-        f"{name} and {another} shared memory and no longer do"
+        (name, f"{name} and {another} shared memory and no longer do")
         for name, another in sorted(shared - sharing)
     )
     yield from (
-        f"{name} and {another} share memory now" for name, another in sorted(sharing - shared)
+        (name, f"{name} and {another} share memory now")
+        for name, another in sorted(sharing - shared)
     )
 
 

@@ -13,8 +13,9 @@ import contextlib
 import os
 import sys
 import threading
+import time
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -156,14 +157,53 @@ def _short(value: object) -> str:
     )  # the end of a path says which file it is
 
 
+AS_LONG_AS_COMPILING_S = 1.1
+"""How much later the original reads its clocks when it runs once more: a program that compiles does too, and
+another second has begun."""
+
+MOST_PLACES = 6
+"""Places of the program at which it is made to wait so long."""
+
+_in_the_places: list[object] = []
+
+
+def take_free_places() -> None:
+    """Fill the free places of this process's memory, so that what is made from now on lies elsewhere than in another
+    process: its ``id()`` is another.
+    """
+    for size in range(16, 512, 16):
+        _in_the_places.extend(bytes(size) for _ in range(200))
+    for power in range(9, 17):
+        _in_the_places.extend(bytes(2**power + 1) for _ in range(16))
+    _in_the_places.extend([] for _ in range(1000))
+
+
+@contextlib.contextmanager
+def unwatched() -> Iterator[None]:
+    """Neither profile nor trace what runs inside the block: an import of torch takes four times as long when it is
+    listened to.
+    """
+    profile, trace = sys.getprofile(), sys.gettrace()
+    sys.setprofile(None)
+    sys.settrace(None)
+    try:
+        yield
+    finally:
+        sys.settrace(trace)
+        sys.setprofile(profile)
+
+
 class HiddenCalls:
     """What the user's code calls that gives another value in each run, or changes what cannot be
     seen.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, answers_later_s: float = 0.0) -> None:
+        """Make what varies answer so much later, once at each of the first places that ask it."""
         self.found: dict[str, None] = {}
         """Descriptions, in the order in which they were first met."""
+        self._answers_later_s = answers_later_s
+        self._asked_at: set[tuple[types.CodeType, int]] = set()
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
@@ -206,10 +246,26 @@ class HiddenCalls:
         name = f"{module}.{getattr(function, '__name__', '')}"
         if name in _VARIES:
             self.found[f"{name}()"] = None
+            self._wait_at(frame)
         elif name in _ACTS_UNSEEN or str(module).partition(".")[0] in _WHOLE_MODULES:
             self.found[f"what {name} does outside of the program's own values"] = None
         elif is_users_file(path) and _is_extension(str(module)):
             self.found[f"what {name} keeps inside"] = None
+
+    def _wait_at(self, frame: types.FrameType) -> None:
+        place = (frame.f_code, frame.f_lasti)
+        if (
+            self._answers_later_s
+            and place not in self._asked_at
+            and len(self._asked_at) < MOST_PLACES
+        ):
+            self._asked_at.add(place)
+            time.sleep(self._answers_later_s)
+
+
+def asks_for_what_varies(run: Mapping[str, Any]) -> bool:
+    """Return whether the original, whose run this is, was heard to call what gives something else in each run."""
+    return any(what.endswith("()") for what in run["hidden"])
 
 
 def _above_path_modules(frame: types.FrameType | None) -> types.FrameType | None:

@@ -249,6 +249,8 @@ def _reference(value: Any) -> ObjectParts:
 
 def _mapping(value: Any) -> ObjectParts:
     items = list(value.items() if isinstance(value, types.MappingProxyType) else dict.items(value))
+    if any(key in _OF_EVERY_CAPTURE for key, _ in items if isinstance(key, str | bytes)):
+        items = [(key, inner) for key, inner in items if key not in SET_BY_COMPILING]
     keys = [key_name(key, position) for position, (key, _) in enumerate(items)]
     children = [(f"[{name}]", inner) for name, (_, inner) in zip(keys, items, strict=True)]
     children += [
@@ -261,6 +263,20 @@ def _mapping(value: Any) -> ObjectParts:
     return ObjectParts(
         facts, (*children, *_beside(value), *([(".default_factory", factory)] if factory else []))
     )
+
+
+_OF_EVERY_CAPTURE = ("FX_EXPLORER_CAPTURE", b"FX_EXPLORER_CAPTURE")
+"""A variable that all processes of a capture have: a dict that has it is a copy of the environment."""
+
+_SET_BY_COMPILING = (
+    "TORCHINDUCTOR_CACHE_DIR",
+    "_TORCHINDUCTOR_PYOBJECT_TENSOR_DATA_PTR",
+    "FX_EXPLORER_CHILDREN",
+    "PYTHONPATH",
+)
+
+SET_BY_COMPILING = frozenset((*_SET_BY_COMPILING, *map(str.encode, _SET_BY_COMPILING)))
+"""Variables that Inductor sets in its own process when it builds code, or the capture in the one it records."""
 
 
 def key_name(key: object, position: int) -> str:

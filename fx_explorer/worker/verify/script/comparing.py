@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fx_explorer.worker.target import loading
 from fx_explorer.worker.verify.observed.branch_coverage import text_on_disk
-from fx_explorer.worker.verify.varying import Varying, VaryingLines
+from fx_explorer.worker.verify.observed.outside import asks_for_what_varies
+from fx_explorer.worker.verify.varying import VariesByItself, Varying
 
 if TYPE_CHECKING:
     from fx_explorer.worker.verify.comparing import Comparison
@@ -34,15 +36,22 @@ class WithTheOriginal:
     """
 
     def __init__(
-        self, original: Run, new_names: frozenset[str], run_again: Callable[[], Run | None]
+        self, original: Run, new_names: frozenset[str], runs_again: Sequence[Callable[[], Run]]
     ) -> None:
-        """``new_names`` are the globals that the change adds. ``run_again`` runs the original once more, and returns None
-        where that did not come to its end.
+        """``new_names`` are the globals that the change adds. Each of ``runs_again`` runs the original once more, and
+        returns an empty run where that did not come to its end.
         """
         self.original = original
         self._new_names = new_names
-        self._run_again = run_again
-        self._varying: Varying | None = None
+
+        def varying_in(run_again: Callable[[], Run]) -> Varying | None:
+            again = run_again()
+            return varying(original, again) if again else None
+
+        self._varies_by_itself = VariesByItself(
+            [functools.partial(varying_in, run) for run in runs_again],
+            is_of_chance=asks_for_what_varies(original),
+        )
 
     def compared(
         self, changed: Run, *, is_built: bool = False, is_uncompiled: bool = False
@@ -65,28 +74,16 @@ class WithTheOriginal:
     def _without_what_varies(
         self, before: Run, after: Run, new: frozenset[str], is_built: bool, is_uncompiled: bool
     ) -> Comparison:
-        found = compared(
-            before,
-            after,
-            new,
-            self._varying or Varying(),
-            is_built=is_built,
-            is_uncompiled=is_uncompiled,
-        )
-        if found.is_all_equal or self._varying is not None:
-            return found
-        again = self._run_again()
-        self._varying = varying(self.original, again) if again else Varying()
-        return compared(
-            before, after, new, self._varying, is_built=is_built, is_uncompiled=is_uncompiled
+        return self._varies_by_itself.compared(
+            lambda varying: compared(
+                before, after, new, varying, is_built=is_built, is_uncompiled=is_uncompiled
+            )
         )
 
 
 def varying(run: Run, other: Run) -> Varying:
     """Return what two runs of one script do not have in common."""
-    printed, effects = (VaryingLines.of(run[kind], other[kind]) for kind in ("printed", "effects"))
-    errors = VaryingLines.of(run["errors"], other["errors"], of_progress=True)
-    return Varying(frozenset(compared(run, other).different), printed, errors, effects)
+    return Varying.between(run, other, compared(run, other))
 
 
 def compared(

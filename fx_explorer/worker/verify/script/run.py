@@ -21,7 +21,13 @@ from fx_explorer.worker.target.place import TargetPlace
 from fx_explorer.worker.users.on_import import after_import
 from fx_explorer.worker.users.users_code import UsersCode, is_users_file
 from fx_explorer.worker.verify.observed.branch_coverage import BranchCoverage
-from fx_explorer.worker.verify.observed.outside import HiddenCalls, OutsideEffects
+from fx_explorer.worker.verify.observed.outside import (
+    AS_LONG_AS_COMPILING_S,
+    HiddenCalls,
+    OutsideEffects,
+    take_free_places,
+    unwatched,
+)
 from fx_explorer.worker.verify.observed.printed import PrintedLines, printed
 
 if TYPE_CHECKING:
@@ -32,10 +38,6 @@ if TYPE_CHECKING:
     from fx_explorer.worker.verify.observed.saved_objects import SavedObjects
 
 OWN_INPUTS = "the script's own inputs"
-
-AS_LONG_AS_COMPILING_S = 1.1
-"""How much longer the first call of each compiled function takes when the original runs once more, to see what a clock
-has its hands in."""
 
 
 class ScriptRun:
@@ -176,19 +178,30 @@ def original_result(place: TargetPlace, request: CaptureRequest) -> dict[str, An
 
     seen = ScriptRun(watched)
     with contextlib.ExitStack() as until:
-        after_import("torch", lambda: _run_eagerly(seen, until))
+        after_import("torch", lambda: _run_eagerly(seen, until), during=unwatched)
         _run_to_its_end(seen, place, request)
     return {**seen.plain(), "hidden": list(hidden.found), "not reached": coverage.not_taken()}
 
 
-def uncompiled_result(
-    place: TargetPlace, request: CaptureRequest, first_call_takes_s: float = 0.0
-) -> dict[str, Any]:
-    """Run the script without torch.compile. The first call of each function that it compiles takes so much longer."""
+def original_again(place: TargetPlace, request: CaptureRequest) -> dict[str, Any]:
+    """Run the original once more, in other circumstances, to know what is something else in each run: the first call of
+    each compiled function takes longer, clocks are read later, and objects lie elsewhere in memory.
+    """
+    take_free_places()
+    seen = ScriptRun(HiddenCalls(AS_LONG_AS_COMPILING_S).watched)
+    with contextlib.ExitStack() as until:
+        first_call = AS_LONG_AS_COMPILING_S
+        after_import("torch", lambda: _run_eagerly(seen, until, first_call), during=unwatched)
+        _run_to_its_end(seen, place, request)
+    return {**seen.plain(), "hidden": [], "not reached": []}
+
+
+def uncompiled_result(place: TargetPlace, request: CaptureRequest) -> dict[str, Any]:
+    """Run the script without torch.compile."""
     seen = ScriptRun()
     overlay.install(request.overlay)
     with contextlib.ExitStack() as until:
-        after_import("torch", lambda: _run_eagerly(seen, until, first_call_takes_s))
+        after_import("torch", lambda: _run_eagerly(seen, until))
         _run_to_its_end(seen, place, request)
     return {**seen.plain(), "hidden": [], "not reached": []}
 

@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any
 from fx_explorer.model import CaptureRequest, Verification
 from fx_explorer.worker.target.place import TargetPlace
 from fx_explorer.worker.verify.child_program import ChildProgram
+from fx_explorer.worker.verify.observed.outside import AS_LONG_AS_COMPILING_S, MOST_PLACES
 from fx_explorer.worker.verify.original_request import as_on_disk
 from fx_explorer.worker.verify.script.comparing import WithTheOriginal, new_names
 from fx_explorer.worker.verify.script.run import (
-    AS_LONG_AS_COMPILING_S,
     ScriptRun,
     built_result,
+    original_again,
     original_result,
     uncompiled_result,
 )
+from fx_explorer.worker.verify.varying import MOST_RUNS
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -62,6 +64,10 @@ class LaterRun(ChildProgram):
             self._ended = self._end()
         return self._ended
 
+    def seen_again(self) -> Mapping[str, Any]:
+        """Run the script and return what was seen; empty where it did not come to its end."""
+        return self.run().seen
+
     def _end(self) -> SeenRun:
         from fx_explorer.worker.verify.uncompiled import read_result
 
@@ -85,11 +91,14 @@ class VerifyingScript:
         self._request = request
         self._original = ChildProgram(request, lambda: original_result(place, request))
         as_it_was = as_on_disk(request)
-        self._again = LaterRun(
-            request,
-            lambda: uncompiled_result(place, as_it_was, AS_LONG_AS_COMPILING_S),
-            LONGEST_S + AS_LONG_AS_COMPILING_S,
-        )
+        self._again = [
+            LaterRun(
+                request,
+                lambda: original_again(place, as_it_was),
+                LONGEST_S + MOST_PLACES * AS_LONG_AS_COMPILING_S,
+            )
+            for _ in range(MOST_RUNS)
+        ]
         self._uncompiled = LaterRun(request, lambda: uncompiled_result(place, request), LONGEST_S)
         self._built = LaterRun(request, lambda: built_result(place, request), LONGEST_S)
         self._built_original = LaterRun(request, lambda: built_result(place, as_it_was), LONGEST_S)
@@ -98,7 +107,7 @@ class VerifyingScript:
     def __enter__(self) -> Self:
         for program in (
             self._original,
-            self._again,
+            *self._again,
             self._uncompiled,
             self._built,
             self._built_original,
@@ -128,7 +137,9 @@ class VerifyingScript:
         if "values" not in original:
             return nothing_compared(original["problem"])
         comparing = WithTheOriginal(
-            original, new_names(self._request.overlay), lambda: self._again.run().seen
+            original,
+            new_names(self._request.overlay),
+            [again.seen_again for again in self._again],
         )
         comparison = self._of_captured(comparing, captured.plain(), has_code)
         # One difference decides the verdict: then the other runs need not be waited for.

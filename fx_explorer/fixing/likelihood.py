@@ -28,6 +28,8 @@ def chance_of(fix: Fix, trials: Sequence[Trial] = ()) -> Chance:
     own = next((trial for trial in reversed(trials) if trial.fix == fix), None)
     if own is not None:
         return "holds" if own.is_good else "fails" if own.verdict == "refused" else "less likely"
+    if fix.refuted:
+        return "unlikely"
     alike = [trial for trial in trials if trial.fix.title == fix.title]
     good = sum(trial.is_good for trial in alike)
     refused = sum(trial.verdict == "refused" for trial in alike)

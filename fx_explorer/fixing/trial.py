@@ -56,8 +56,8 @@ async def try_fix(
     fix or the user's program does.
     """
     change = next(filter(None, map(changed_on_disk, fix.edits)), "")
-    if change:
-        return Trial(fix, "refused", change, before, None, None, 0.0)
+    if change or fix.refuted:
+        return Trial(fix, "refused", change or fix.refuted, before, None, None, 0.0)
     changed = await recapture(request_to_try(request, fix), worker, _found)
     after, verification, failures = changed.found
     verification = with_what_a_fix_hides(verification, fix)

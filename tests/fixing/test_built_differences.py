@@ -14,7 +14,7 @@ from fx_explorer.model import CaptureRequest
 from fx_explorer.worker.verify import inductors_own
 from fx_explorer.worker.verify.built import why_not_built
 from fx_explorer.worker.verify.comparing import Comparison
-from fx_explorer.worker.verify.comparing_calls import add_built, compared
+from fx_explorer.worker.verify.comparing_calls import CallsOfTheOriginal, add_built, compared
 from fx_explorer.worker.verify.near import Apart
 from fx_explorer.worker.verify.observed.outside import OutsideEffects
 from tests.fixing.observed import header, observed
@@ -105,12 +105,12 @@ def test_a_difference_is_laid_to_the_change_where_the_original_does_not_have_it(
     left_out: str,
 ) -> None:
     before = {**run(tmp_path, ORIGINAL), "hidden": [], "not reached": []}
-    comparison = compared(before, before["seen"], before["names"], before["words"], is_built=False)
+    original = CallsOfTheOriginal(before, before["words"])
+    comparison = original.compared(before["seen"], before["names"])
     add_built(
         comparison,
-        before,
+        original,
         run(tmp_path, built),
-        before["words"],
         before["words"],
         lambda: run(tmp_path, built_original),
     )
@@ -134,12 +134,12 @@ def test_small_numbers_in_built_code_are_held_against_their_size(tmp_path: Path)
 
 def test_the_original_is_built_only_where_there_is_a_difference(tmp_path: Path) -> None:
     before = {**run(tmp_path, ORIGINAL), "hidden": [], "not reached": []}
-    comparison = compared(before, before["seen"], before["names"], before["words"], is_built=False)
+    original = CallsOfTheOriginal(before, before["words"])
+    comparison = original.compared(before["seen"], before["names"])
     add_built(
         comparison,
-        before,
+        original,
         run(tmp_path, ORIGINAL),
-        before["words"],
         before["words"],
         lambda: pytest.fail("it was built"),
     )

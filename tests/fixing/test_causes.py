@@ -279,6 +279,17 @@ def test_what_gives_something_else_at_each_call_is_no_constant(
     assert [fix.title for fix in case(name).fixes if call in fix.title] == []
 
 
+def test_what_the_code_shows_to_change_is_refused_without_a_trial(
+    case: Callable[[str], Case],
+) -> None:
+    found = case("calls:settings_read_again")
+    fix = found.fix("call zlib.crc32() once, when the file is imported")
+    trial = found.tried(fix)
+    assert (trial.verdict, trial.took_s) == ("refused", 0.0)
+    assert trial.reason == "SETTINGS is a dict, which can be changed"
+    assert trial.reason in fix.risk
+
+
 def test_a_call_that_the_original_does_not_end_is_left_out_and_named(
     case: Callable[[str], Case],
 ) -> None:

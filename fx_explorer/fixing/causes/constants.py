@@ -6,14 +6,16 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import libcst as cst
 
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
+from fx_explorer.fixing.constancy import Constancy
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.opaque_calls import REACH, OpaqueCall, isolated, opaque_calls
-from fx_explorer.fixing.sites import Site
+from fx_explorer.fixing.sites import Site, other_files
 from fx_explorer.session import SessionReader
 from fx_explorer.source_edit.edits import at_module_level, imports, replaced
 from fx_explorer.source_edit.names import is_declared_plain, locals_read, new_name
@@ -36,9 +38,9 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
                 site.depth == 0
                 or all(is_declared_plain(site.code, opaque.call, name) for name in given)
             ):
-                yield from _assumed(site, opaque)
+                yield from _assumed(reader, site, opaque)
             elif not given:
-                yield _hoisted(site, opaque)
+                yield _unless_refuted(reader, site, opaque.call, _hoisted(site, opaque))
 
 
 _VARIES = re.compile(
@@ -55,6 +57,21 @@ def _is_on_tensors(site: Site, opaque: OpaqueCall) -> bool:
     )
 
 
+def _unless_refuted(
+    reader: SessionReader,
+    site: Site,
+    call: cst.BaseExpression,
+    fix: Fix,
+    given: Sequence[str] = (),
+) -> Fix:
+    """Return the fix; with the reason, where the code shows that the call may give something else."""
+    files = [other.code for other in other_files(reader, site)]
+    reason = Constancy(files).why_not(site.code, call, given)
+    if not reason:
+        return fix
+    return replace(fix, refuted=reason, risk=f"{fix.risk} But {reason}.")
+
+
 def _hoisted(site: Site, opaque: OpaqueCall) -> Fix:
     name = new_name(site.code, opaque.short_name.upper().strip("_") or "CONSTANT")
     line = f"{name} = {_kept(opaque, site.code.source(opaque.call))}"
@@ -66,7 +83,7 @@ def _hoisted(site: Site, opaque: OpaqueCall) -> Fix:
     )
 
 
-def _assumed(site: Site, opaque: OpaqueCall) -> Iterator[Fix]:
+def _assumed(reader: SessionReader, site: Site, opaque: OpaqueCall) -> Iterator[Fix]:
     """Yield the call as a function of its own whose result torch takes for a constant."""
     parts = isolated(site.code, opaque.call)
     if parts is None:
@@ -77,7 +94,7 @@ def _assumed(site: Site, opaque: OpaqueCall) -> Iterator[Fix]:
         f"def {name}({', '.join(parts.parameters)}):",
         f"{site.code.unit}return {_kept(opaque, parts.text)}",
     ]
-    yield site.edit(
+    fix = site.edit(
         f"call {opaque.written}() while compiling, and keep its result",
         "torch.compiler.assume_constant_result calls it once for each compilation and puts the result into the graph.",
         [
@@ -87,6 +104,7 @@ def _assumed(site: Site, opaque: OpaqueCall) -> Iterator[Fix]:
         ],
         f"{_ONCE} It must not be given tensors.",
     )
+    yield _unless_refuted(reader, site, cst.parse_expression(parts.text), fix, parts.parameters)
 
 
 def _kept(opaque: OpaqueCall, text: str) -> str:

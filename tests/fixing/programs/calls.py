@@ -262,3 +262,10 @@ def shuffled(x):
     for number in random.sample([1, 2, 3, 4, 5, 6, 7, 8, 9], 2):
         x = x * number
     return x
+
+
+SETTINGS = {"gain": 2}
+
+
+def settings_read_again(x):
+    return x * (zlib.crc32(str(SETTINGS).encode()) % SETTINGS["gain"])

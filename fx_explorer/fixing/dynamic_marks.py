@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fx_explorer import model
@@ -11,6 +11,7 @@ from fx_explorer.analysis.naming.sources import is_unfinished, plain_source
 from fx_explorer.analysis.recompiles.call_sizes import local_source, sizes_that_varied
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.analysis.recompiles.changes import GuardChange
+from fx_explorer.analysis.recompiles.reach import out_of_reach
 from fx_explorer.analysis.whole_session.figures import SessionFigures
 from fx_explorer.analysis.words import listed
 from fx_explorer.fixing.fix import Fix
@@ -42,6 +43,8 @@ class DynamicMark:
     """The first recompile it may avoid."""
     with_it: tuple[SizeMark, ...] = ()
     """Sizes of other tensors that differed between the same two calls: without them torch would compile again for the next."""
+    out_of_reach: frozenset[str] = frozenset()
+    """Those of ``sources`` that no line of the user's holds before the call."""
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -89,7 +92,9 @@ class DynamicMark:
         named = [
             one
             for one in (first, *self.with_it)
-            if one is not None and not is_unfinished(one.source)
+            if one is not None
+            and not is_unfinished(one.source)
+            and one.source not in self.out_of_reach
         ]
         return [f"torch._dynamo.mark_dynamic({one.name}, {one.index})" for one in named]
 
@@ -116,11 +121,19 @@ def marks(reader: SessionReader) -> list[DynamicMark]:
         if source:
             # One size can be the cause of many recompiles. The mark avoids all of them; the first
             # one names it.
-            found.setdefault(
-                source,
-                DynamicMark(source, cause, _with_it(reader, cause, source, one_size=one_size)),
-            )
+            with_it = _with_it(reader, cause, source, one_size=one_size)
+            beyond = _out_of_reach(reader, cause, (source, *(one.source for one in with_it)))
+            found.setdefault(source, DynamicMark(source, cause, with_it, beyond))
     return list(found.values())
+
+
+def _out_of_reach(
+    reader: SessionReader, cause: ExplainedRecompile, sources: Iterable[str]
+) -> frozenset[str]:
+    compiled = next(iter(reader.rows(model.Compilation, name=cause.of)), None)
+    if compiled is None:
+        return frozenset()
+    return frozenset(source for source in sources if out_of_reach(reader, source, compiled))
 
 
 def _with_it(

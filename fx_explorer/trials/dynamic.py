@@ -16,6 +16,7 @@ from typing import Literal
 
 from fx_explorer import model
 from fx_explorer.analysis.naming.sources import plain_source
+from fx_explorer.analysis.recompiles.reach import out_of_reach
 from fx_explorer.analysis.whole_session.figures import SessionFigures, session_figures
 from fx_explorer.client.capture import Capture
 from fx_explorer.errors import UsageError
@@ -143,14 +144,22 @@ def _found(
     free = [row for row in reader.rows(model.Symbol) if row.final_range and not row.became]
     owners = {row.id: row for row in reader.rows(model.Compilation)}
     sizes = tuple(
-        dict.fromkeys(size for row in free for size in _sizes(row, owners.get(row.compilation)))
+        dict.fromkeys(
+            size for row in free for size in _sizes(reader, row, owners.get(row.compilation))
+        )
     )
     return session_figures(reader), reader.rows(model.GuardAnswer), sizes
 
 
-def _sizes(symbol: model.Symbol, of: model.Compilation | None) -> list[tuple[str, int]]:
+def _sizes(
+    reader: SessionReader, symbol: model.Symbol, of: model.Compilation | None
+) -> list[tuple[str, int]]:
     """Return the inputs whose size the symbol is, with the dimension. A number that is an input by
-    itself is not among them.
+    itself is not among them, nor a tensor that the user's code does not hold before the call.
     """
     found = (_SIZE.match(source) for source in symbol.sources or (symbol.source,))
-    return [(plain_source(one["source"], of), int(one["dimension"])) for one in found if one]
+    return [
+        (plain_source(one["source"], of), int(one["dimension"]))
+        for one in found
+        if one and not (of and out_of_reach(reader, one["source"], of))
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sched
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,79 @@ def test_a_size_is_variable_with_one_compilation(tmp_path: Path) -> None:
     assert compilations(doubled, calls) == 2
     assert compilations(doubled, calls, lambda x: mark_dynamic(x, 0)) == 1
     assert compilations(doubled, calls, dynamic=True) == 1
+
+
+def makes_its_own(x: torch.Tensor) -> torch.Tensor:
+    y = x.sin()
+    torch._dynamo.graph_break()
+    return y * 2 + y.mean()
+
+
+def gives_on(x: torch.Tensor) -> torch.Tensor:
+    y = x.sin()
+    torch._dynamo.graph_break()
+    return taken_over(y + 1)
+
+
+def taken_over(z: torch.Tensor) -> torch.Tensor:
+    y = z.cos()
+    torch._dynamo.graph_break()
+    return y
+
+
+class Keeps(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.kept = x.sin()
+        torch._dynamo.graph_break()
+        return self.kept * 2
+
+
+def remedies(tmp_path: Path, function: Any) -> list[str]:
+    def program(compile_: Compile) -> None:
+        compiled = compile_(function)
+        for size in (4, 6):
+            compiled(ones(size))
+
+    with record(tmp_path / "s.fxs", program, backend="eager") as reader:
+        return [cause.remedy for cause in causes(reader)]
+
+
+@pytest.mark.parametrize(
+    ("function", "made"),
+    [
+        (makes_its_own, "y is made inside makes_its_own, at line "),
+        (gives_on, "z is passed by gives_on, at line "),
+        (Keeps(), "self.kept is made anew inside Keeps.forward, at line "),
+    ],
+)
+def test_what_the_users_code_does_not_hold_is_not_to_be_marked(
+    tmp_path: Path, function: Any, made: str
+) -> None:
+    first, *others = remedies(tmp_path, function)
+    assert "mark_dynamic(x, 0)" in first
+    assert others
+    assert not [remedy for remedy in others if "mark_dynamic" in remedy]
+    assert made in " ".join(others)
+    calls: list[Call] = [(ones(4),), (ones(6),)]
+    frames = len(others) + 1
+    assert compilations(function, calls, lambda x: mark_dynamic(x, 0)) > frames, "of no use there"
+    assert compilations(function, calls, dynamic=True) == frames
+
+
+def test_what_a_library_passes_is_not_to_be_marked(tmp_path: Path) -> None:
+    def program(compile_: Compile) -> None:
+        compiled = compile_(doubled)
+        for size in (4, 6):
+            events = sched.scheduler()
+            events.enter(0, 0, compiled, (ones(size),))
+            events.run()
+
+    with record(tmp_path / "s.fxs", program, backend="eager") as reader:
+        (cause,) = causes(reader)
+    assert "x is passed by " in cause.remedy
+    assert "sched.py:" in cause.remedy
+    assert "of test_remedies_hold.py" in cause.remedy
+    assert "mark_dynamic" not in cause.remedy
 
 
 def test_all_sizes_that_differ_are_named(tmp_path: Path) -> None:

@@ -20,11 +20,17 @@ def plain_function(function: str) -> str:
     """Return ``rest of forward after line 12`` for ``torch_dynamo_resume_in_forward_at_12``, and ``a
     lambda in Net.__init__`` for ``Net.__init__.<locals>.<lambda>``.
     """
+    line = resumed_at(function)
+    own = function_resumed(function)
+    return f"rest of {own} after line {line}" if line else own
+
+
+def function_resumed(function: str) -> str:
+    """Return the function that a resume function is a part of, and any other function itself."""
     prefix, _, rest = function.rpartition(RESUME)
-    name, at, line = rest.rpartition("_at_")
-    if not at or not (prefix or function.startswith(RESUME)):
-        return _plain_lambda(function)
-    return f"rest of {_plain_lambda(f'{prefix}{name}')} after line {line}"
+    name, at, _ = rest.rpartition("_at_")
+    is_resumed = at and (prefix or function.startswith(RESUME))
+    return _plain_lambda(f"{prefix}{name}" if is_resumed else function)
 
 
 _DECORATED = re.compile(r"(?P<inner>[^\s()]+) \([^()]*\)$")

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from fx_explorer import model
 from fx_explorer.analysis.naming.sources import is_unfinished, plain_name, plain_source
 from fx_explorer.analysis.recompiles.changes import GuardChange
+from fx_explorer.analysis.recompiles.reach import out_of_reach
 from fx_explorer.analysis.recompiles.remedies import CallSizes, Dimension
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.guards import checked_tensors
@@ -37,10 +38,18 @@ def sizes_then(
     )
     if change.kind == "number":
         return CallSizes(became, fixed)
+    beyond = out_of_reach(reader, source, before)
     then, now = _sizes(reader, before.id), _sizes(reader, after.id)
     varied = _varied(reader, before, then, now)
     alike = _alike((source, change.index or 0), then, now)
-    return CallSizes(became, fixed, _named(varied, before), _named(alike, before))
+    others = (out_of_reach(reader, name, before) for name, _ in varied if name != source)
+    return CallSizes(
+        became,
+        fixed,
+        _named(varied, before),
+        _named(alike, before),
+        beyond or next(filter(None, others), None),
+    )
 
 
 def sizes_that_varied(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from fx_explorer.analysis.naming.sources import is_unfinished
 from fx_explorer.analysis.recompiles.changes import KEYWORDS, GuardChange
+from fx_explorer.analysis.recompiles.reach import OutOfReach
 from fx_explorer.analysis.words import listed
 
 NO_MORE = "torch made it variable in this compilation, so other values need no more."
@@ -39,6 +40,8 @@ class CallSizes:
     """
     alike: tuple[Dimension, ...] = ()
     """Sizes that were equal to this one in the compiled call and differ from it now."""
+    beyond: OutOfReach | None = None
+    """Where a tensor is made that would have to be marked, and that the user's code does not hold before the call."""
 
 
 def remedy(change: GuardChange, reason: str = "", sizes: CallSizes | None = None) -> str:
@@ -56,9 +59,11 @@ def _of_size(change: GuardChange, reason: str, sizes: CallSizes) -> str:
     """Say what avoids a recompile for another size of a tensor."""
     where = f"{change.name}, {change.index}"
     if {change.old, change.new} & {"0", "1"}:
+        once = "Sizes 0 and 1 are compiled apart from all others, which is once each."
+        if sizes.beyond:
+            return f"{once} {sizes.beyond.where}: {_NOT_HELD}."
         return (
-            "Sizes 0 and 1 are compiled apart from all others, which is once each. "
-            f"torch._dynamo.decorators.mark_unbacked({where}) before the first call avoids it, unless the code decides by that "
+            f"{once} torch._dynamo.decorators.mark_unbacked({where}) before the first call avoids it, unless the code decides by that "
             "size."
         )
     if change.kind == "range":
@@ -94,6 +99,8 @@ def _marks(change: GuardChange, sizes: CallSizes) -> str:
     every = (here, *(one for one in sizes.varied if one != here))
     marks = listed((f"torch._dynamo.mark_dynamic({name}, {index})" for name, index in every), 8)
     once = f"{NO_MORE} " if sizes.became_dynamic else ""
+    if sizes.beyond:
+        return f"{once}{_without_marks(sizes.beyond, sizes)}"
     if is_unfinished(change.source) or any(is_unfinished(name) for name, _ in every):
         # No line of the program can mark a value that has no name.
         spares = "spares this one too" if sizes.became_dynamic else "avoids it"
@@ -108,6 +115,17 @@ def _marks(change: GuardChange, sizes: CallSizes) -> str:
         )
     spares = "spares" if sizes.became_dynamic else "avoids"
     return f"{once}{marks} before the first call, or torch.compile(…, dynamic=True), {spares} {spared}."
+
+
+_NOT_HELD = "no line of your program holds it before the call, to mark it"
+
+
+def _without_marks(beyond: OutOfReach, sizes: CallSizes) -> str:
+    spares = "spares this one too" if sizes.became_dynamic else "avoids it"
+    # Sizes that were equal in the compiled call are one size to torch, also with dynamic=True.
+    always = "" if sizes.alike else f" torch.compile(…, dynamic=True) {spares}; otherwise"
+    instead = beyond.instead if always else f"{beyond.instead[0].upper()}{beyond.instead[1:]}"
+    return f"{beyond.where}: {_NOT_HELD}.{always} {instead}."
 
 
 def _of_number(change: GuardChange, reason: str, sizes: CallSizes) -> str:

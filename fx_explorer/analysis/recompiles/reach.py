@@ -1,0 +1,146 @@
+"""Whether the user's own code holds a tensor before the compiled call, and so can mark it; where it is made
+otherwise.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from fx_explorer import model
+from fx_explorer.analysis.naming.functions import function_resumed, resumed_at
+from fx_explorer.analysis.naming.sources import is_unfinished, plain_source
+from fx_explorer.session import SessionReader
+
+_LOCAL = re.compile(
+    r"L\['(?P<name>\w+)'\](\.(?P<attribute>\w+)|\._(?:modules|buffers)\['(?P<kept>\w+)'\])?"
+)
+_TORCHS = re.compile(r"[/\\](site|dist)-packages[/\\]torch[/\\]|<frozen ")
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfReach:
+    """A tensor that no line of the user's holds before the call."""
+
+    where: str
+    """Where it is made: ``y is made inside work, at line 7``."""
+    instead: str
+    """What can be done there."""
+
+
+def out_of_reach(reader: SessionReader, source: str, of: model.Compilation) -> OutOfReach | None:
+    """Return where the tensor of this source is made, if that is beyond the user's reach; None where the user's
+    code can hold it before the call, or nothing is known.
+    """
+    found = _LOCAL.match(source)
+    if found is None or is_unfinished(source):
+        return None
+    name, line = plain_source(source, of), resumed_at(of.function)
+    frames = _frames(reader, of)
+    if line:
+        made_at = _made_at(reader, of, found["name"], line)
+        if made_at:
+            where = f"{name} is made inside {function_resumed(of.function)}, at line {made_at}"
+            return OutOfReach(where, f"take away the graph break at line {line}")
+        frames = frames[:-1]
+    attribute = found["attribute"] or found["kept"]
+    if attribute and (made_at := _assigned_at(reader, of, attribute)):
+        function = function_resumed(of.function)
+        return OutOfReach(
+            f"{name} is made anew inside {function}, at line {made_at}",
+            "make it once, before the first call",
+        )
+    return _passed_by(reader, name, frames, of)
+
+
+def _passed_by(
+    reader: SessionReader, name: str, frames: list[model.Frame], of: model.Compilation
+) -> OutOfReach | None:
+    """Return what passes an argument, where that is no line of the user's, or one within compiled code."""
+    callers = [frame for frame in frames if not _TORCHS.search(frame.file)]
+    if not callers:
+        return None
+    users = {row.path for row in reader.rows(model.SourceFile) if row.is_user}
+    caller = callers[-1]
+    if caller.file not in users:
+        own = next((one for one in reversed(callers) if one.file in users), None)
+        below = f", below line {own.line} of {PurePath(own.file).name}" if own else ""
+        place = "/".join(PurePath(caller.file).parts[-3:])
+        return OutOfReach(
+            f"{name} is passed by {place}:{caller.line}, which is not your code{below}",
+            "have it make tensors of one size (pad, or set one maximum length); a mark on what you give it holds only "
+            "where that is passed on as it is",
+        )
+    own_name = function_resumed(of.function)
+    compiled = {
+        (row.file, function_resumed(row.function).rpartition(".")[2])
+        for row in reader.rows(model.Compilation)
+        if row.function and function_resumed(row.function) != own_name
+    }
+    passes = function_resumed(caller.function)
+    if (caller.file, passes) in compiled:
+        return OutOfReach(
+            f"{name} is passed by {passes}, at line {caller.line}, which is compiled too",
+            f"take away the graph breaks of {passes}",
+        )
+    return None
+
+
+def _frames(reader: SessionReader, of: model.Compilation) -> list[model.Frame]:
+    stacks = reader.by_ids(model.Stack, [of.stack]) if of.stack else []
+    return list(stacks[0].frames) if stacks else []
+
+
+def _made_at(reader: SessionReader, of: model.Compilation, name: str, line: int) -> int:
+    """Return the last line before ``line`` at which the function around it binds the name; 0 where it is an
+    argument, or nothing is known.
+    """
+    functions = [
+        one for one in _functions(reader, of) if one.lineno <= line <= (one.end_lineno or 0)
+    ]
+    if not functions:
+        return 0
+    innermost = max(functions, key=lambda one: one.lineno)
+    lines = [
+        node.lineno
+        for node in ast.walk(innermost)
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+    ]
+    return max((at for at in lines if at <= line), default=0)
+
+
+def _assigned_at(reader: SessionReader, of: model.Compilation, attribute: str) -> int:
+    """Return the line at which the compiled function assigns ``self.ATTRIBUTE``; 0 where it does not."""
+    line = resumed_at(of.function) or of.line
+    functions = [
+        one for one in _functions(reader, of) if one.lineno <= line <= (one.end_lineno or 0)
+    ]
+    return next(
+        (
+            node.lineno
+            for function in functions
+            for node in ast.walk(function)
+            if isinstance(node, ast.Attribute)
+            and node.attr == attribute
+            and isinstance(node.ctx, ast.Store)
+            and isinstance(node.value, ast.Name)
+        ),
+        0,
+    )
+
+
+def _functions(
+    reader: SessionReader, of: model.Compilation
+) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    row = next(iter(reader.rows(model.SourceFile, path=of.file)), None)
+    text = reader.text(row.text) if row and row.text else ""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return  # a file that was changed or damaged: nothing is known of it
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node

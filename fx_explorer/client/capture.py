@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import os
 import shutil
 import signal
 import sys
@@ -296,6 +297,8 @@ class Capture:
             self.timeout or 0.0,
             self.python,
             said[-1] if said else "",
+            self.stopped_by,
+            "TORCHELASTIC_RUN_ID" in os.environ,
         )
         if self._worker.left_the_group:
             self._console.add("", [self._left_in_words()])

@@ -12,6 +12,8 @@ from typing import Literal
 
 from fx_explorer.model import Failure, Outcome
 
+OF_A_JOB = "torchrun ends the other ranks of a job when one of them fails; what failed is that rank's to say"
+
 StopReason = Literal["", "cancelled", "timed_out"]
 
 SIGNALS: dict[int, str] = {
@@ -57,6 +59,10 @@ class EndedWorker:
     python: str = ""
     last_output: str = ""
     """The worker's last line on stderr."""
+    stopped_by: int = 0
+    """The signal that fx-explorer itself got, for which it ended the worker; 0 for none."""
+    is_of_job: bool = False
+    """Whether torchrun started it, as one rank of a job."""
 
 
 def outcome_of(remains: EndedWorker) -> Outcome:
@@ -71,6 +77,11 @@ def outcome_of(remains: EndedWorker) -> Outcome:
             f"stopped after {remains.timeout_s:g} s (--timeout){doing}{_where(remains.stacks)}",
             status,
         )
+    if remains.stopped == "cancelled" and remains.stopped_by not in (0, signal.SIGINT):
+        name = signal_name(remains.stopped_by)
+        of_job = f": {OF_A_JOB}" if remains.is_of_job and name == "SIGTERM" else ""
+        message = f"ended by {name} from outside{doing}{of_job}"
+        return Outcome("killed", message, -remains.stopped_by)
     if remains.stopped == "cancelled":
         return Outcome("cancelled", f"cancelled{doing}", status)
     if remains.last_words:
@@ -154,7 +165,7 @@ def exit_code(outcome: Outcome, *, as_script: bool, stopped_by: int = 0) -> int:
     Ctrl-C.
     """
     status = outcome.exit_code
-    if outcome.kind == "cancelled" and stopped_by:
+    if outcome.kind in ("cancelled", "killed") and stopped_by:
         return 128 + stopped_by
     if as_script and outcome.kind in ("finished", "raised", "exited", "incomplete"):
         return status

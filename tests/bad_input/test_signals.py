@@ -13,7 +13,7 @@ import pytest
 
 from fx_explorer import cli
 from fx_explorer.client import Capture
-from fx_explorer.client.outcomes import exit_code
+from fx_explorer.client.outcomes import EndedWorker, exit_code, outcome_of
 from fx_explorer.model import CaptureRequest, ConsoleLine, Outcome
 from fx_explorer.session import SessionReader
 
@@ -67,7 +67,7 @@ def test_sigterm_ends_the_command_line_with_143_and_keeps_the_session(tmp_path: 
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGTERM
-    assert b"cancelled while running script.py" in said
+    assert b"ended by SIGTERM from outside while running script.py" in said
     assert (tmp_path / "s.fxs").exists()
 
 
@@ -114,3 +114,25 @@ async def test_a_program_that_sends_itself_a_signal_was_ended_by_it_and_nobody_c
         assert Outcome.from_json(reader.meta("outcome")) == outcome
         assert not any("no exception" in row.text for row in reader.rows(ConsoleLine))
     assert not capture.session_path.parent.name.startswith("fx-explorer-run-"), "nothing is left"
+
+
+@pytest.mark.parametrize(
+    ("number", "is_of_job", "kind", "words"),
+    [
+        (signal.SIGTERM, True, "killed", "torchrun ends the other ranks of a job"),
+        (signal.SIGTERM, False, "killed", "ended by SIGTERM from outside while running train.py"),
+        (signal.SIGHUP, True, "killed", "ended by SIGHUP from outside"),
+        (signal.SIGINT, True, "cancelled", "cancelled while running train.py"),
+        (0, False, "cancelled", "cancelled while running train.py"),
+    ],
+)
+def test_only_the_users_own_end_of_a_capture_is_told_as_cancelled(
+    number: int, is_of_job: bool, kind: str, words: str
+) -> None:
+    remains = EndedWorker(
+        0, "", "running train.py", stopped="cancelled", stopped_by=number, is_of_job=is_of_job
+    )
+    outcome = outcome_of(remains)
+    assert outcome.kind == kind
+    assert words in outcome.message
+    assert exit_code(outcome, as_script=True, stopped_by=number) == 128 + (number or signal.SIGINT)

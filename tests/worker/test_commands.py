@@ -94,7 +94,7 @@ def test_a_capture_that_is_terminated_ends_with_143_and_keeps_what_there_is(tmp_
         process.send_signal(signal.SIGTERM)
         _, narration = process.communicate(timeout=30)
     assert process.returncode == 128 + signal.SIGTERM
-    assert b"cancelled while running slow.py" in narration
+    assert b"ended by SIGTERM from outside while running slow.py" in narration
     assert (tmp_path / "slow.fxs").exists()
 
 

@@ -98,7 +98,7 @@ def _ended(reader: SessionReader, outcome: model.Outcome) -> Fact:
         "finished": f"{name} ran to its end.",
         "raised": f"{name} stopped with an error.",
         "exited": f"{name} ended the program itself (exit status {outcome.exit_code}){early}.",
-        "killed": f"{name} was killed.",
+        "killed": f"{name} was ended by a signal.",
         "timed_out": f"{name} took too long and was stopped.",
         "cancelled": "The capture was cancelled; what was seen until then is kept.",
         "incomplete": f"{name} went on to its end, but not all of it could be recorded.",

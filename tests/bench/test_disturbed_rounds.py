@@ -96,6 +96,22 @@ def test_the_intervals_of_disturbed_rounds_reach_down_to_what_a_call_may_take_wi
     assert "may take as little as 70% of the time" in " ".join(verdict(found))
 
 
+def test_a_speed_up_reaches_as_far_where_the_uncompiled_rounds_alone_were_disturbed(
+    tmp_path: Path,
+) -> None:
+    """Uncompiled 51 ms and compiled 0.5 ms, where 0.05 ms are usual: nothing is known of either."""
+    found = figures(tmp_path, [(51e-3, 100 * QUIET)] * 8, [(0.5e-3, QUIET)] * 8)
+    compiled = found.cells[1]
+    assert compiled.speed_up
+    assert compiled.speed_up.low == pytest.approx(102 * 0.96 / 100)
+    assert not compiled.is_faster
+
+
+def test_few_rounds_that_were_disturbed_show_nothing(tmp_path: Path) -> None:
+    found = figures(tmp_path, [(51e-3, 200 * QUIET)] * 3, [(0.5e-3, QUIET)] * 3)
+    assert verdict(found)[0].startswith("inductor: no difference shown, between 0.49 and ")
+
+
 @pytest.mark.parametrize("known_s", [0.0, "fast", None, -1.0])
 def test_a_bench_of_which_nothing_else_is_known_reaches_no_further_than_it_measured(
     tmp_path: Path, known_s: object

@@ -177,12 +177,23 @@ def test_a_budget_that_is_too_small_tells_what_was_seen_and_what_a_larger_one_se
     )
     first, second = verdict(found)[:2]
     assert first.startswith("inductor: about ")
-    assert first.endswith("in 3 rounds, fewer than the 6 that an interval takes.")
+    # Of 8 ways in which 3 rounds may lie, in 2 all are on one side of the median.
+    assert first.endswith("in 3 rounds, whose range holds it with 75 %; 6 are needed for 95 %.")
     assert "52.0 s were imports and compiling, which are paid once, and 6.00 s rounds" in second
     assert second.endswith("about --budget 70 would settle inductor.")  # 52 + 6 * 8 / 3
     (row,) = (row_of(one) for one in found.cells if one.cell.is_compiled)
     assert "3 rounds" in row[3]
     assert without_figures(found) == []
+
+
+def test_one_round_does_not_show_which_is_faster(tmp_path: Path) -> None:
+    found = figures(tmp_path, (UNCOMPILED, [0.1]), (INDUCTOR, [0.001]), budget_s=50.0)
+    first, second = verdict(found)[:2]
+    assert first == "inductor: 1 ms in one round, which does not show which is faster."
+    assert "would settle inductor" in second
+    assert not any("as fast" in sentence for sentence in verdict(found))
+    (row,) = (row_of(one) for one in found.cells if one.cell.is_compiled)
+    assert row[3] == "one timing each"
 
 
 def test_few_rounds_of_which_one_is_slower_show_no_difference(tmp_path: Path) -> None:

@@ -29,7 +29,9 @@ class CellFigures:
     speed_up: Interval | None
     """How many times as fast as uncompiled; None for the uncompiled one, and for too few rounds."""
     rough_speed_up: Interval | None
-    """The same where rounds are too few for an interval: their median, least and greatest."""
+    """The same where rounds are too few for an interval, but more than one: their median, least and
+    greatest. It holds the true one with ``rough_confidence``.
+    """
     pays_after: int | None
     """The number of calls after which compiling has paid for itself; None where it never does, or
     that is not known.
@@ -40,6 +42,13 @@ class CellFigures:
     """Rounds that count although they were disturbed like that: too few were not."""
     undisturbed_part: float = 1.0
     """To which part of what was measured a call may come down without the disturbance; its intervals reach so far."""
+
+    @property
+    def rough_confidence(self) -> float:
+        """Return how likely the range of so few rounds holds the median: it does unless all lie on one
+        side of it.
+        """
+        return 1 - 2 * 0.5**self.rounds
 
     @property
     def is_wrong(self) -> bool:
@@ -141,6 +150,7 @@ class _Rounds:
         self.every_s = {row.number: row.call_s for row in rounds}
         self.undisturbed_part = paces.undisturbed_part(rounds)
         self.quiet_s = {row.number: row.call_s for row in rounds if not paces.is_disturbed(row)}
+        self.is_quiet = len(self.quiet_s) == len(self.every_s)
         self.has_enough_quiet = median_interval(list(self.quiet_s.values())) is not None
         counting = self.quiet_s if self.has_enough_quiet else self.every_s
         self.counting_s = list(counting.values())
@@ -151,14 +161,10 @@ def _figures(
     cell: BenchCell, of_cell: _Rounds, reference: BenchCell, uncompiled: _Rounds
 ) -> CellFigures:
     times, uncompiled_s = of_cell.counting_s, uncompiled.counting_s
-    part = (
-        1.0
-        if of_cell.has_enough_quiet or len(of_cell.quiet_s) == len(of_cell.every_s)
-        else of_cell.undisturbed_part
-    )
+    part = 1.0 if of_cell.has_enough_quiet or of_cell.is_quiet else of_cell.undisturbed_part
     interval = median_interval(times)
     speed_up = _speed_up(of_cell, uncompiled) if cell.is_compiled else None
-    speed_up = speed_up and speed_up.reaching(part).anew(cell.clock, processes=2)
+    speed_up = speed_up and speed_up.anew(cell.clock, processes=2)
     pays = speed_up is not None and speed_up.low > 1 and cell.agreement != "differs"
     return CellFigures(
         cell=cell,
@@ -180,18 +186,27 @@ def _speed_up(of_cell: _Rounds, uncompiled: _Rounds) -> Interval | None:
     too few.
     """
     quiet = median_interval(ratios_by_round(uncompiled.quiet_s, of_cell.quiet_s))
-    return quiet or median_interval(ratios_by_round(uncompiled.every_s, of_cell.every_s))
+    if quiet is not None:
+        return quiet
+    every = median_interval(ratios_by_round(uncompiled.every_s, of_cell.every_s))
+    return every and every.reaching(_undisturbed_part(of_cell, uncompiled))
+
+
+def _undisturbed_part(of_cell: _Rounds, uncompiled: _Rounds) -> float:
+    """Return to which part of what was measured either time may come down without the disturbance."""
+    disturbed = [rounds for rounds in (of_cell, uncompiled) if not rounds.is_quiet]
+    return min((rounds.undisturbed_part for rounds in disturbed), default=1.0)
 
 
 def _rough_speed_up(cell: BenchCell, of_cell: _Rounds, uncompiled: _Rounds) -> Interval | None:
-    """Return what few rounds show: no interval, which is not known, but what was seen, as wide as two
-    processes differ.
+    """Return what few rounds show: their range, as much wider as two processes differ, and as rounds
+    that were disturbed may be off. One round shows nothing.
     """
     found = ratios_by_round(uncompiled.every_s, of_cell.every_s)
-    if not found or not cell.is_compiled:
+    if len(found) < 2 or not cell.is_compiled:
         return None
-    seen = Interval(median(found), min(found), max(found))
-    return seen.anew(cell.clock, processes=2)
+    seen = Interval(median(found), min(found), max(found)).anew(cell.clock, processes=2)
+    return seen.reaching(_undisturbed_part(of_cell, uncompiled))
 
 
 def _pays_after(

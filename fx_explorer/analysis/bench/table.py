@@ -72,8 +72,10 @@ def _speed_up(one: CellFigures) -> str:
         rough = one.rough_speed_up
         seen = f"{factor(rough.low)} to {factor(rough.high)}"
         return f"about {factor(rough.middle)} ({seen}, {counted(one.rounds, 'round')})"
+    if found is None and one.cell.is_compiled:
+        return "one timing each" if one.rounds else ""
     if found is None:
-        return ("" if one.cell.is_compiled else "1") if one.rounds else ""
+        return "1" if one.rounds else ""
     shown = f"{factor(found.middle)} ({factor(found.low)} to {factor(found.high)})"
     return shown if one.is_faster or one.is_slower else f"{shown}, no difference shown"
 

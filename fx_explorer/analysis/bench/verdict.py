@@ -16,7 +16,7 @@ from fx_explorer.analysis.bench.interval import (
     factor,
 )
 from fx_explorer.analysis.measured_times import run_time
-from fx_explorer.analysis.words import counted, listed, seconds
+from fx_explorer.analysis.words import counted, listed, seconds, share
 
 MUCH_AROUND = 0.3
 """Part of a call beside its kernels, from which on it is told."""
@@ -105,18 +105,24 @@ def _nothing_timed(figures: BenchFigures) -> Iterator[str]:
 def _rough(figures: BenchFigures) -> Iterator[str]:
     """Say what few rounds show of contenders that have no interval."""
     for one in figures.cells:
-        seen = one.rough_speed_up
-        if seen is None or one.is_wrong:
+        if not one.cell.is_compiled or one.is_wrong or one.speed_up or not one.rounds:
             continue
-        ends = f"{factor(seen.low)} to {factor(seen.high)}"
-        if seen.low > 1 or seen.high < 1:
-            effect = f"about {factor(seen.middle)} × as fast as uncompiled ({ends})"
-        else:
-            effect = f"no difference shown, between {ends.replace(' to ', ' and ')} × as fast as uncompiled"
-        yield (
-            f"{one.cell.contender}{_at(one)}: {effect} in {counted(one.rounds, 'round')}, "
-            f"fewer than the {LEAST_ROUNDS} that an interval takes."
+        where = f"{one.cell.contender}{_at(one)}"
+        seen = one.rough_speed_up
+        if seen is None:
+            yield f"{where}: {_took(one)} in one round, which does not show which is faster."
+            continue
+        rounds = (
+            f"in {counted(one.rounds, 'round')}, whose range holds it with "
+            f"{share(one.rough_confidence, 1)}; {LEAST_ROUNDS} are needed for 95 %"
         )
+        ends = factor(seen.low), factor(seen.high)
+        if seen.low > 1 or seen.high < 1:
+            middle = factor(seen.middle)
+            yield f"{where}: about {middle} × as fast as uncompiled ({' to '.join(ends)}) {rounds}."
+        else:
+            range_seen = f"between {' and '.join(ends)} × as fast as uncompiled"
+            yield f"{where}: no difference shown, {range_seen} {rounds}."
 
 
 def _spent(figures: BenchFigures) -> Iterator[str]:
@@ -137,8 +143,9 @@ def _is_open(one: CellFigures) -> bool:
     """Return whether more rounds could say more of a cell."""
     if one.is_wrong or not one.cell.is_compiled:
         return False
-    no_difference = one.speed_up is not None and not one.is_faster and not one.is_slower
-    return one.rough_speed_up is not None or no_difference
+    if one.speed_up is None:
+        return one.rounds > 0
+    return not one.is_faster and not one.is_slower
 
 
 def _larger_budget(figures: BenchFigures, open_cells: Sequence[CellFigures]) -> str:

@@ -231,7 +231,8 @@ async def try_any(
     if not fix.marks:
         return await try_fix(request, fix, before, worker)
     tried = await try_marks(request, fix.marks, before.compilations, worker)
-    verdict: Verdict = "good" if tried.is_good else "refused"
+    of_time: Verdict = "timed out" if tried.is_timed_out else "refused"
+    verdict: Verdict = "good" if tried.is_good else of_time
     return Trial(
         fix,
         verdict,

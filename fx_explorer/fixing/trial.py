@@ -6,6 +6,7 @@ The user's file is not touched. A fix that loops, crashes or raises costs that w
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,13 +22,15 @@ from fx_explorer.session import SessionReader
 from fx_explorer.source_edit.on_disk import changed_on_disk
 from fx_explorer.trials.recapture import HERE, TrialWorker, recapture, straight_through
 
-Verdict = Literal["good", "prints differ", "partly compared", "refused", "not compared"]
+Verdict = Literal[
+    "good", "prints differ", "partly compared", "refused", "not compared", "timed out"
+]
 """``good``: fewer breaks, or functions left to Python, and everything equals. ``prints differ``:
 the same, but for what is printed or logged, or for the text of an exception; whether that is wanted
 only the user knows. ``partly compared``: what could be compared is equal, and the program does
 something that could not be. ``refused``: it fails, changes results, or gains nothing.
 ``not compared``: it gains something, but no results could be compared (a script whose calls return
-nothing).
+nothing). ``timed out``: the trial did not come to its end, so nothing is known of the fix.
 """
 
 
@@ -130,10 +133,7 @@ def judge(
 ) -> tuple[Verdict, str]:
     """Return (verdict, why)."""
     if not _got_through(outcome, verification):
-        return (
-            "refused",
-            f"the changed program did not get through: {outcome.message or outcome.kind}",
-        )
+        return _of_unfinished(outcome)
     if verification and verification.problem:
         return "refused", f"{verification.problem}, so there is nothing to compare with"
     if verification and not verification.is_equal:
@@ -175,6 +175,16 @@ def judge(
     if not verification.calls and not any(verification.compared.get(kind) for kind in _RESULTS):
         return "not compared", f"{equal}; no results were, so look at them yourself"
     return ("partly compared" if verification.not_compared else "good"), equal
+
+
+def _of_unfinished(outcome: Outcome) -> tuple[Verdict, str]:
+    """Return the verdict on a program that did not come to its end. A trial that took too long says nothing of the fix."""
+    if outcome.kind == "timed_out":
+        limit = re.match(r"stopped after (?P<seconds>\S+ s)", outcome.message)
+        after = f"after {limit['seconds']} " if limit else ""
+        return "timed out", f"{after}(not verified); a longer --timeout may settle it"
+    problem = outcome.message or outcome.kind
+    return "refused", f"the changed program did not get through: {problem}"
 
 
 def _new_failure(before: SessionFigures, failures: Sequence[model.Failure]) -> model.Failure | None:

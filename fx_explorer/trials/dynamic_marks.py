@@ -30,6 +30,8 @@ class DynamicMarkTrial:
     """Why it could not."""
     took_s: float
 
+    is_timed_out: bool = False
+
     @property
     def is_good(self) -> bool:
         return self.after is not None and self.after < self.before
@@ -37,6 +39,8 @@ class DynamicMarkTrial:
     @property
     def in_words(self) -> str:
         """Say what came of it: ``tried, 3 compilations → 1``."""
+        if self.is_timed_out:
+            return f"timed out: {self.problem}, not verified"
         if self.after is None:
             return f"tried, and the program did not get through: {self.problem}"
         return f"tried, {counted(self.before, 'compilation')} → {self.after}"
@@ -52,7 +56,13 @@ async def try_marks(
     marked = {VARIABLE: ",".join(sources)}
     again = await recapture(straight_through(request), worker, _compilations, environment=marked)
     problem = "" if again.is_whole else again.outcome.message or again.outcome.kind
-    return DynamicMarkTrial(before, again.found if again.is_whole else None, problem, again.took_s)
+    return DynamicMarkTrial(
+        before,
+        again.found if again.is_whole else None,
+        problem,
+        again.took_s,
+        again.outcome.kind == "timed_out",
+    )
 
 
 def _compilations(reader: SessionReader) -> int:

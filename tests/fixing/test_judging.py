@@ -147,3 +147,10 @@ def test_what_was_not_tried_is_told_with_a_good_verdict() -> None:
         "good",
         "2 breaks → 1; equal in 2 calls, with the code built too; not tried: zeros",
     )
+
+
+def test_a_trial_that_took_too_long_is_no_refusal() -> None:
+    outcome = Outcome("timed_out", "stopped after 300 s (--timeout) while running model.py", -9)
+    verdict, reason = judge(outcome, BEFORE, BETTER, None)
+    assert (verdict, reason.partition(";")[0]) == ("timed out", "after 300 s (not verified)")
+    assert "refused" not in reason

@@ -105,6 +105,11 @@ def written(fix: Fix, tried: Trial) -> int:
     if tried.verdict == "refused":
         tell("not written: a fix that fails or changes results is not applied (--diff N prints it)")
         return 1
+    if tried.verdict == "timed out":
+        tell(
+            "not written: the trial timed out, so nothing is known of the fix (a longer --timeout)"
+        )
+        return 1
     # Asked anew: a trial takes minutes, in which the file may have been edited.
     if _cannot_be_written(fix):
         return 1

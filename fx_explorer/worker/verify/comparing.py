@@ -21,7 +21,7 @@ from fx_explorer.worker.verify.observed.observing import WHILE_COMPILING
 from fx_explorer.worker.verify.observed.outside import READS
 from fx_explorer.worker.verify.observed.process_state import OF_PROCESS
 from fx_explorer.worker.verify.observed.reachable import UNCHANGED
-from fx_explorer.worker.verify.varying import Varying, holder, is_within
+from fx_explorer.worker.verify.varying import Varying, VaryingLines, holder, is_within
 
 MAX_DIFFERENCES = 12
 
@@ -345,6 +345,24 @@ class Comparison:
             ""
             if self.is_built or near.have_zeros_of_one_sign(before, after)
             else "a zero has another sign"
+        )
+
+    def varies(self, run: Mapping[str, Any], other: Mapping[str, Any]) -> Varying:
+        """Return what two runs of the original do not have in common, in one call or as a whole. This comparison
+        has compared them.
+        """
+        printed, effects = (
+            VaryingLines.of(run[kind], other[kind]) for kind in ("printed", "effects")
+        )
+        return Varying(
+            frozenset(self.different),
+            frozenset(self.unlike),
+            frozenset(self.holders),
+            frozenset(self.unlike_ends),
+            printed,
+            VaryingLines.of(run["errors"], other["errors"], of_progress=True),
+            effects,
+            VaryingLines.of([run["message"]], [other["message"]]),
         )
 
     def row(self, calls: Sequence[str]) -> Verification:

@@ -64,7 +64,7 @@ class CallsOfTheOriginal:
             if one and other:
                 comparison = Comparison(at_first=_state_at_first(self.before))
                 comparison.add(one, other)
-                varying |= Varying.between(one, other, comparison)
+                varying |= comparison.varies(one, other)
         return varying
 
 

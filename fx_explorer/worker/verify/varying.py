@@ -9,14 +9,17 @@ import string
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Protocol, TypeVar
 
 from fx_explorer.worker.verify.lines import by_shape, numbers, shape, with_numbers
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
-    from fx_explorer.worker.verify.comparing import Comparison
+class _Comparison(Protocol):
+    @property
+    def is_all_equal(self) -> bool: ...
+
+
+ComparisonT = TypeVar("ComparisonT", bound=_Comparison)
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 
@@ -148,27 +151,6 @@ class Varying:
             self.messages | other.messages,
         )
 
-    @classmethod
-    def between(
-        cls, run: Mapping[str, Any], other: Mapping[str, Any], comparison: Comparison
-    ) -> Self:
-        """Return what two runs of the original do not have in common, in one call or as a whole.
-        ``comparison`` has compared their values.
-        """
-        printed, effects = (
-            VaryingLines.of(run[kind], other[kind]) for kind in ("printed", "effects")
-        )
-        return cls(
-            frozenset(comparison.different),
-            frozenset(comparison.unlike),
-            frozenset(comparison.holders),
-            frozenset(comparison.unlike_ends),
-            printed,
-            VaryingLines.of(run["errors"], other["errors"], of_progress=True),
-            effects,
-            VaryingLines.of([run["message"]], [other["message"]]),
-        )
-
     def leaves_out(self, name: str) -> bool:
         """Return whether the value of this name is not compared."""
         return name in self.names or is_within(name, self.holders)
@@ -209,7 +191,7 @@ class VariesByItself:
         self._runs = list(runs[: None if is_of_chance else 1])
         self._varying = Varying()
 
-    def compared(self, compare: Callable[[Varying], Comparison]) -> Comparison:
+    def compared(self, compare: Callable[[Varying], ComparisonT]) -> ComparisonT:
         """Return the comparison that ``compare`` makes, given what varies by itself."""
         comparison = compare(self._varying)
         while self._runs and not comparison.is_all_equal:

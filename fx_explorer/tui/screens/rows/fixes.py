@@ -20,6 +20,7 @@ SIGNS: dict[Verdict, tuple[str, str]] = {
     "partly compared": ("▲", "warning"),
     "refused": ("✗", "bad"),
     "not compared": ("?", "warning"),
+    "timed out": ("?", "warning"),
 }
 """(sign, kind of highlight.py). A sign is given because colour alone must not carry meaning."""
 

@@ -83,7 +83,7 @@ class WithTheOriginal:
 
 def varying(run: Run, other: Run) -> Varying:
     """Return what two runs of one script do not have in common."""
-    return Varying.between(run, other, compared(run, other))
+    return compared(run, other).varies(run, other)
 
 
 def compared(

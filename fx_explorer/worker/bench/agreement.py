@@ -370,8 +370,8 @@ def _more_exact(caller: Caller) -> tuple[list[Results], str]:
     if results:
         return results, _stays_narrow(results[0])
     problem = f"{NO_FLOAT64} ({why})"
-    floats = [one.dtype for one in state_of(caller.target.network) if one.is_floating_point()]
-    if floats and all(dtype in (torch.float16, torch.bfloat16) for dtype in floats):
+    tensors = [*state_of(caller.target.network), *caller.target.arguments.tensors()]
+    if any(one.dtype in (torch.float16, torch.bfloat16) for one in tensors):
         results, _ = _wider_run(caller, torch.float32)
     if results:
         return results, f"{problem}, so both are held against one in float32"

@@ -213,7 +213,7 @@ async def test_the_key_that_writes_is_named_when_there_is_something_to_write(
         await driver.until(lambda: "s writes it" in driver.screen)
 
 
-@pytest.mark.parametrize("verdict", ["refused", "not compared"])
+@pytest.mark.parametrize("verdict", ["refused", "not compared", "timed out"])
 async def test_what_was_refused_or_not_compared_or_not_tried_is_not_written(
     open_app: OpenApp, session: Path, verdict: Verdict
 ) -> None:

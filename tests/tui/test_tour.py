@@ -66,6 +66,18 @@ def test_a_step_is_done_by_what_it_asks_for(name: str, after: dict[str, object])
     assert step(name).is_done(HERE, now)
 
 
+@pytest.mark.parametrize("verdict", ["timed out", "refused", "not compared"])
+def test_the_tour_goes_on_where_the_trial_was_not_good(verdict: str) -> None:
+    before = Moment(screen="FixScreen", trials=1, verdict=verdict)
+    now = step("write").at(before)
+    assert verdict in now.sentence
+    assert "refused" not in now.sentence or verdict == "refused"
+    assert now.command == "dialog.close"
+    assert not now.is_done(before, before)
+    assert now.is_done(before, dataclasses.replace(before, screen="Explorer"))
+    assert step("write").at(dataclasses.replace(before, verdict="good")) is step("write")
+
+
 @pytest.mark.parametrize("name", ["try", "write"])
 def test_a_question_above_the_fixes_is_not_told_to_go_back(name: str) -> None:
     assert step(name).is_there(Moment(screen="Ask"))

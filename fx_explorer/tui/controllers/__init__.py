@@ -97,7 +97,7 @@ class Controllers:
         self.call_ledger = CallLedger(services, self.kernel_builds)
         self.pictures = Pictures(services)
         self.leaving = Leaving(services, self.kernel_builds, target)
-        self.tour = Guide(services, self.fixes.count_trials, walk)
+        self.tour = Guide(services, self.fixes, walk)
         self.panes = Panes(services)
         self.below = Below(services)
         self.narrowing = Narrowing(services)

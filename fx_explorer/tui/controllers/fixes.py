@@ -15,7 +15,7 @@ from fx_explorer.tui.tasks.conversation import ask, conversation
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.whole_session.figures import SessionFigures
-    from fx_explorer.fixing import Fix, Trial, TryFix
+    from fx_explorer.fixing import Fix, Trial, TryFix, Verdict
     from fx_explorer.model import CaptureRequest
 
 NO_BREAK = "There is nothing here to fix: this list is empty."
@@ -45,6 +45,11 @@ class Fixes:
     def count_trials(self) -> int:
         """Return how many fixes were tried to their end."""
         return sum(map(len, self._trials.values()))
+
+    def last_verdict(self) -> Verdict | None:
+        """Return the verdict of the last trial; None before one has ended."""
+        trials = [trial for of_session in self._trials.values() for trial in of_session]
+        return trials[-1].verdict if trials else None
 
     @conversation("fixes", "look for what may take a graph break away")
     async def show(self) -> None:

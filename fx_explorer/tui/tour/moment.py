@@ -35,6 +35,8 @@ class Moment:
     """How many captures were begun."""
     trials: int = 0
     """How many fixes were tried to their end."""
+    verdict: str = ""
+    """The verdict of the last trial."""
     saved_ns: int = 0
     """When the target's file was last written."""
 

@@ -31,6 +31,12 @@ class TourStep:
     """The step that a tour begins with which was left here; empty for this one."""
     pause: Pause = ""
     """Where the first capture pauses, when the tour begins with this step."""
+    otherwise: Callable[[Moment], TourStep | None] = lambda _: None
+    """What the step is where things went another way: a trial was not good."""
+
+    def at(self, now: Moment) -> TourStep:
+        """Return the step as it is now."""
+        return self.otherwise(now) or self
 
 
 def _shows(view: str) -> Done:
@@ -47,6 +53,20 @@ def _in(view: str) -> Callable[[Moment], bool]:
 
 def _is_compiled(now: Moment) -> bool:
     return now.is_compiled
+
+
+def _without_a_fix(now: Moment) -> TourStep | None:
+    """Lead on from a trial after which nothing can be written: a small machine may need more than its limit."""
+    if now.verdict in ("", "good", "prints differ", "partly compared"):
+        return None
+    how = "timed out" if now.verdict == "timed out" else f"ended with “{now.verdict}”"
+    return TourStep(
+        "write",
+        f"The trial {how}, so this change is not written; the tour goes on without it.",
+        "dialog.close",
+        "to go back to the app, or try another change first",
+        lambda _, later: later.screen == MAIN_SCREEN,
+    )
 
 
 STEPS: tuple[TourStep, ...] = (
@@ -100,6 +120,7 @@ STEPS: tuple[TourStep, ...] = (
         _on("FixScreen", "Ask"),
         "breaks.fix",
         "fixes",
+        otherwise=_without_a_fix,
     ),
     TourStep(
         "close",
@@ -113,14 +134,14 @@ STEPS: tuple[TourStep, ...] = (
         "again",
         "What is on screen is still the capture of before.",
         "capture.again",
-        "to capture again; this time the compiler pauses after Dynamo, its first stage",
+        "to capture again; this time the compiler pauses after Dynamo",
         lambda before, now: now.captures > before.captures and now.gate == "dynamo",
         _is_compiled,
         resumes_at="step",
     ),
     TourStep(
         "step",
-        "The compiler waits for you after Dynamo, with one graph now: nothing has been made of it yet.",
+        "The compiler waits for you after Dynamo, its first stage: nothing has been made of the graph yet.",
         "step.next",
         "to begin, and to see what Dynamo did",
         lambda _, now: now.shows_stage and bool(now.gate),

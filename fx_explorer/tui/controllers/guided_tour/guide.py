@@ -5,7 +5,6 @@ What the tour is made of is imported where it is needed: most who start the app 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fx_explorer.tui.commands import by_id
@@ -14,6 +13,7 @@ from fx_explorer.tui.keys.bindings import first_key
 from fx_explorer.tui.screens.menu import MenuScreen
 
 if TYPE_CHECKING:
+    from fx_explorer.tui.controllers.fixes import Fixes
     from fx_explorer.tui.tour.moment import Moment
     from fx_explorer.tui.tour.panel import PanelText
     from fx_explorer.tui.tour.steps import TourStep
@@ -32,11 +32,9 @@ SKIPS, BACK, LEAVES = "tour.skip", "tour.back", "tour.leave"
 class Guide:
     """Goes through the steps. Without a walk it does nothing."""
 
-    def __init__(
-        self, services: Services, count_trials: Callable[[], int], walk: Walk | None
-    ) -> None:
+    def __init__(self, services: Services, fixes: Fixes, walk: Walk | None) -> None:
         self._services = services
-        self._count_trials = count_trials
+        self._fixes = fixes
         self._walk = walk
         self._at = walk.begins_at if walk else 0
         self._began: Moment | None = None
@@ -62,10 +60,10 @@ class Guide:
             return
         from fx_explorer.tui.controllers.guided_tour.now import moment
 
-        now = moment(self._services, self._count_trials(), self.captures, self._walk.target)
+        now = moment(self._services, self._fixes, self.captures, self._walk.target)
         if self._began is None:
             self._began = now
-        if self.step.is_done(self._began, now):
+        if self.step.at(now).is_done(self._began, now):
             self._go_to(self._at + 1, now)
         self._show(now)
 
@@ -127,7 +125,7 @@ class Guide:
         from fx_explorer.tui.tour.panel import PanelText
         from fx_explorer.tui.tour.steps import STEPS
 
-        step = self.step
+        step = self.step.at(now)
         key, does = self._key(step.command), step.does
         if not step.is_there(now):
             key, does = self._key(step.way), BACK_TO_THE_TOUR if step.way else WAITS

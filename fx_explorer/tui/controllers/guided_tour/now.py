@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fx_explorer.tui.controllers.fixes import Fixes
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.tour.moment import Moment
 
 
-def moment(services: Services, trials: int, captures: int, target: Path) -> Moment:
+def moment(services: Services, fixes: Fixes, captures: int, target: Path) -> Moment:
     """Return the app as it is now. Takes some microseconds: it is asked ten times a second."""
     explorer, shown = services.explorer, services.captures
     waiting = shown.waiting
@@ -24,7 +25,8 @@ def moment(services: Services, trials: int, captures: int, target: Path) -> Mome
         gate=(waiting.gate or "") if waiting else "",
         is_compiled=bool(captures) and not shown.is_running and explorer.reader is not None,
         captures=captures,
-        trials=trials,
+        trials=fixes.count_trials(),
+        verdict=fixes.last_verdict() or "",
         saved_ns=_saved_ns(target),
     )
 

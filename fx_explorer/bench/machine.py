@@ -40,7 +40,7 @@ def _times() -> list[int]:
     """
     try:
         return [int(value) for value in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
-    except OSError:
+    except (OSError, ValueError, IndexError):  # none, or another system's
         return []
 
 

@@ -113,9 +113,9 @@ def _a_compiler() -> str:
 
 def _a_module(name: str, package: str) -> Callable[[], str]:
     def missing() -> str:
-        import importlib.util
+        from fx_explorer.capture.torch_compat.installed import is_installed
 
-        return "" if importlib.util.find_spec(name) else f"it needs the package {package}"
+        return "" if is_installed(name) else f"it needs the package {package}"
 
     return missing
 

@@ -58,11 +58,21 @@ class MeasuredFigures:
         return f"{took} (median of {row.runs:,} runs on {row.device}){self._caution()}; building it took {self.build_s:.1f} s"
 
     def _caution(self) -> str:
-        waiting, processors = os.getloadavg()[0], os.cpu_count() or 1
+        waiting, processors = _waiting_processes(), os.cpu_count() or 1
         if waiting > processors + 1:
             return f", while {waiting:.0f} processes shared {processors} CPUs: measure again when the machine is idle"
         varying = any(row.iqr_s > MAX_SPREAD * row.median_s for row in self.rows)
         return ", of widely differing times" if varying else ""
+
+
+def _waiting_processes() -> float:
+    """Return how many processes wanted a processor in the last minute; 0 where the system does not
+    say.
+    """
+    try:
+        return os.getloadavg()[0]
+    except (OSError, AttributeError):
+        return 0.0
 
 
 def measure(stepper: Stepper, name: str) -> str:

@@ -155,6 +155,8 @@ def observing(state: Recording) -> Iterator[None]:
     """
     writer, request = state.writer, state.request
     writer.set_meta("environment", environment(request, state.unavailable))
+    if not hasattr(torch._dynamo.utils, "counters"):
+        state.unavailable("torch's own counts", "torch._dynamo.utils has no counters")
     before = _counters()
     with contextlib.ExitStack() as stack:
         stack.callback(lambda: _add_counts(state, before))

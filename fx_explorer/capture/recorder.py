@@ -77,6 +77,19 @@ HOOKS: dict[str, tuple[str, str]] = {
 context manager).
 """
 
+ASKED_EVERYWHERE: dict[str, tuple[str, str]] = {
+    "torch's own counts": ("torch._dynamo.utils", "counters"),
+    "full names of functions in graphs": ("torch.fx.node", "_get_qualified_name"),
+    "which compilation torch is in": ("torch._guards", "CompileContext"),
+    "tensors inside those of the program's classes": (
+        "torch.utils._python_dispatch",
+        "is_traceable_wrapper_subclass",
+    ),
+}
+"""What is read in many places, and not through one hook → where torch has it. Where it is not there,
+something simpler stands for it.
+"""
+
 STEPPING = "stepping through the stages"
 
 CACHES_OFF = ("torch_compat.compile_caches", "caches_off")
@@ -155,8 +168,9 @@ def observing(state: Recording) -> Iterator[None]:
     """
     writer, request = state.writer, state.request
     writer.set_meta("environment", environment(request, state.unavailable))
-    if not hasattr(torch._dynamo.utils, "counters"):
-        state.unavailable("torch's own counts", "torch._dynamo.utils has no counters")
+    for view, (module, name) in ASKED_EVERYWHERE.items():
+        if not hasattr(importlib.import_module(module), name):
+            state.unavailable(view, f"torch {torch.__version__} has no {module}.{name}")
     before = _counters()
     with contextlib.ExitStack() as stack:
         stack.callback(lambda: _add_counts(state, before))

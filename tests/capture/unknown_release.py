@@ -58,6 +58,9 @@ NOTHING_LACKS = {
     "torch._dynamo.utils._get_dynamo_config_for_logging": (
         "without it torch logs no options, and ours cannot be among them"
     ),
+    "torch._dynamo.variables.dicts.SideEffectsProxyDict": (
+        "without it Dynamo keeps what a program changes in SideEffects alone"
+    ),
     "torch._dynamo.config.run_gc_after_compile": (
         "without it torch does not look for garbage after each function that it compiles"
     ),

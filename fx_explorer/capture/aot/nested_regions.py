@@ -20,6 +20,10 @@ from torch._functorch._aot_autograd import graph_compile
 from fx_explorer.capture.links.links import traced_links
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.versions import release
+
+REGIONS_HAVE_PARTITIONERS = (2, 13)
+"""Since this release a region may have a partitioner of its own."""
 
 Parts = tuple[torch.fx.GraphModule, torch.fx.GraphModule]
 
@@ -34,15 +38,12 @@ def nested_region_hooks(recording: Recording) -> Iterator[None]:
                 functools.partial(_in_regions, recording),
             )
         )
-        if hasattr(
-            graph_compile, "_get_partition_fn"
-        ):  # since torch 2.13 a region may have a partitioner of its own
-            stack.enter_context(
-                patched(
-                    graph_compile,
-                    "_get_partition_fn",
-                    functools.partial(_own_partitioner, recording),
-                )
+        if hasattr(graph_compile, "_get_partition_fn"):
+            make = functools.partial(_own_partitioner, recording)
+            stack.enter_context(patched(graph_compile, "_get_partition_fn", make))
+        elif release() >= REGIONS_HAVE_PARTITIONERS:
+            recording.unavailable(
+                "regions with a partitioner of their own", "torch has no _get_partition_fn"
             )
         yield
 

@@ -35,6 +35,12 @@ def require(module: str, name: str) -> Any:
         raise MissingInTorch(f"torch {torch.__version__} has no {module}.{name}") from None
 
 
+def release() -> tuple[int, int]:
+    """Return ``(2, 13)``, for the few things that their absence does not tell."""
+    major, minor = torch.__version__.split(".")[:2]
+    return int(major), int(minor)
+
+
 def has(module: str, name: str) -> bool:
     return hasattr(importlib.import_module(module), name)
 

@@ -83,7 +83,7 @@ def test_checks_stand_below_what_they_look_at(session: Path) -> None:
             "setting",
         ]
         assert table.notice == (
-            "3 guards, 1.5 µs a call. Dearest: settings of torch (300 ns) and x (60 ns)."
+            "3 guards, 1.5 µs a call. Most expensive: settings of torch (300 ns) and argument x (60 ns)."
         )
 
 

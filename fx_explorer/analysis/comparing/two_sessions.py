@@ -49,17 +49,33 @@ def figures_of_both(left: SessionReader, right: SessionReader) -> list[Figure]:
     )  # a log does not say it, and 0 would be no answer
     sides = [_values(reader, is_summed, tells_kept) for reader in (left, right)]
     figures = [
-        _figure(what, sides[0].get(what), sides[1].get(what))
+        _figure(what, _of_side(sides[0], what), _of_side(sides[1], what))
         for what in dict.fromkeys([*sides[0], *sides[1]])
     ]
     return [*figures, *_caches(left, right), _compile_time(left, right), *_benches(left, right)]
 
 
+def _of_side(side: dict[str, _Value], what: str) -> _Value | None:
+    """Return a value of a side; of a language that it has no kernel in, whether its kernels were seen."""
+    if what in side or not what.startswith(OF_KERNELS):
+        return side.get(what)
+    kernels = next(value for name, value in side.items() if name.startswith("kernels"))
+    return _Value("count", 0, unseen=kernels.unseen) if kernels.unseen else None
+
+
+OF_KERNELS = "  "
+"""How the lines below that of the kernels begin, and of the versions."""
+
+
 def _figure(what: str, left: _Value | None, right: _Value | None) -> Figure:
     """Compare two values of a kind. A side has no value for a language that none of its kernels is
-    in.
+    in. What a side did not do, or nobody saw it do, is no difference.
     """
     known = left or right
+    unseen = next((one.unseen for one in (left, right) if one and one.unseen), "")
+    if unseen and known is not None:
+        sides = (_text(one) for one in (left, right))
+        return text_figure(what, *sides, remark=f"not compared: {unseen}")
     if known is None or known.kind == "text":
         return text_figure(what, *(str(one.amount) if one else "0" for one in (left, right)))
     amounts = [int(one.amount) if one else 0 for one in (left, right)]
@@ -123,6 +139,37 @@ class _Value(NamedTuple):
     kind: Literal["count", "size", "text"]
     amount: int | str
     wanted: Wanted = ""
+    unseen: str = ""
+    """Why the amount is not all that the program did; empty where it is."""
+
+
+def _text(value: _Value | None) -> str:
+    if value is None:
+        return "0"
+    if value.unseen == CACHED and not value.amount:
+        return "not seen"
+    return size(int(value.amount)) if value.kind == "size" else f"{value.amount:,}"
+
+
+FROM_A_CACHE = "taken from torch's cache"
+"""How the reason begins for which a compilation lacks stages (capture/recording/stages.py)."""
+
+
+CACHED = "a graph came from torch's cache"
+
+
+def _unseen(reader: SessionReader, stage: model.Stage) -> str:
+    """Return why something of a stage is missing in a session; empty where nothing is."""
+    outcome = reader.meta("outcome")
+    if outcome is not None and model.Outcome.from_json(outcome).kind not in ("finished", "exited"):
+        return "one of the programs did not run to its end"
+    compiled = [row for row in reader.rows(model.Compilation) if row.status in ("ok", "broke")]
+    reasons = [(row.missing_stages or {}).get(stage, "") for row in compiled]
+    if any(one.startswith(FROM_A_CACHE) for one in reasons):
+        return CACHED
+    if stage == "backward" and compiled and all(reasons):
+        return "one of them has no backward"
+    return ""
 
 
 def _values(reader: SessionReader, is_summed: bool, tells_kept: bool) -> dict[str, _Value]:
@@ -132,20 +179,22 @@ def _values(reader: SessionReader, is_summed: bool, tells_kept: bool) -> dict[st
     of_all = ", all versions" if is_summed else ""
     counted = session_figures(reader)
     languages = Counter(use.kernel.language for use in kernel_uses(reader))
+    not_ended, not_lowered = _unseen(reader, "dynamo"), _unseen(reader, "kernel")
+    not_kept = _unseen(reader, "backward")
     return {
         "backend": _Value("text", _backends(reader)),
         "compilations": _Value("count", counted.compilations),
         "graphs": _Value("count", counted.graphs),
-        "graph breaks": _Value("count", counted.graph_breaks, "less"),
-        "recompiles": _Value("count", counted.recompiles, "less"),
+        "graph breaks": _Value("count", counted.graph_breaks, "less", not_ended),
+        "recompiles": _Value("count", counted.recompiles, "less", not_ended),
         "guards": _Value("count", counted.guards),
-        f"kernels{of_all}": _Value("count", counted.kernels),
+        f"kernels{of_all}": _Value("count", counted.kernels, unseen=not_lowered),
         **{
-            f"  {LANGUAGES.get(one, one)}": _Value("count", count)
+            f"  {LANGUAGES.get(one, one)}": _Value("count", count, unseen=not_lowered)
             for one, count in sorted(languages.items())
         },
         **(
-            {f"{KEPT}{of_all}": _Value("size", saved_total(reader).size_bytes, "less")}
+            {f"{KEPT}{of_all}": _Value("size", saved_total(reader).size_bytes, "less", not_kept)}
             if tells_kept
             else {}
         ),
@@ -175,6 +224,9 @@ def _by_version(reader: SessionReader, tells_kept: bool) -> dict[str, _Value]:
     kernels = kernels_by_compilation(reader)
     found = {}
     for row in versions[:MOST_VERSIONS]:
+        if (row.missing_stages or {}).get("kernel", "").startswith(FROM_A_CACHE):
+            found[f"  [{row.name}]"] = _Value("text", "from torch's cache")
+            continue
         parts = [counted_word(kernels.get(row.id, 0), "kernel")]
         if tells_kept:
             parts.append(

@@ -327,13 +327,13 @@ def cost_words(cost_ns: float) -> str:
 
 
 def dearest(checks: Iterable[ExplainedCheck], count: int = 2) -> str:
-    """Return ``relations between sizes (505 ns) and self.fc.bias (72 ns)``: the checks that take
-    most time.
+    """Return ``relations between sizes (505 ns) and argument x (72 ns)``: the groups (``guard_groups``)
+    whose checks take most time.
     """
     costs: dict[str, float] = {}
     for one in checks:
-        name = one.name or _title(one)
-        costs[name] = max(one.check.cost_ns, costs.get(name, 0.0))
+        name = _title(one)
+        costs[name] = costs.get(name, 0.0) + max(0.0, one.check.cost_ns)
     costly = sorted(
         (name for name, cost in costs.items() if cost > 0), key=lambda name: -costs[name]
     )

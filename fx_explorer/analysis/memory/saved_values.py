@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, place_of_node
+from fx_explorer.analysis.memory.crossings import Crossings
 from fx_explorer.analysis.naming.sizes import SizeNames
 from fx_explorer.analysis.naming.values import InputNames, result_name
 from fx_explorer.analysis.variants.lineage import in_use
@@ -135,7 +136,7 @@ class SavedTotal:
 
 
 COMPUTED = ("activation", "copy")
-"""Kinds of values that are kept only for the backward. All others exist anyway."""
+"""Kinds of values that a graph computes and keeps only for the backward."""
 
 
 def saved_total(reader: SessionReader, *kinds: str) -> SavedTotal:
@@ -143,6 +144,28 @@ def saved_total(reader: SessionReader, *kinds: str) -> SavedTotal:
     …).
     """
     return storage_total(row for row in _rows(reader) if not kinds or row.kind in kinds)
+
+
+def computed_total(reader: SessionReader) -> SavedTotal:
+    """Sum up what the forward computes and keeps only for the backward: all else that is saved exists
+    anyway. A value that crosses a graph break is computed, and counts once.
+    """
+    return storage_total(_computed(reader))
+
+
+def _computed(reader: SessionReader) -> list[model.SavedTensor]:
+    rows = _rows(reader)
+    inputs = {row.producer: row for row in rows if row.kind == "input" and row.producer}
+    computed = [row for row in rows if row.kind in COMPUTED]
+    if not inputs or not reader.count(model.LocalTensor):
+        return computed
+    crossings = Crossings(reader)
+    names = InputNames(reader).of(reader.by_ids(model.Node, inputs))
+    for producer, row in inputs.items():
+        node = names[producer].node if producer in names else 0
+        if node and crossings.computed_by(node) and not crossings.is_kept_before(node):
+            computed.append(row)
+    return computed
 
 
 BIGGEST = 3
@@ -153,7 +176,7 @@ def saved_in_words(reader: SessionReader) -> str:
     """Return what the forward saves for the backward as one sentence, with the biggest of what it
     computes; empty where no graph tells.
     """
-    whole, computed = saved_total(reader), saved_total(reader, *COMPUTED)
+    whole, computed = saved_total(reader), computed_total(reader)
     if not whole.count:
         return ""
     biggest = [

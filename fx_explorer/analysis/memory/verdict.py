@@ -167,7 +167,12 @@ def _made_up(used: Usage) -> str:
 
 def _saved(memory: SessionMemory, used: Usage) -> Iterator[str]:
     if memory.step.saved_bytes:
-        yield f"The forward computes and saves {size(memory.step.saved_bytes)} for the backward."
+        calls = memory.step.calls
+        several = f", in {calls} calls of {counted(memory.graphs, 'graph')}"
+        yield (
+            f"The forward computes and saves {size(memory.step.saved_bytes)} for the backward"
+            f"{several if calls > memory.graphs else ''}."
+        )
     if memory.step.between_bytes:
         yield (
             f"Operators outside of the graphs keep {size(memory.step.between_bytes)} more for their "

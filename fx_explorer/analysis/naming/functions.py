@@ -45,7 +45,13 @@ def called_function(function: str) -> str:
     return told if " " in told else f"{told}()"
 
 
+GENERATED = "__create_fn__.<locals>."
+"""Where the methods are defined that ``dataclasses`` writes (CPython's Lib/dataclasses.py, ``_create_fn``)."""
+
+
 def _plain_lambda(function: str) -> str:
+    if function.startswith(GENERATED):
+        return f"the {function.removeprefix(GENERATED)} of a dataclass"
     around, _, own = function.rpartition(".")
     # torch writes ``_lambda_`` where the name has to be an identifier.
     if own not in (LAMBDA, "_lambda_"):

@@ -98,7 +98,8 @@ def is_unfinished(source: str) -> bool:
 
 def plain_code(code: str, of: Compilation | None = None) -> str:
     """Return a condition with the program's names: ``size 0 of x < size 0 of y`` for
-    ``L['x'].size()[0] < L['y'].size()[0]``.
+    ``L['x'].size()[0] < L['y'].size()[0]``, ``size 1 of the base of x`` where ``x`` is a view.
     """
     sizes = re.sub(r"([LG]\[[^ ()]+)\.size\(\)\[(\d+)\]", r"size \2 of \1", code)
-    return _OTHER.sub(r"\1(", plain_source(sizes, of))
+    told = _OTHER.sub(r"\1(", plain_source(sizes, of))
+    return re.sub(r"\bof ([\w.\[\]]+)\._base\b", r"of the base of \1", told)

@@ -19,8 +19,8 @@ from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.kernels.counts import DirectionKernels, kernels_by_direction
 from fx_explorer.analysis.kernels.log_tuning import measured_choices
 from fx_explorer.analysis.memory.saved_values import (
-    COMPUTED,
     SavedValue,
+    computed_total,
     kept_bytes,
     saved_total,
     saved_values,
@@ -494,7 +494,7 @@ def _memory(reader: SessionReader) -> Iterator[Fact]:
     """Yield how much the forward keeps for the backward; nothing where it keeps nothing."""
     every, computed, copies = (
         saved_total(reader),
-        saved_total(reader, *COMPUTED),
+        computed_total(reader),
         saved_total(reader, "copy"),
     )
     if not every.count:

@@ -1,8 +1,9 @@
 """How often what a backend made is called: each compiled entry is counted in its calls, and what it
 returns is held against the graph it was made of.
 
-What Inductor makes is left alone: its calls are seen in the ledger, and while inspecting it does not
-run.
+What Inductor makes stays the object that it is, since torch goes on to use it as such: its calls are
+counted in its class, ``CompiledFxGraph.__call__`` (torch/_inductor/output_code.py). While inspecting it
+does not run.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import BackendEntry, Direction
 
 _ALWAYS_WRITTEN = 4
@@ -26,7 +28,9 @@ _ALWAYS_WRITTEN = 4
 def entry_hook(recording: Recording) -> Iterator[None]:
     """Write, after the block, how often each entry was called inside it."""
     try:
-        yield
+        is_built = recording.request.build
+        with _counting_inductors(recording) if is_built else contextlib.nullcontext():
+            yield
     finally:
         with recording.noting("how often compiled entries were called", "backend"):
             for entry in recording.published.entries:
@@ -41,7 +45,12 @@ def counted_entry(
     result = made
     with recording.noting("a compiled entry", "backend"):
         is_inductors = backend == "inductor" or type(made).__module__.startswith("torch._inductor")
-        if not is_inductors and callable(made) and not _is_counted(recording, direction):
+        if is_inductors:
+            if direction and recording.request.build and hasattr(made, "current_callable"):
+                recording.published.count_inductors(
+                    made, _entry(recording, module, backend, direction)
+                )
+        elif callable(made) and not _is_counted(recording, direction):
             result = _counting(recording, _recompiled(made), module, backend, direction)
     return result
 
@@ -69,13 +78,37 @@ def _recompiled(made: Any) -> Any:
     return made
 
 
+@contextlib.contextmanager
+def _counting_inductors(recording: Recording) -> Iterator[None]:
+    from torch._inductor.output_code import CompiledFxGraph
+
+    def counting(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def call(graph: Any, *args: Any, **kwargs: Any) -> Any:
+            returned = original(graph, *args, **kwargs)
+            if entry := recording.published.entry_of(graph):
+                entry.was_called(returned)
+            return returned
+
+        return call
+
+    with patched(CompiledFxGraph, "__call__", counting):
+        yield
+
+
+def _entry(recording: Recording, module: Any, backend: str, direction: Direction) -> _Entry:
+    """Return a new entry of a graph, with its row."""
+    row = BackendEntry(0, recording.variant_id(), direction, backend)
+    entry = _Entry(recording, replace(row, id=recording.writer.add(row)), _output_count(module))
+    recording.published.entries.append(entry)
+    return entry
+
+
 def _counting(
     recording: Recording, made: Callable[..., Any], module: Any, backend: str, direction: Direction
 ) -> Any:
     name = recording.compilation_name()
-    row = BackendEntry(0, recording.variant_id(), direction, backend)
-    entry = _Entry(recording, replace(row, id=recording.writer.add(row)), _output_count(module))
-    recording.published.entries.append(entry)
+    entry = _entry(recording, module, backend, direction)
 
     def called(*args: Any, **kwargs: Any) -> Any:
         with recording.here.running_entry(name, direction):

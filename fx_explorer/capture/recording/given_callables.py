@@ -13,12 +13,16 @@ import functools
 import linecache
 import sys
 import weakref
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
 from fx_explorer.capture.recording.function_names import compile_call
 from fx_explorer.capture.recording.rows.callers import CallSite
+
+INSTALLED = frozenset({"site-packages", "dist-packages"})
+"""Folders of installed packages, in any place."""
 
 WRAPPER = "wrap_inline.<locals>.inner"
 
@@ -73,11 +77,12 @@ def being_compiled() -> object | None:
 
 
 def name_of(given: object, place: CallSite) -> str:
-    """Return ``net (Sequential)`` if a variable was given, else ``Sequential``."""
-    own, variable = (
-        own_name(given),
-        _variable(linecache.getline(place.file, place.line)) if place.file else "",
-    )
+    """Return ``net (Sequential)`` if a variable of the user's was given, else ``Sequential``: a
+    framework's variable (``submodule.compile()``) tells the user nothing.
+    """
+    own, variable = own_name(given), ""
+    if place.file and not INSTALLED.intersection(Path(place.file).parts):
+        variable = _variable(linecache.getline(place.file, place.line))
     return f"{variable} ({own})" if variable and variable != own else own
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -48,6 +49,9 @@ class CountedEntry(Protocol):
     @property
     def row(self) -> BackendEntry: ...
 
+    def was_called(self, returned: object) -> None:
+        """Count a call, and hold what it returned against the graph."""
+
     def write(self) -> None:
         """Bring its row up to date."""
 
@@ -66,6 +70,16 @@ class Published:
     """The compilation that published last; empty before."""
     entries: list[CountedEntry] = field(default_factory=list)
     """What backends have returned, and is counted in its calls."""
+    _of_inductor: dict[int, tuple[weakref.ref[object], CountedEntry]] = field(default_factory=dict)
+    """What Inductor has returned, by its identity: it has no hash."""
+
+    def count_inductors(self, made: object, entry: CountedEntry) -> None:
+        self._of_inductor[id(made)] = weakref.ref(made), entry
+
+    def entry_of(self, made: object) -> CountedEntry | None:
+        """Return the entry of what Inductor has returned; None for what is not counted."""
+        reference, entry = self._of_inductor.get(id(made), (None, None))
+        return entry if reference is not None and reference() is made else None
 
 
 class CallAgain(Protocol):

@@ -14,7 +14,7 @@ from fx_explorer import model
 from fx_explorer.analysis.memory.choices import Recomputed, recomputed, why
 from fx_explorer.analysis.memory.optimizers import with_optimizer
 from fx_explorer.analysis.memory.replay import UNKNOWN
-from fx_explorer.analysis.memory.saved_values import COMPUTED, saved_in_words, saved_total
+from fx_explorer.analysis.memory.saved_values import computed_total, saved_in_words
 from fx_explorer.analysis.memory.session_memory import SessionMemory, session_memory
 from fx_explorer.analysis.memory.step import KINDS, Held
 from fx_explorer.analysis.memory.timeline import LEGEND, TimelineRow, bar, timeline
@@ -90,7 +90,7 @@ def memory_report(reader: SessionReader, optimizer: str = "") -> MemoryReport:
     memory = session_memory(reader)
     if optimizer:
         memory = replace(memory, step=with_optimizer(memory.step, optimizer))
-    computed = saved_total(reader, *COMPUTED).size_bytes
+    computed = computed_total(reader).size_bytes
     return MemoryReport(
         memory,
         source_paths(reader),

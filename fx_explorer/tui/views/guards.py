@@ -278,11 +278,13 @@ def _notice(reader: SessionReader, search: str) -> str:
             f"{kind.count} × {kind.in_words or kind.kind}" for kind in guard_kinds(reader)[:2]
         )
         return f"{counted(guards, 'guard')}; the most frequent: {frequent}."
-    dear = dearest(one for group in guard_groups(reader) for one in group.checks)
+    slowest = _slowest(reader)
+    owner = slowest.compilation if slowest else None
+    expensive = dearest(one for group in guard_groups(reader, owner) for one in group.checks)
     told = (
-        f"{counted(guards, 'guard')}{_tree_cost(reader)}.",
+        f"{counted(guards, 'guard')}{_tree_cost(reader, slowest)}.",
         dropped,
-        f"Dearest: {dear}." if dear else "",
+        f"Most expensive: {expensive}." if expensive else "",
     )
     return " ".join(filter(None, told))
 
@@ -296,14 +298,25 @@ def _dropped(reader: SessionReader) -> str:
     return " ".join(told)
 
 
-def _tree_cost(reader: SessionReader) -> str:
-    """Return the time that the checks of the most expensive compilation take."""
-    costs = [
-        float(json.loads(metric.value))
-        for metric in reader.rows(model.Metric, name="guard_check_ns")
-    ]
-    up_to = "up to " if len(costs) > 1 else ""
-    return f", {up_to}{cost_words(max(costs))} a call" if costs and max(costs) > 0 else ""
+def _slowest(reader: SessionReader) -> model.Metric | None:
+    """Return what the checks of the most expensive compilation take; None where nothing was measured."""
+    found = reader.rows(model.Metric, name="guard_check_ns")
+    slowest = max(found, key=_nanoseconds, default=None)
+    return slowest if slowest and _nanoseconds(slowest) > 0 else None
+
+
+def _nanoseconds(metric: model.Metric) -> float:
+    return float(json.loads(metric.value))
+
+
+def _tree_cost(reader: SessionReader, slowest: model.Metric | None) -> str:
+    """Return the time that the checks of one compilation take in a call."""
+    if slowest is None:
+        return ""
+    name = compilation_names(reader).get(slowest.compilation, "")
+    several = reader.count(model.Metric, name="guard_check_ns") > 1
+    up_to, where = ("up to ", f" ([{name}])") if several else ("", "")
+    return f", {up_to}{cost_words(_nanoseconds(slowest))} a call{where}"
 
 
 def _why_empty(reader: SessionReader) -> str:

@@ -10,8 +10,8 @@ from fx_explorer.analysis.breaks.cut_tensors import NO_TENSORS
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.memory.choices import Recomputed, choices, recomputed, why
 from fx_explorer.analysis.memory.saved_values import (
-    COMPUTED,
     SavedValue,
+    computed_total,
     kept_bytes,
     saved_total,
     saved_values,
@@ -210,7 +210,7 @@ def _needed_by(value: SavedValue) -> str:
 
 
 def _notice(reader: SessionReader) -> str:
-    whole, computed = saved_total(reader), saved_total(reader, *COMPUTED)
+    whole, computed = saved_total(reader), computed_total(reader)
     if not whole.count:
         return ""
     words = (

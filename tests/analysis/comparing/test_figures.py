@@ -152,6 +152,42 @@ def test_a_capture_with_hits_in_torch_s_caches_is_told_from_one_without(tmp_path
         assert told["compiling took"] == "cold beside warm"
 
 
+def cold_and_warm(folder: Path) -> tuple[SessionReader, SessionReader]:
+    """A program twice: the second time its graph came from torch's cache, so that only Dynamo was seen."""
+    write_training_step(folder / "cold.fxs")
+    with SessionWriter(folder / "warm.fxs") as writer:
+        reason = "taken from torch's cache (fx_graph_cache_hit)"
+        missing = dict.fromkeys(("forward", "backward", "output_code", "kernel"), reason)
+        compilation = model.Compilation(0, "0/0", 0, 0, "f", "/m.py", 1, status="ok")
+        writer.add(replace(compilation, missing_stages=missing))
+        writer.add(model.Metric(0, 1, "cache_event", json.dumps("fx_graph_cache_hit")))
+    return SessionReader(folder / "cold.fxs"), SessionReader(folder / "warm.fxs")
+
+
+def test_what_one_side_did_not_do_is_neither_better_nor_worse(tmp_path: Path) -> None:
+    cold, warm = cold_and_warm(tmp_path)
+    with cold, warm:
+        for sides in ((cold, warm), (warm, cold)):
+            told = {figure.what: figure for figure in figures_of_both(*sides)}
+            assert {figure.verdict for figure in told.values()} <= {"", "other"}
+            kept = told["kept for the backward"]
+            assert "not seen" in (kept.left, kept.right)
+            assert kept.change == "not compared: a graph came from torch's cache"
+            assert told["kernels"].change == kept.change
+            assert told["  C++"].change == kept.change
+
+
+def test_a_program_that_did_not_end_has_no_fewer_breaks(tmp_path: Path) -> None:
+    for name, outcome in (("ok", model.Outcome("finished")), ("raised", model.Outcome("raised"))):
+        with SessionWriter(tmp_path / f"{name}.fxs") as writer:
+            writer.set_meta("outcome", outcome.to_json())
+            if name == "ok":
+                writer.add(model.GraphBreak(0, 0, "GB1", "r", "e", (), "/m.py", 3, "print()"))
+    with SessionReader(tmp_path / "ok.fxs") as ok, SessionReader(tmp_path / "raised.fxs") as raised:
+        told = {figure.what: figure.change for figure in figures_of_both(ok, raised)}
+    assert told["graph breaks"] == "not compared: one of the programs did not run to its end"
+
+
 def test_the_active_variant_is_the_one_that_pauses_else_the_one_in_use(tmp_path: Path) -> None:
     with with_variants(tmp_path / "s.fxs") as reader:
         assert active_variant_in_words(reader) == "original"

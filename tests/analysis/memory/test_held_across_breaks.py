@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from fx_explorer import model
+from fx_explorer.analysis.memory.saved_values import computed_total
 from fx_explorer.analysis.memory.session_memory import session_memory
 from fx_explorer.analysis.memory.usage import usage
 from fx_explorer.analysis.memory.verdict import verdict
@@ -186,6 +187,7 @@ def test_the_peak_of_a_step_with_breaks_is_what_the_allocator_counts(
     assert not failures(reader)
     used = usage(session_memory(reader).step)
     assert used.peak.total_bytes - used.begin_bytes == pytest.approx(measured(kind(), x), rel=0.01)
+    assert computed_total(reader).size_bytes == session_memory(reader).step.saved_bytes
     told = verdict(session_memory(reader), used, source_paths(reader))
     assert any("as long as your code was seen to hold it" in sentence for sentence in told)
 

@@ -90,6 +90,12 @@ def test_conditions_are_written_without_functions_of_torchs_own() -> None:
     )
 
 
+def test_a_view_and_what_a_dataclass_generates_are_named_in_words() -> None:
+    assert plain_code("L['x']._base.size()[1] == 4") == "size 1 of the base of x == 4"
+    assert plain_source("L['self']._basement") == "self._basement"
+    assert plain_function("__create_fn__.<locals>.__init__") == "the __init__ of a dataclass"
+
+
 def test_a_rest_and_a_lambda_are_named_by_what_the_user_wrote() -> None:
     assert plain_function(REST) == "rest of Net.forward after line 12"
     assert resumed_at(REST) == 12

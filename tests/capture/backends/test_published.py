@@ -37,6 +37,7 @@ from fx_explorer.model import (
 )
 from fx_explorer.report.support_report import FORMATS
 from fx_explorer.session import SessionReader, SessionWriter
+from tests.capture.recorded import Compile, failures, record
 
 Backend = Callable[..., Any]
 
@@ -454,3 +455,18 @@ def test_a_name_that_could_steer_a_terminal_is_made_safe_where_it_is_recorded(
         *FORMATS["csv"]("t", [], backend_support(reader)).split("\n"),
     ]
     assert all(text.isprintable() for text in said)
+
+
+def test_calls_of_what_inductor_made_are_counted_where_it_is_built(tmp_path: Path) -> None:
+    """Matrix products alone: no kernel is built."""
+
+    def program(compile_: Compile) -> None:
+        weight = torch.randn(4, 4, requires_grad=True)
+        multiply = compile_(torch.matmul)
+        for _ in range(3):
+            multiply(torch.randn(4, 4), weight).sum().backward()
+
+    for build, expected in ((True, {"forward": 3, "backward": 3}), (False, {})):
+        reader = record(tmp_path / f"{build}.fxs", program, build=build)
+        assert not failures(reader)
+        assert {row.direction: row.calls for row in reader.rows(BackendEntry)} == expected

@@ -13,6 +13,7 @@ from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.recompiles.causes import SHARED, recompiles
 from fx_explorer.capture.recording.given_callables import GivenCallables, name_of, own_name
 from fx_explorer.capture.recording.rows.callers import CallSite
+from fx_explorer.capture.recording.rows.graphs import module_path
 from fx_explorer.model import Compilation
 from tests.capture.recorded import Compile, failures, record
 
@@ -48,6 +49,21 @@ def test_it_has_the_name_and_the_line_of_the_user(tmp_path: Path) -> None:
     assert not any("wrap_inline" in entry.title for entry in outline(reader))
     assert not any("wrap_inline" in fact.text + fact.detail for fact in overview(reader))
     assert failures(reader) == []
+
+
+def test_a_variable_of_a_framework_names_nothing(tmp_path: Path) -> None:
+    package = tmp_path / "site-packages" / "accelerate"
+    package.mkdir(parents=True)
+    for folder, name in ((package, "Linear"), (tmp_path, "submodule (Linear)")):
+        file = folder / "regions.py"
+        file.write_text("submodule.compile(fullgraph=True)\n")
+        assert name_of(nn.Linear(2, 2), CallSite(str(file), 1)) == name
+
+
+def test_a_module_path_has_no_names_of_pythons_own() -> None:
+    """As a PEFT model hands its modules on."""
+    path = "L['self'].__dict__['base_model'].__dict__['model'].lm_head"
+    assert module_path(path) == "base_model.model.lm_head"
 
 
 def test_what_shares_torchs_function_is_no_recompile_that_the_user_caused(tmp_path: Path) -> None:

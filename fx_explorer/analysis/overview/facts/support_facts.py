@@ -10,7 +10,9 @@ from fx_explorer.session import SessionReader
 
 
 def support_facts(reader: SessionReader) -> Iterator[Fact]:
-    """Yield how much each backend supports; nothing where every graph went to Inductor."""
+    """Yield how much each backend supports that says what it does; nothing of others, such as torch's own
+    ``eager``.
+    """
     if not reader.has(model.SupportReport):
         return
     from fx_explorer.analysis.backends.amounts import (
@@ -19,6 +21,8 @@ def support_facts(reader: SessionReader) -> Iterator[Fact]:
     from fx_explorer.analysis.backends.verdict import short_verdict
 
     for one in summaries(reader):
-        is_all = not one.is_said or one.supported.count == one.whole.count
+        if not one.is_said:
+            continue
+        is_all = one.supported.count == one.whole.count
         for sentence in short_verdict(one):
             yield Fact("backend", "good" if is_all else "notice", sentence, view="support")

@@ -239,11 +239,12 @@ _INDEX = re.compile(r"(?:\._modules)?\[['\"]?(\w+)['\"]?\]")
 
 @lru_cache(maxsize=4_096)  # the nodes of a module share it, in every graph
 def module_path(path: str) -> str:
-    """Return ``fc1`` for ``L['self']._modules['fc1']``, and ``layers.0`` for
-    ``L['self'].layers.0``.
+    """Return ``fc1`` for ``L['self']._modules['fc1']``, ``layers.0`` for ``L['self'].layers.0``, and
+    ``model.head`` for ``L['self'].__dict__['model'].head``.
     """
     inner = _INDEX.sub(r".\1", _SELF.sub(".", path, count=1))
-    return inner.replace("._modules.", ".").strip(".")
+    parts = inner.split(".")
+    return ".".join(part for part in parts if part not in ("", "_modules", "__dict__"))
 
 
 def module_of(node: torch.fx.Node, renamed: Callable[[str], str] = str) -> tuple[str, str]:

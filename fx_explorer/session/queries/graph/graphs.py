@@ -40,8 +40,10 @@ def captured_graph_count(reader: SessionReader, graphs: Collection[int] | None) 
 
 
 def captured_operations(reader: SessionReader, graphs: Collection[int] | None = None) -> int:
-    """Return how many call nodes those of ``graphs`` (None: of all) have that Dynamo made."""
-    return _operations(reader, f"stage='dynamo' AND parent=0 AND {among(graphs, 'id')}")
+    """Return how many call nodes those of ``graphs`` (None: of all) have that Dynamo made, with those of
+    the graphs nested in them.
+    """
+    return _operations(reader, f"stage='dynamo' AND {among(graphs, 'id')}")
 
 
 def post_grad_operations(reader: SessionReader, graphs: Collection[int] | None) -> int:

@@ -23,12 +23,12 @@ class ModuleNodes(NamedTuple):
 
 
 def captured_by_module(reader: SessionReader, graphs: Collection[int] | None) -> list[ModuleNodes]:
-    """Return the operations of the graphs (None: of all) that Dynamo handed to the backend, in the order
-    of the first of each.
+    """Return the operations of the graphs (None: of all) that Dynamo handed to the backend, with those of
+    nested graphs, in the order of the first of each.
     """
     found = reader.query(
         "SELECT graph.compilation, node.module, node.module_type, node.line > 0, count(*) FROM node "
-        f"JOIN graph ON graph.id = node.graph WHERE graph.stage='dynamo' AND graph.parent=0 AND {IS_CALL} "
+        f"JOIN graph ON graph.id = node.graph WHERE graph.stage='dynamo' AND {IS_CALL} "
         f"AND {among(graphs, 'graph.id')} GROUP BY 1, 2, 3, 4 ORDER BY min(node.id)"
     )
     return [ModuleNodes(*row) for row in found]

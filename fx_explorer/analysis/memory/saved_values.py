@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, place_of_node
-from fx_explorer.analysis.memory.crossings import Crossings
 from fx_explorer.analysis.naming.sizes import SizeNames
 from fx_explorer.analysis.naming.values import InputNames, result_name
 from fx_explorer.analysis.variants.lineage import in_use
@@ -147,25 +146,10 @@ def saved_total(reader: SessionReader, *kinds: str) -> SavedTotal:
 
 
 def computed_total(reader: SessionReader) -> SavedTotal:
-    """Sum up what the forward computes and keeps only for the backward: all else that is saved exists
-    anyway. A value that crosses a graph break is computed, and counts once.
+    """Sum up what each graph computes and keeps only for its backward. What a later graph keeps of an
+    earlier one's results is none of it: ``StepMemory.crossing_bytes``.
     """
-    return storage_total(_computed(reader))
-
-
-def _computed(reader: SessionReader) -> list[model.SavedTensor]:
-    rows = _rows(reader)
-    inputs = {row.producer: row for row in rows if row.kind == "input" and row.producer}
-    computed = [row for row in rows if row.kind in COMPUTED]
-    if not inputs or not reader.count(model.LocalTensor):
-        return computed
-    crossings = Crossings(reader)
-    names = InputNames(reader).of(reader.by_ids(model.Node, inputs))
-    for producer, row in inputs.items():
-        node = names[producer].node if producer in names else 0
-        if node and crossings.computed_by(node) and not crossings.is_kept_before(node):
-            computed.append(row)
-    return computed
+    return saved_total(reader, *COMPUTED)
 
 
 BIGGEST = 3

@@ -100,6 +100,8 @@ class StepMemory:
     """Results of library calls whose element size was taken from the call's first argument."""
     calls: int = 0
     """Calls of graphs."""
+    crossing_bytes: int = 0
+    """What of ``saved_bytes`` an earlier graph has returned, and only a later one keeps."""
     between_bytes: int = 0
     """What operators outside of the graphs keep for their backward, and no graph does."""
 
@@ -129,6 +131,7 @@ class _Assembly:
     now: int = 0
     saved_bytes: int = 0
     assumed: int = 0
+    crossing_bytes: int = 0
     between_bytes: int = 0
     there: set[tuple[object, ...]] = field(default_factory=set)
     """Parameters and buffers that were counted: two graphs may take the same."""
@@ -163,6 +166,7 @@ class _Assembly:
             self.saved_bytes,
             self.assumed,
             len(self.calls),
+            self.crossing_bytes,
             self.between_bytes,
         )
 
@@ -251,6 +255,7 @@ class _Assembly:
         if name.kind == "input" and self._is_computed(at, name, lifetime):
             if is_saved and not self._is_kept_before(at, name.node, storage):
                 self.saved_bytes += max(0, lifetime.size_bytes)
+                self.crossing_bytes += max(0, lifetime.size_bytes)
             if storage and self._flow.producer(storage) is None:
                 self._add_made_between(at, name, lifetime, is_saved=is_saved)
             return

@@ -169,9 +169,11 @@ def _saved(memory: SessionMemory, used: Usage) -> Iterator[str]:
     if memory.step.saved_bytes:
         calls = memory.step.calls
         several = f", in {calls} calls of {counted(memory.graphs, 'graph')}"
+        crossing = memory.step.crossing_bytes
+        across = f"; {size(crossing)} of it are results of an earlier graph that a later one keeps"
         yield (
             f"The forward computes and saves {size(memory.step.saved_bytes)} for the backward"
-            f"{several if calls > memory.graphs else ''}."
+            f"{several if calls > memory.graphs else ''}{across if crossing else ''}."
         )
     if memory.step.between_bytes:
         yield (

@@ -513,9 +513,10 @@ def _memory(reader: SessionReader) -> Iterator[Fact]:
     kept = f"{size(computed.size_bytes)} it computed ({counted(computed.count, 'tensor')})"
     text = f"For the backward the forward keeps {kept if computed.count else 'nothing it computed'}"
     others = every.size_bytes - computed.size_bytes
-    text += (
-        f", and {size(others)} of parameters and inputs that are there anyway." if others else "."
-    )
+    # With a graph break a graph's input may be what an earlier graph computed.
+    which = "parameters and inputs of the graphs" if reader.has(model.GraphBreak) else ""
+    which = which or "parameters and inputs that are there anyway"
+    text += f", and {size(others)} of {which}." if others else "."
     yield Fact("memory", "good", text, detail, biggest.place, "memory")
 
 

@@ -62,7 +62,7 @@ def told(script: Path, folder: Path, *options: str) -> dict[str, Any]:
     explorer = [sys.executable, "-m", "fx_explorer"]
     output_of([*explorer, "run", str(script), "-o", str(session), "--force", *options])
     report, problem = output_of([*explorer, "report", str(session), "--format", "json"])
-    text, _ = output_of([*explorer, "report", str(session)])
+    text, _ = output_of([*explorer, str(session)])
     try:
         graphs = json.loads(report)["cuda_graphs"]
     except ValueError:

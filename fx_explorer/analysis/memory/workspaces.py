@@ -85,12 +85,12 @@ def _of_convolution(operator: str, operands: Sequence[Operand], result: Operand 
 
 def _of_attention_backward(operands: Sequence[Operand]) -> int:
     """Return the gradients of the queries, and in half precision those of keys and values, in float32
-    blocks.
+    blocks; and two numbers for each row of queries.
     """
     query, key, value = operands[1:4]
     if query.device == "cpu" or len(query.shape) != 4:
         return 0
-    sizes = [_in_blocks(query)]
+    sizes = [_in_blocks(query), 2 * 4 * math.prod(query.shape[:3])]
     if item_bytes(query.dtype) < 4:
         sizes += [_in_blocks(key), _in_blocks(value)]
     return sum(sizes)

@@ -46,10 +46,11 @@ def counted_entry(
     with recording.noting("a compiled entry", "backend"):
         is_inductors = backend == "inductor" or type(made).__module__.startswith("torch._inductor")
         if is_inductors:
-            if direction and recording.request.build and hasattr(made, "current_callable"):
-                recording.published.count_inductors(
-                    made, _entry(recording, module, backend, direction)
-                )
+            # What the backward is compiled to is wrapped by torch._dynamo.disable (compile_fx.py).
+            graph = getattr(made, "_torchdynamo_orig_callable", made)
+            if direction and recording.request.build and hasattr(graph, "current_callable"):
+                entry = _entry(recording, module, backend, direction)
+                recording.published.count_inductors(graph, entry)
         elif callable(made) and not _is_counted(recording, direction):
             result = _counting(recording, _recompiled(made), module, backend, direction)
     return result

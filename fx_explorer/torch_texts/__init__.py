@@ -4,3 +4,15 @@ generated code.
 They are the same whether the recorder hears them in the process that compiles, or a reader finds them in a log: so
 the standard library alone is needed, and no torch.
 """
+
+from __future__ import annotations
+
+LONGEST_LINE = 4_000
+"""Characters of a line, or of a sentence of torch's, that are looked at. What torch writes is shorter; a stranger's text may
+have millions, and the time of a regular expression can grow with the square of that.
+"""
+
+
+def bounded(line: str) -> str:
+    """Return what of a line regular expressions are given."""
+    return line[:LONGEST_LINE]

@@ -6,11 +6,14 @@ import re
 from dataclasses import dataclass
 
 from fx_explorer.model import Frame
+from fx_explorer.torch_texts import LONGEST_LINE, bounded
 from fx_explorer.torch_texts.stacks import parse_stack
 
-_USER_LINE = re.compile(
-    r"#\s(?P<code>.*?)\s+#\s(?P<file>[^#\n]+?):(?P<line>\d+) in (?P<function>\S+)\s*(?:\(.*\))?$"
-)
+_CODE = re.compile(r"#\s")
+"""Where the remark begins, with the user's code."""
+
+_PLACE = re.compile(r"\s#\s(?P<file>[^#\n]+?):(?P<line>\d+) in \S+\s*(?:\(.*\))?$")
+"""The user's line, behind the code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +35,12 @@ def parse_reason(text: str) -> RecompileReason:
     """Take a reason apart. What it lacks stays empty."""
     of, _, failed = text.partition(": ")
     first, _, below = failed.partition("\n")
-    where = _USER_LINE.search(first)
-    if where is None:
+    code = _CODE.search(first) if len(first) <= LONGEST_LINE else None
+    place = _PLACE.search(first, code.end() - 1) if code else None
+    if code is None or place is None:
         return RecompileReason(of, first.strip(), frames=parse_stack(below))
-    return RecompileReason(
-        of, first[: where.start()].strip(), where["file"], int(where["line"]), parse_stack(below)
-    )
+    guard = first[: code.start()].strip()
+    return RecompileReason(of, guard, place["file"], int(place["line"]), parse_stack(below))
 
 
 _ABOUT = re.compile(
@@ -51,5 +54,5 @@ def what_failed(reason: str) -> str:
     failed on the same, whatever they wanted it to be. Cheap, since it is asked of every compilation
     of a function.
     """
-    found = _ABOUT.match(reason)
+    found = _ABOUT.match(bounded(reason))
     return found["about"] if found else reason

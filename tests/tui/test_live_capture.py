@@ -140,11 +140,16 @@ async def test_a_session_somebody_else_is_writing_is_followed(
         )
 
 
-async def test_escape_cancels_and_keeps_what_was_found(open_app: OpenApp, tmp_path: Path) -> None:
+async def test_escape_cancels_when_pressed_twice_and_keeps_what_was_found(
+    open_app: OpenApp, tmp_path: Path
+) -> None:
     capture = FakeCapture(tmp_path / "s.fxs", step)
     async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
         await driver.until(lambda: driver.explorer.reader)
         step(capture.session_path)
+        await driver.press("escape")
+        assert not capture.was_cancelled
+        assert any("Escape again stops it" in note.message for note in driver.app._notifications)
         await driver.press("escape")
         assert capture.was_cancelled
         await driver.until(lambda: "– cancelled; what was found is kept" in driver.header)
@@ -164,7 +169,7 @@ async def test_a_capture_that_is_stopped_before_it_found_anything_takes_nothing_
         await driver.until(lambda: "✓ captured" in driver.header)
         await driver.press("r")
         await driver.until(lambda: driver.app.captures.is_running)
-        await driver.press("escape")
+        await driver.press("escape", "escape")
         await driver.until(lambda: second.was_discarded)
         assert driver.explorer.reader.path == first.session_path
         assert "✓ captured" in driver.header

@@ -18,12 +18,15 @@ SHORTENED = " …"
 
 DEVICE = r"(?:cpu|cuda|xpu|mps|meta|hpu|mtia|xla|vulkan|privateuseone)"
 """How the text of a device begins."""
-_QUOTED_OR_DEVICE = re.compile(rf"""('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|\b({DEVICE}:\d+)\b""")
+QUOTED = r"""('(?:\\[\s\S]|[^'\\])*(?:'|\\?\Z)|"(?:\\[\s\S]|[^"\\])*(?:"|\\?\Z))"""
+"""A string of Python's. One without an end goes to the end of the text: to look for it again from each quote in it would take
+the square of its length.
+"""
+
+_QUOTED_OR_DEVICE = re.compile(rf"""{QUOTED}|\b({DEVICE}:\d+)\b""")
 _IS_DEVICE = re.compile(DEVICE)
 _NUMBERS = {"inf": "float('inf')", "nan": "float('nan')"}
-_OVERLOAD = re.compile(
-    r"""('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|<OpOverload\(op='([\w.]+)', overload='(\w+)'\)>"""
-)
+_OVERLOAD = re.compile(rf"""{QUOTED}|<OpOverload\(op='([\w.]+)', overload='(\w+)'\)>""")
 """An operator that is an argument, as torch prints it: what with_effects calls."""
 _CALLS = {"slice", "range", "device", "float"}
 """What an argument's text may call: the values whose text is a call."""

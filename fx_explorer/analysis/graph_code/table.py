@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from fx_explorer import model
 from fx_explorer.analysis.graph_code.code import GraphText
-from fx_explorer.analysis.graph_code.expressions import DEVICE
+from fx_explorer.analysis.graph_code.expressions import DEVICE, QUOTED
 from fx_explorer.analysis.nodes import value_text
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
@@ -57,9 +57,7 @@ def split_arguments(text: str) -> tuple[str, str]:
     return _put_back(args, kept), _put_back(kwargs, kept)
 
 
-_NO_PYTHON = re.compile(
-    rf"""('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|\b({DEVICE}):(\d+)\b|(<OpOverload\([^<>]*\)>)"""
-)
+_NO_PYTHON = re.compile(rf"""{QUOTED}|\b({DEVICE}):(\d+)\b|(<OpOverload\([^<>]*\)>)""")
 _KEPT = re.compile(r"\b_kept_(\d+)_\b")
 
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import PurePath
 
 from fx_explorer.analysis.kernel_ir.line_map import KernelFile, LineMap
+from fx_explorer.torch_texts import bounded
 
 Callers = Mapping[tuple[str, int], tuple[int, ...]]
 """(base name, line) of a helper → the kernel's lines that call it there."""
@@ -50,7 +51,9 @@ def instruction_lines(text: str) -> list[int]:
 
 def sass_instruction_lines(text: str) -> list[int]:
     return [
-        number for number, line in enumerate(text.split("\n"), 1) if _SASS_INSTRUCTION.match(line)
+        number
+        for number, line in enumerate(text.split("\n"), 1)
+        if _SASS_INSTRUCTION.match(bounded(line))
     ]
 
 
@@ -64,7 +67,7 @@ def assembly_lines(text: str, file: KernelFile) -> LineMap:
     places = _LocDirectives(lines, file)
     wanted = set(instruction_lines(text))
     for number, line in enumerate(lines, 1):
-        if found := _LOC.match(line):
+        if found := _LOC.match(bounded(line)):
             current = places.source_lines(found, line)
         elif current and number in wanted:
             mapped[number] = current
@@ -77,7 +80,7 @@ def callers(assembly: str, file: KernelFile) -> Callers:
     places = _LocDirectives(lines, file)
     found: dict[tuple[str, int], set[int]] = {}
     for line in lines:
-        if place := _LOC.match(line):
+        if place := _LOC.match(bounded(line)):
             sources, helper = places.source_lines(place, line), places.innermost(place)
             if sources:
                 found.setdefault(helper, set()).update(sources)
@@ -102,7 +105,7 @@ def sass_lines(text: str, file: KernelFile, called_from: Callers) -> LineMap:
             chain = chain if chain[-1:] == [here] else [here]
             chain += [(place[3], int(place[4]))] if place[3] else []
             current = _sass_places(chain, file, called_from)
-        elif _SASS_INSTRUCTION.match(line):
+        elif _SASS_INSTRUCTION.match(bounded(line)):
             chain = []
             if current:
                 mapped[number] = current

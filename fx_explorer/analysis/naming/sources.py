@@ -11,6 +11,7 @@ import re
 
 from fx_explorer.analysis.naming.functions import resumed_at
 from fx_explorer.model import Compilation
+from fx_explorer.torch_texts import LONGEST_LINE
 
 _MEMBER = re.compile(
     r"\._(?:modules|parameters|buffers)\[['\"](\w+)['\"]\]|\.__dict__\[['\"](\w+)['\"]\]"
@@ -56,7 +57,11 @@ def plain_source(source: str, of: Compilation | None = None) -> str:
 
 
 def plain_name(source: str) -> str:
-    """Return the same without what only the compilation knows: ``args[0]``, ``___stack0``."""
+    """Return the same without what only the compilation knows: ``args[0]``, ``___stack0``. A source of more characters than
+    torch writes stays as it is.
+    """
+    if len(source) > LONGEST_LINE:
+        return source
     plain = _KEY.sub(r"\1", _KEYWORD.sub(r"\1", source))
     for pattern, words in _CALLS:
         plain = pattern.sub(words, plain)
@@ -100,6 +105,8 @@ def plain_code(code: str, of: Compilation | None = None) -> str:
     """Return a condition with the program's names: ``size 0 of x < size 0 of y`` for
     ``L['x'].size()[0] < L['y'].size()[0]``, ``size 1 of the base of x`` where ``x`` is a view.
     """
+    if len(code) > LONGEST_LINE:
+        return code
     sizes = re.sub(r"([LG]\[[^ ()]+)\.size\(\)\[(\d+)\]", r"size \2 of \1", code)
     told = _OTHER.sub(r"\1(", plain_source(sizes, of))
     return re.sub(r"\bof ([\w.\[\]]+)\._base\b", r"of the base of \1", told)

@@ -11,6 +11,7 @@ from typing import Literal
 from fx_explorer.analysis.naming.sources import plain_name as plain_source_name
 from fx_explorer.analysis.naming.sources import told_by_function
 from fx_explorer.model import Compilation
+from fx_explorer.torch_texts import bounded
 
 ChangeKind = Literal[
     "size", "range", "rank", "stride", "dtype", "device", "requires_grad", "training",
@@ -71,7 +72,7 @@ def change_of(
 
 
 def _change_of(guard: str, source: str, old: str, new: str) -> GuardChange:
-    guard = _ATTRIBUTE.sub(r"\1.\2", _FROM_NUMPY.sub(r"\1", guard))
+    guard = _ATTRIBUTE.sub(r"\1.\2", _FROM_NUMPY.sub(r"\1", bounded(guard)))
     for kind, pattern, words in _KINDS:
         found = re.search(pattern, guard)
         if found:
@@ -86,7 +87,10 @@ _SOURCE = r"(?P<source>(?:[LG]\[['\"]\w+['\"]\]|[A-Za-z_]\w*)[\w.\[\]'\"]*)"
 
 _CHANGE = r"expected (?P<old>[^\s,]+), actual (?P<new>[^\s;,]+?)\.?(?:$|[\s;,])"
 
-_SIZE = rf"{_SOURCE}\.size\(\)\[(?P<index>\d+)\]"
+_BEGINS = r"(?<![\w.\[\]'\"])"
+"""A source that may stand anywhere is looked for from its beginning only, and not from each of its letters."""
+
+_SIZE = rf"{_BEGINS}{_SOURCE}\.size\(\)\[(?P<index>\d+)\]"
 
 _DEVICES = "CPU|CUDA|XPU|MPS|HPU|XLA|Meta|PrivateUse1"
 """Dispatch keys that stand for a device (``c10/core/DispatchKey.h``)."""
@@ -98,7 +102,7 @@ _ATTRIBUTE = re.compile(r"object\.__getattribute__\(([^()]*), '(\w+)'\)")
 """Matches an attribute of an object whose class looks attributes up in its own way, as configurations of transformers do."""
 
 _KEYED = (
-    rf"(?:len\({_SOURCE}\) != \d+|.*list\(dict\.keys\({_SOURCE.replace('P<source>', 'P<keyed>')}\)\)"
+    rf"(?:len\({_SOURCE}\) != \d+|list\(dict\.keys\({_SOURCE.replace('P<source>', 'P<keyed>')}\)\)"
     rf"|list\({_SOURCE.replace('P<source>', 'P<mapping>')}\.keys\(\)\) == )"
 )
 """Matches guards on the keys of a dict: their number, one of them, or all."""
@@ -462,7 +466,7 @@ def _is_gone(keys: str) -> str:
 def _relation(code: str) -> str:
     """Return ``(size 0 of x % 8) == 0`` for ``(L['x'].size()[0] % 8) == 0``."""
     return re.sub(
-        rf"{_SOURCE}\.size\(\)\[(?P<index>\d+)\]",
+        _SIZE,
         lambda m: f"size {m['index']} of {plain_name(m['source'])}",
         code,
     ).strip()

@@ -188,7 +188,7 @@ def _path(node: ast.expr) -> str:
     return ""
 
 
-_STRING = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
+_STRING = re.compile(r"'(?:[^'\\]|\\.)*(?:'|\\?\Z)|\"(?:[^\"\\]|\\.)*(?:\"|\\?\Z)", re.S)
 
 _WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?! ?=[^=])")
 """A name that is no attribute and no keyword."""

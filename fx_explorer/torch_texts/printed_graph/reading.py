@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from fx_explorer.model import Frame
+from fx_explorer.torch_texts import bounded
 from fx_explorer.torch_texts.printed_graph.nodes import (
     Operation,
     PrintedNode,
@@ -130,7 +131,7 @@ class _Reader:
             self._statement(graph, stripped)
 
     def _comment(self, comment: str) -> None:
-        place = _PLACE.search(comment)
+        place = _PLACE.search(bounded(comment))
         if place:
             self._frame = Frame(
                 place["file"], int(place["line"]), place["function"], place["code"].strip()

@@ -38,7 +38,7 @@ _CAPTURE: tuple[HelpEntry, ...] = (
         "escape",
         "cancel",
         "cancel",
-        "Show all again where views are narrowed; else stop the running capture, keeping what was found (at a pause: twice).",
+        "Show all again where views are narrowed; else, pressed twice, stop the running capture, keeping what was found.",
     ),
 )
 

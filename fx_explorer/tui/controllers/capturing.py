@@ -19,10 +19,10 @@ from fx_explorer.tui.capturing import MakeCapture
 from fx_explorer.tui.controllers.change.old_findings import OldFindings
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
-from fx_explorer.tui.status.live import Waiting
+from fx_explorer.tui.status.live import LiveCapture, Waiting
 from fx_explorer.tui.terminal.watching import FileWatch
 
-RUNNING = "A capture is running already; escape stops it."
+RUNNING = "A capture is running already; escape twice stops it."
 
 
 class Capturing:
@@ -56,8 +56,8 @@ class Capturing:
         self.problem = ""
         """Why the last capture could not be made."""
         self._watch: FileWatch | None = None
-        self._stop_asked: Waiting | None = None
-        """The pause during which escape was pressed once."""
+        self._stop_asked: tuple[LiveCapture | None, Waiting | None] | None = None
+        """The capture, and the pause, during which escape was pressed once."""
 
     @property
     def is_watching(self) -> bool:
@@ -193,18 +193,21 @@ class Capturing:
                 self._services.notify(saving)
 
     async def stop(self) -> None:
-        """Stop the capture. At a gate a second Escape is needed: one key pressed in error must not
-        end it all.
-        """
+        """Stop the capture when Escape is pressed twice: one key pressed in error must not end what took minutes."""
         captures = self._services.captures
         live, waiting = captures.live, captures.waiting
+        asked = (live, waiting)
         if live and live.has_ended:
             self._stepping.abort_compile()  # another variant: the program is through, and stays at hand
-        elif waiting and self._stop_asked is not waiting:
-            self._stop_asked = waiting
-            told = "The compiler pauses. Escape again stops the capture; r goes on, c x gives up what it compiles."
+        elif self._stop_asked != asked:
+            self._stop_asked = asked
+            what = "reading" if captures.reads_log else "capture"
+            told = f"The {what} goes on. Escape again stops it, and keeps what was found so far."
+            if waiting:
+                told = "The compiler pauses. Escape again stops the capture; r goes on, c x gives up what it compiles."
             self._services.notify(told)
         else:
+            self._stop_asked = None
             await captures.stop()
             again = "" if captures.reads_log else " r captures again."
             self._services.notify(f"Stopped; everything found so far is kept.{again}")

@@ -332,7 +332,7 @@ async def test_a_capture_that_was_stopped_before_it_found_anything_is_compared_w
             lambda: driver.app.captures.is_running and program.captures[1].session_path.exists()
         )
         program.captures[1]._write = nothing
-        await driver.press("escape")
+        await driver.press("escape", "escape")
         await driver.until(lambda: program.captures[1].was_discarded)
         assert driver.explorer.reader.path == program.captures[0].session_path
         await driver.press("r")

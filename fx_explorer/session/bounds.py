@@ -12,6 +12,9 @@ MAX_FIELD = 100_000
 MAX_TEXT = 32_000_000
 """Characters of one text: a graph, generated code, a traceback, a source file."""
 
+MAX_LINES = 1_000_000
+"""Lines of one text. Each takes 60 bytes of memory wherever it is shown, and a text of empty ones packs to nothing."""
+
 MAX_TRACEBACK = 400_000
 
 FREELY = 16 << 20
@@ -29,6 +32,19 @@ def shortened(text: str, most: int) -> str:
         return text
     end = most // 3
     return f"{text[: most - end]} … ({cut:,} characters are left out here) … {text[-end:]}"
+
+
+def shortened_text(text: str) -> str:
+    """Return a text for a session, with at most about ``MAX_TEXT`` characters in ``MAX_LINES`` lines."""
+    text = shortened(text, MAX_TEXT)
+    left_out = text.count("\n") + 1 - MAX_LINES
+    if left_out <= 0:
+        return text
+    end = MAX_LINES // 3
+    *head, rest = text.split("\n", MAX_LINES - end - 1)
+    return "\n".join(
+        [*head, f"… ({left_out:,} lines are left out here) …", *rest.rsplit("\n", end)[1:]]
+    )
 
 
 def bounded(value: object) -> object:

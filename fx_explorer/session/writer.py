@@ -22,7 +22,7 @@ from types import FrameType
 from fx_explorer import model
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.session import schema
-from fx_explorer.session.bounds import MAX_TEXT, bounded, shortened
+from fx_explorer.session.bounds import bounded, shortened_text
 from fx_explorer.session.descriptors import (
     Descriptor,
     high_numbers,
@@ -442,7 +442,7 @@ class SessionWriter:
         one that is ``like`` another (the same document of another version of a function) only what
         differs takes room.
         """
-        raw = shortened(body, MAX_TEXT).encode("utf-8", "surrogatepass")
+        raw = shortened_text(body).encode("utf-8", "surrogatepass")
         digest = hashlib.blake2b(raw, digest_size=16).digest()
         with self._within_transaction():
             found = self._db.execute("SELECT id FROM text WHERE digest=?", (digest,)).fetchone()

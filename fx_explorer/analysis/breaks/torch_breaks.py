@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.session import SessionReader
+from fx_explorer.session.bounds import MAX_FIELD
 
 # The last folder of that name, since one above it may be called torch, too.
 _IN_TORCH = re.compile(r"[/\\](?P<part>torch[/\\](?!.*[/\\]torch[/\\]).+)$")
@@ -58,7 +59,7 @@ def torchs_own(
     if inner is not None and (inner.file, inner.line) != (hit.file, hit.line):
         part = _part(reader, inner.file)
         return BreakInTorch(f"{inner.function} ({part}:{inner.line})", True) if part else None
-    skipped = _SKIPPED.search(reader.text(hit.text)) if hit.text else None
+    skipped = _SKIPPED.search(reader.text(hit.text)[:MAX_FIELD]) if hit.text else None
     part = _part(reader, skipped["file"]) if skipped else ""
     return BreakInTorch(f"{skipped['name']} of torch", False) if skipped and part else None
 

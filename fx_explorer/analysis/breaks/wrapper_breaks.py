@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.session import SessionReader
+from fx_explorer.session.bounds import MAX_FIELD
 
 _FILE = re.compile(r"[/\\]torch[/\\]nn[/\\]parallel[/\\]distributed\.py$")
 
@@ -46,7 +47,7 @@ def wrappers_own(
     """Tell whether DistributedDataParallel breaks, before it calls the model or behind that."""
     if chain and _FILE.search(chain[-1].file):
         return BreakInWrapper(chain[-1].function)
-    text = reader.text(hit.text) if hit.text else ""
+    text = reader.text(hit.text)[:MAX_FIELD] if hit.text else ""
     if skipped := _SKIPPED.search(text):
         return BreakInWrapper(skipped["name"].rpartition(".")[2])
     called = _CALLED.search(text)

@@ -72,11 +72,15 @@ def _kernel_lines(reader: SessionReader, direction: model.Direction) -> tuple[in
     linked to a node.
     """
     statements = linked = 0
+    lines_of: dict[tuple[int, str], list[int]] = {}
     used = in_use(reader)
     for artifact in reader.rows(model.Artifact, kind="kernel", direction=direction):
         if used is not None and artifact.id not in used.artifacts:
             continue
-        lines = statement_lines(reader.text(artifact.text), artifact.language)
+        key = artifact.text, artifact.language
+        if key not in lines_of:  # many kernels may have one text
+            lines_of[key] = statement_lines(reader.text(artifact.text), artifact.language)
+        lines = lines_of[key]
         statements += len(lines)
         linked += len(set(lines).intersection(linked_lines(reader, artifact.id)))
     return statements, linked

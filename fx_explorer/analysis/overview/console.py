@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, place_of_source
 from fx_explorer.session import SessionReader
+from fx_explorer.session.bounds import MAX_TRACEBACK
 from fx_explorer.session.queries.compilations import compilation_names
 
 _FRAME = re.compile(r'^\s*File "(?P<path>[^"\n]+)", line (?P<line>\d+)', re.MULTILINE)
@@ -41,7 +42,7 @@ def failures(reader: SessionReader) -> list[ExplainedFailure]:
     user_files = {f.path: f.id for f in reader.rows(model.SourceFile) if f.is_user}
     found = []
     for failure in reader.rows(model.Failure):
-        traceback = reader.text(failure.text)
+        traceback = reader.text(failure.text)[:MAX_TRACEBACK]
         place = _innermost(reader, traceback, user_files)
         found.append(
             ExplainedFailure(failure, names.get(failure.compilation, ""), traceback, place)

@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from fx_explorer.outside_file import open_outside
 from fx_explorer.readers.torch_trace.records import Record, text_below
+from fx_explorer.session.bounds import shortened_text
 from fx_explorer.session.elsewhere import TextPlace
 
 CHANGED = "This text is not in {log} any more: the log was changed or removed since it was opened. Open it again."
@@ -45,7 +46,7 @@ class TextsOfLog:
             raise ChangedLogError(str(error)) from error
         if hashlib.md5(text, usedforsecurity=False).digest() != place.digest:
             raise ChangedLogError
-        return text.decode("utf-8", "replace")
+        return shortened_text(text.decode("utf-8", "replace"))
 
     def _read(self, place: TextPlace) -> bytes:
         if self._opened is not None:

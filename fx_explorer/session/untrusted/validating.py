@@ -20,7 +20,7 @@ from operator import itemgetter
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from fx_explorer.model import Frame
-from fx_explorer.session.bounds import FREELY, MOST_INFLATED
+from fx_explorer.session.bounds import FREELY, MAX_LINES, MOST_INFLATED
 
 LARGEST = 2**53
 """The largest number that JSON and a float hold exactly; ids, bytes and operations are below."""
@@ -408,6 +408,8 @@ def inflated(body: Any, base: bytes = b"") -> str:
         raw = packed.decompress(body, most + 1)
         if len(raw) > most:
             raise ValueError(f"is {len(body):,} bytes that inflate to more than {most:,}")
+        if raw.count(b"\n") > MAX_LINES:
+            raise ValueError(f"has more than {MAX_LINES:,} lines")
         if not packed.eof:
             raise ValueError("is packed text that is cut short")
         return raw.decode("utf-8", "surrogatepass")

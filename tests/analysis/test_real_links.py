@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import (
@@ -20,6 +21,7 @@ from fx_explorer.analysis.documents import (
 )
 from fx_explorer.analysis.links.linked import linked_places
 from fx_explorer.session import SessionReader
+from tests.capture.recorded import Compile, record
 
 Captured = Callable[..., Path]
 Opened = Callable[[Path], SessionReader]
@@ -143,3 +145,34 @@ def test_a_document_says_how_many_lines_it_has(captured: Captured, reader: Opene
         )
         assert len(lines) == document.line_count, document.title
         assert document_of(session, document.kind, document.id).line_count == document.line_count
+
+
+def choosing(x: torch.Tensor) -> torch.Tensor:
+    """Chooses of several results, and reads a tensor by an index, which chooses nothing."""
+    first, second = x.split(2, dim=-1)
+    values, places = x.topk(2)
+    normed = torch.nn.functional.layer_norm(x, (4,))[0]
+    deviation, mean = torch.var_mean(x, dim=0)
+    return (first * second * values * places).sum() + normed.sum() + (deviation * mean).sum()
+
+
+def test_a_chosen_result_is_the_same_one_of_the_joint_graph(tmp_path: Path) -> None:
+    def program(compile_: Compile) -> None:
+        compile_(choosing)(torch.ones(4, 4, requires_grad=True)).backward()
+
+    with record(tmp_path / "s.fxs", program) as session:
+        (before,) = session.rows(model.Graph, stage="pre_grad")
+        chosen = [node for node in session.nodes(before) if node.target == "operator.getitem"]
+        assert len(chosen) == len(["first", "second", "values", "places", "normed", "v", "m"])
+        for node in chosen:
+            children = session.by_ids(model.Node, session_children(session, node.id))
+            forward = [child for child in children if not child.is_backward]
+            assert forward, f"{node.name} of {node.arguments}"
+            if "layer_norm" not in node.arguments:
+                (child,) = forward
+                assert child.target == "operator.getitem"
+                assert child.arguments.rpartition(", ")[2] == node.arguments.rpartition(", ")[2]
+
+
+def session_children(session: SessionReader, node: int) -> list[int]:
+    return [link.child for link in session.rows(model.Link, parent=node)]

@@ -201,7 +201,12 @@ def _lost_rests(broken: Sequence[DistinctBreak]) -> str:
     return f" The rests of {len(functions)} functions run in eager mode."
 
 
-_DIRECT = {"inductor": "to Inductor", "aot": "to AOTAutograd", "make_fx": "to make_fx"}
+_DIRECT = {
+    "inductor": "to Inductor",
+    "aot": "to AOTAutograd",
+    "make_fx": "to make_fx",
+    "precompile": "to torch.compiler.precompile",
+}
 """First part of the name of what the program gave to a compiler itself → to whom."""
 
 

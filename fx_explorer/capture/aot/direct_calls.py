@@ -3,7 +3,7 @@
 Hooks: ``compile_fx`` and ``_compile_fx_inner`` (torch/_inductor/compile_fx.py), which torch's
 minifier, its ``fx_graph_runnable`` files, AOTInductor and own backends call; ``aot_function`` and
 ``aot_module`` (torch/_functorch/aot_autograd.py); and ``make_fx``
-(torch/fx/experimental/proxy_tensor.py). Within a compilation of Dynamo's they change nothing.
+(torch/fx/experimental/proxy_tensor.py); and what ``torch.compiler.precompile`` lowers with. Within a compilation of Dynamo's they change nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.aot.partition import add_aot_graph, recording_partition
+from fx_explorer.capture.inspecting import building
 from fx_explorer.capture.recording.given_directly import given_directly, is_given_directly
 from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.capture.recording.state import Recording
@@ -211,6 +213,48 @@ def make_fx_hook(recording: Recording) -> contextlib.AbstractContextManager[None
         return make_fx
 
     return patched(proxy_tensor, "make_fx", make)
+
+
+# torch.compiler.precompile
+
+
+def precompile_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    """Record what ``torch.compiler.precompile.capture`` compiles, and the code that it saves (torch
+    2.15: ``PrecompiledModule``, torch/_precompile.py). What is saved has to be built, also while
+    inspecting.
+    """
+    if importlib.util.find_spec("torch._precompile") is None:
+        return contextlib.nullcontext()
+    module = importlib.import_module("torch._precompile")
+
+    def make(original: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(original)
+        def _compile(self: Any, *args: Any, **kwargs: Any) -> None:
+            if not is_given_directly(recording):
+                return original(self, *args, **kwargs)
+            with given_directly(recording, "precompile", _function_name(self._fn)):
+                with building():
+                    original(self, *args, **kwargs)
+                with recording.noting("what torch.compiler.precompile saves", "output_code"):
+                    _add_precompiled(recording, self)
+            return None
+
+        return _compile
+
+    return patched(module.PrecompiledModule, "_compile", make)
+
+
+def _add_precompiled(recording: Recording, precompiled: Any) -> None:
+    if not recording.segment().aot and isinstance(precompiled._gm, torch.fx.GraphModule):
+        add_aot_graph(recording, recording.segment(), precompiled._gm, "inference")
+    if precompiled._graph_python:
+        recording.add_artifact(
+            "listing",
+            "output_code",
+            precompiled._graph_python,
+            title="code that torch.compiler.precompile saves",
+            language="python",
+        )
 
 
 def _recorded_trace(

@@ -9,6 +9,7 @@ decided in ``links.py``.
 from __future__ import annotations
 
 import bisect
+import operator
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
@@ -115,8 +116,27 @@ class EarlierGraph:
         for source in _sources(node):
             graph = self._by_number.get(source.graph_id)
             if graph is not None and source.name in graph.by_name:
-                return (graph.by_name[source.name],)
+                return (self._chosen(node, graph.by_name[source.name]),)
         return ()
+
+    def _chosen(self, node: torch.fx.Node, row: int) -> int:
+        """Return the row of the node that chooses the same of several results, where there is one.
+        Choosing is no operation that torch traces: it says of each result that it is from the call.
+        """
+        call = self.nodes[row]
+        results = node_value(call)
+        if node.target is not operator.getitem or not isinstance(results, tuple | list):
+            return row
+        made, index = node.args
+        if not isinstance(made, torch.fx.Node) or not _are_alike(node_value(made), results):
+            return row
+        holder = self.holders[row]
+        choosing = [
+            user
+            for user in call.users
+            if user.target is operator.getitem and user.args[1] == index and user in holder.ids
+        ]
+        return holder.ids[choosing[0]] if choosing else row
 
     def traced_from(self, node: torch.fx.Node) -> Rows:
         """Return the rows that ``node`` came from where torch traced a copy of this graph, which
@@ -232,6 +252,14 @@ def _line(node: torch.fx.Node) -> str | None:
     none.
     """
     return node.meta.get("stack_trace") if node.op in CALLS else None
+
+
+def _are_alike(results: object, others: tuple[object, ...] | list[object]) -> bool:
+    """Return whether two calls have as many results, of the same shapes."""
+    if not isinstance(results, tuple | list) or len(results) != len(others):
+        return False
+    shapes = [[getattr(one, "shape", None) for one in side] for side in (results, others)]
+    return shapes[0] == shapes[1]
 
 
 def _call_names(stack: Iterable[tuple[str, object]]) -> tuple[str, ...]:

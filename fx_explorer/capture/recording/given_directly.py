@@ -2,7 +2,7 @@
 or a function to AOTAutograd or ``make_fx``.
 
 torch gives them no name. Here each gets one that says who compiles, with a number of its own:
-``inductor/0/0``, ``aot/1/0``, ``make_fx/2/0``.
+``inductor/0/0``, ``aot/1/0``, ``make_fx/2/0``, ``precompile/3/0``.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from fx_explorer.capture.recording.rows.sources import Sources
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import Compilation, Frame
 
-Compiler = Literal["inductor", "aot", "make_fx"]
+Compiler = Literal["inductor", "aot", "make_fx", "precompile"]
 """Who compiles: the first part of the compilation's name."""
 
 _BACKENDS: dict[Compiler, str] = {
     "inductor": "inductor",
     "aot": "aot_function",
     "make_fx": "make_fx",
+    "precompile": "inductor",
 }
 
 _FIRST_FRAME = 500_000
@@ -117,7 +118,12 @@ def _nobody_steps(recording: Recording) -> Iterator[None]:
 def _end(recording: Recording, name: str, compiler: Compiler, duration_s: float) -> None:
     recording.segment()  # it has one, also where no graph was made
     missing = stages.missing(recording, name, "ok") or {}
-    called = {"inductor": "Inductor itself", "aot": "AOTAutograd itself", "make_fx": "make_fx"}
+    called = {
+        "inductor": "Inductor itself",
+        "aot": "AOTAutograd itself",
+        "make_fx": "make_fx",
+        "precompile": "torch.compiler.precompile, which traces with make_fx",
+    }
     if compiler == "inductor" and "pre_grad" in missing:
         missing |= dict.fromkeys(("pre_grad", "joint"), _NOTHING_TO_DERIVE)
         missing = {stage: why for stage, why in missing.items() if stage != "backward"}

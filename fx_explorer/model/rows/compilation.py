@@ -29,7 +29,7 @@ class Compilation:
     """As torch writes it, without brackets: ``0/1``; ``!1/0/0`` under compiled autograd; ``0/1#2``
     when the program called ``torch._dynamo.reset()`` and torch gave the number a second time;
     ``0/1~2`` for the second variant beside ``0/1``. What the program gave to a compiler itself, without
-    Dynamo, is ``inductor/0/0``, ``aot/1/0`` or ``make_fx/2/0``.
+    Dynamo, is ``inductor/0/0``, ``aot/1/0``, ``make_fx/2/0`` or ``precompile/3/0``.
     """
     frame: int
     recompile: int

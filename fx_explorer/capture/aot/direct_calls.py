@@ -2,8 +2,9 @@
 
 Hooks: ``compile_fx`` and ``_compile_fx_inner`` (torch/_inductor/compile_fx.py), which torch's
 minifier, its ``fx_graph_runnable`` files, AOTInductor and own backends call; ``aot_function`` and
-``aot_module`` (torch/_functorch/aot_autograd.py); and ``make_fx``
-(torch/fx/experimental/proxy_tensor.py); and what ``torch.compiler.precompile`` lowers with. Within a compilation of Dynamo's they change nothing.
+``aot_module`` (torch/_functorch/aot_autograd.py); ``make_fx``
+(torch/fx/experimental/proxy_tensor.py); and what ``torch.compiler.precompile`` lowers with
+(torch/_precompile.py). Within a compilation of Dynamo's they change nothing.
 """
 
 from __future__ import annotations

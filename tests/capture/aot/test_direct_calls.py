@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import runpy
 import sys
 from collections.abc import Callable
@@ -16,7 +18,7 @@ from torch._inductor import compile_fx
 from torch.fx.experimental import proxy_tensor
 
 from fx_explorer.analysis.overview.overview import overview
-from fx_explorer.model import Compilation, Graph, Kernel
+from fx_explorer.model import Artifact, Compilation, Graph, Kernel
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import failures, record
 
@@ -159,3 +161,24 @@ def test_what_torch_writes_for_bug_reports_is_a_target(
     assert rows(reader) == [("inductor/0/0", "inductor", "ok")]
     assert failures(reader) == []
     assert [kernel.language for kernel in reader.rows(Kernel)] == ["cpp"]
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("torch._precompile") is None, reason="torch has no precompile yet"
+)
+def test_what_is_precompiled_is_a_compilation_with_the_code_that_is_saved(tmp_path: Path) -> None:
+    saved = tmp_path / "stepped.py"
+
+    def program(_: object) -> None:
+        precompile = importlib.import_module("torch.compiler.precompile")
+        files = {"artifact_path": saved, "cache_path": tmp_path / "stepped.cache"}
+        with precompile.capture(stepped, **files) as capture:
+            assert torch.equal(capture(X), stepped(X))
+
+    reader = record(tmp_path / "precompile.fxs", program)
+    assert failures(reader) == []
+    assert rows(reader) == [("precompile/0/0", "inductor", "ok")]
+    assert ("forward", "inference") in stages(reader)
+    (row,) = reader.rows(Artifact, kind="listing")
+    assert reader.text(row.text) in saved.read_text()
+    assert any("to torch.compiler.precompile" in fact.text for fact in overview(reader))

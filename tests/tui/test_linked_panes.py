@@ -5,12 +5,16 @@ from __future__ import annotations
 import pytest
 from textual import events
 
-from fx_explorer.analysis.documents import Place, document_of
+from fx_explorer import model
+from fx_explorer.analysis.documents import Place, document_of, texts_of
 from fx_explorer.analysis.links import linked
+from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.analysis.links.selection import nodes_at
 from fx_explorer.analysis.regions import region_nodes
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.inspector import inspect
+from fx_explorer.tui.selection.following import showable_documents, turned
+from tests.conftest import Captured, OpenedReader
 from tests.sessions import Hand
 from tests.tui.conftest import Driver, OpenApp
 
@@ -267,3 +271,31 @@ async def test_late_news_of_an_earlier_focus_leaves_the_active_pane(
         await driver.settle()
         assert linked.active is driver.panes[2]
         assert driver.explorer.place.document == driver.panes[2].document
+
+
+@pytest.mark.parametrize("direction", ["", "forward", "backward"])
+def test_the_kernel_beside_a_line_is_the_same_whatever_was_looked_at_before(
+    direction: model.Direction, captured: Captured, reader: OpenedReader
+) -> None:
+    """A line of a training step belongs to kernels of both directions."""
+    session = reader(captured("mlp"))
+    compilation = session.rows(model.Compilation)[0].id
+    showable = showable_documents(session, compilation)
+    artifacts = session.rows(model.Artifact, compilation=compilation, kind="kernel")
+    kernels = texts_of(session, compilation, [row.id for row in artifacts])
+    assert {kernel.direction for kernel in kernels} == {"forward", "backward"}
+    turned_to = 0
+    for source in showable.sources:
+        for line in range(source.line_count):
+            selection = Selection(session, Place(source, line))
+            chosen = {turned(selection, "kernel", shown, showable, direction) for shown in kernels}
+            computing = [kernel for kernel in kernels if kernel.id in selection.computing]
+            if not computing:
+                continue
+            (kernel,) = chosen
+            assert kernel in computing
+            wanted = direction or "forward"
+            if wanted in {one.direction for one in computing}:
+                assert kernel.direction == wanted
+            turned_to += 1
+    assert turned_to

@@ -6,7 +6,7 @@ linked lines light up; panes moved by it do not answer back, so there is no loop
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from fx_explorer.analysis.documents import (
@@ -24,7 +24,7 @@ from fx_explorer.analysis.links.same_place import same_place
 from fx_explorer.analysis.links.triton_place import triton_place
 from fx_explorer.analysis.regions.region_nodes import RegionKey, has_region, positions_in
 from fx_explorer.analysis.stages.work import Fate, StagePoint
-from fx_explorer.model import LEVELS, FrontEnd, Kernel, Level
+from fx_explorer.model import LEVELS, Direction, FrontEnd, Kernel, Level
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import first_compilation
 from fx_explorer.session.queries.graph.nodes import first_operation
@@ -332,9 +332,11 @@ class LinkedSelection:
                 self._reader, place, kernel_following(selected, self.levels.kernel, self._showable)
             )
         seen_from = seen_above(selected)
-        for pane in panes:
+        # A kernel goes by the graph beside it, which turns first.
+        for pane in sorted(panes, key=lambda pane: pane.slot == "kernel"):
             if pane is not origin and pane.slot and pane.slot not in LEVELS:
-                document = turned(seen_from, pane.slot, pane.document, self._showable)
+                beside = _direction_of_graphs(panes)
+                document = turned(seen_from, pane.slot, pane.document, self._showable, beside)
                 if document and self._linked.shows_levels:
                     document = self.levels.in_configuration(self._reader, document)
                 self._turn(pane, document)
@@ -505,3 +507,13 @@ def slot_of(document: Document) -> Slot:
         "backend",
     )
     return "kernel" if is_code else bytecode_slot(document)
+
+
+def _direction_of_graphs(panes: Iterable[Pane]) -> Direction:
+    """Return the direction of the graphs that are shown; empty where they have none, or both."""
+    directions = {
+        pane.document.direction
+        for pane in panes
+        if pane.document and pane.document.kind == "graph" and pane.document.direction
+    }
+    return directions.pop() if len(directions) == 1 else ""

@@ -103,15 +103,21 @@ def _why_refused(reader: SessionReader, name: str) -> str:
 
 
 def turned(
-    selection: Selection, slot: Slot, shown: Document | None, showable: ShowableDocuments
+    selection: Selection,
+    slot: Slot,
+    shown: Document | None,
+    showable: ShowableDocuments,
+    beside: model.Direction = "",
 ) -> Document | None:
     """Return what a pane in ``slot`` that shows ``shown`` should show now that this is selected;
-    ``shown`` itself to stay.
+    ``shown`` itself to stay. ``beside`` is the direction of the graph that another pane shows: a
+    line belongs to kernels of both.
     """
     if slot == "source":
         return _source(selection, shown)
     if slot == "kernel":
-        return _kernel(selection, shown, showable)
+        direction = selection.place.document.direction or beside
+        return _kernel(selection, shown, showable, direction)
     direction = selection.place.document.direction if slot in OF_GRAPH_SLOTS else ""
     is_elsewhere = shown is None or shown.compilation != showable.compilation
     if is_elsewhere or (shown and direction and shown.direction and shown.direction != direction):
@@ -130,7 +136,9 @@ def kernel_following(
         return document
     wanted = [kernel.artifact] if kernel else []
     shown = next(iter(texts_of(selection.reader, showable.compilation, wanted)), None)
-    return _kernel(selection, shown, showable)
+    if shown and shown.id in selection.computing:
+        return shown
+    return _kernel(selection, shown, showable, document.direction)
 
 
 def anchor_of(reader: SessionReader, document: Document, lines: frozenset[int]) -> int | None:
@@ -160,20 +168,21 @@ def _source(selection: Selection, shown: Document | None) -> Document | None:
 
 
 def _kernel(
-    selection: Selection, shown: Document | None, showable: ShowableDocuments
+    selection: Selection,
+    shown: Document | None,
+    showable: ShowableDocuments,
+    direction: model.Direction,
 ) -> Document | None:
-    """Return the kernel that computes the selection; the one that is shown already, when it
-    does.
+    """Return the first kernel of a direction that computes the selection, whatever was looked at
+    before; one of another direction where there is none.
     """
-    computing = selection.computing
-    if shown and shown.id in computing:
-        return shown
-    documents = texts_of(selection.reader, showable.compilation, computing)
+    documents = texts_of(selection.reader, showable.compilation, selection.computing)
     own = [d for d in documents if d.stage == "kernel"] or [
         d for d in documents if d.stage == "output_code"
     ]
     if own:
-        return own[0]
+        # Where no direction is asked for, what computes the values comes first.
+        return min(own, key=lambda d: (d.direction != direction, d.direction == "backward"))
     if published := program(documents):
         return published
     is_elsewhere = shown is None or shown.compilation != showable.compilation

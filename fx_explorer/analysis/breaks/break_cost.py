@@ -70,6 +70,8 @@ class BreakCost:
     """Kernels that write or read what is ``read_again``; 0 too when none were generated."""
     run: RunTime | None = None
     """What a call spends at the break; None when it was not measured. It is left out of sums."""
+    is_known: bool = True
+    """False where the session has none of the graphs on either side: a text that torch printed."""
 
     def __add__(self, other: BreakCost) -> BreakCost:
         return BreakCost(
@@ -102,6 +104,8 @@ class BreakCost:
     @property
     def in_short(self) -> str:
         """Return the cost in a column's few cells: ``+1 graph``."""
+        if not self.is_known:
+            return "not known"
         if self.functions_in_python:
             return "not compiled"
         if self.rests_in_python:
@@ -111,6 +115,8 @@ class BreakCost:
     @property
     def in_words(self) -> str:
         """Return ``1 more graph, 2 tensors (256 B) through memory, 2 kernels at the cut``."""
+        if not self.is_known:
+            return "not in this text"
         parts = []
         if self.functions_in_python:
             parts.append(f"{counted(self.functions_in_python, 'function')} left to Python whole")
@@ -130,6 +136,8 @@ class BreakCost:
 
 
 NO_COST = BreakCost()
+
+UNKNOWN_COST = BreakCost(is_known=False)
 
 
 def break_costs(books: CutTensors, roots: Iterable[FunctionCall]) -> dict[int, BreakCost]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks.break_cost import NO_COST, BreakCost, break_costs
+from fx_explorer.analysis.breaks.break_cost import NO_COST, UNKNOWN_COST, BreakCost, break_costs
 from fx_explorer.analysis.breaks.call_tree import call_trees
 from fx_explorer.analysis.breaks.cut_tensors import CutTensors
 from fx_explorer.analysis.breaks.library_breaks import BreakInLibrary, in_library, library_files
@@ -16,6 +16,7 @@ from fx_explorer.analysis.breaks.wrapper_breaks import BreakInWrapper, wrappers_
 from fx_explorer.analysis.documents import Place, lines_of, place_of_path
 from fx_explorer.analysis.measured_times import break_times
 from fx_explorer.analysis.naming.functions import function_of, plain_function
+from fx_explorer.analysis.whole_session.log_sessions import not_in_text
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
@@ -158,6 +159,7 @@ class _Known:
         self._names = compilation_names(reader)
         self._books = CutTensors(reader)
         self._libraries = library_files(reader)
+        self._has_graphs = "graphs" not in not_in_text(reader)
         self._costs = break_costs(self._books, call_trees(reader))
         self._times = break_times(reader)
 
@@ -222,6 +224,8 @@ class _Known:
         return stacks[0].frames if stacks else ()
 
     def _cost(self, hits: list[model.GraphBreak]) -> BreakCost:
+        if not self._has_graphs:
+            return UNKNOWN_COST
         counted = sum((self._costs[hit.id] for hit in hits if hit.id in self._costs), NO_COST)
         return replace(
             counted, run=next((self._times[hit.id] for hit in hits if hit.id in self._times), None)

@@ -44,6 +44,11 @@ _LOG_LINE = re.compile(rb"^(?:\[rank\d+\]:\s?)?[VIWE]\d{4} \d\d:\d\d:\d\d")
 TorchLogsFormatter).
 """
 
+_RECORD = re.compile(
+    rb"^(?:\[rank\d{1,9}\]:\s?)?[VIWEC]\d{4} \d\d:\d\d:\d\d[^\n{]{0,1200}\] \{", re.M
+)
+"""The first line of a record."""
+
 GIVE_A_TARGET = "Give a target: file.py, file.py:object or package.module:object"
 
 _THE_PYTHON_FILE = "Give the Python file that makes the model"
@@ -188,7 +193,10 @@ def _kind_of_log(start: bytes) -> FileKind | None:
         return _TRITONPARSE
     if _PRINTED.search(start):
         return _PRINTED_LOG
-    return _LOG if _LOG_LINE.match(start) else None
+    if not _LOG_LINE.match(start):
+        return None
+    # What torchrun and others print begins like a record, and has no JSON: a whole line of it tells.
+    return _LOG if b"\n" not in start or _RECORD.search(start) else None
 
 
 def _unpacked(start: bytes) -> bytes:

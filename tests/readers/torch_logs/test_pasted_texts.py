@@ -99,3 +99,28 @@ def test_a_limit_of_what_was_not_printed_is_not_kept(
     assert "Not in this text: graph breaks" in judged[0].measured
     assert cli.main(["report", str(text)]) == 0
     assert "graph breaks" in json.loads(capsys.readouterr().out)["not_in_text"]
+
+
+BREAK = """\
+V0318 23:04:20.093000 2002586 torch/_dynamo/symbolic_convert.py:533] [0/0] [__graph_breaks] Graph break in user code at /tmp/a.py:5
+V0318 23:04:20.093000 2002586 torch/_dynamo/symbolic_convert.py:533] [0/0] [__graph_breaks] Reason: Unsupported: Tensor.item
+V0318 23:04:20.093000 2002586 torch/_dynamo/symbolic_convert.py:533] [0/0] [__graph_breaks] User code traceback:
+V0318 23:04:20.093000 2002586 torch/_dynamo/symbolic_convert.py:533] [0/0] [__graph_breaks]   File "/tmp/a.py", line 5, in f
+V0318 23:04:20.093000 2002586 torch/_dynamo/symbolic_convert.py:533] [0/0] [__graph_breaks]     x.item()
+"""
+
+
+def test_what_a_break_costs_is_not_known_without_the_graphs(tmp_path: Path) -> None:
+    (tmp_path / "break.txt").write_text(BREAK)
+    with opened(tmp_path / "break.txt", tmp_path) as reader:
+        told = " ".join(fact.detail for fact in overview(reader))
+    assert "What it costs: not in this text." in told
+
+
+def test_what_torchrun_prints_is_no_log_of_the_compiler(tmp_path: Path) -> None:
+    text = tmp_path / "stderr.txt"
+    text.write_text(
+        "W0318 23:04:20.093000 2002586 torch/distributed/run.py:793] \n"
+        "W0318 23:04:20.093000 2002586 torch/distributed/run.py:793] Setting OMP_NUM_THREADS\n"
+    )
+    assert kind_of_file(text).kind == "text"

@@ -80,7 +80,7 @@ class OutputFile:
         place = self.path.resolve()
         beside = _new_file_in(
             place.parent,
-            0o666 if before is None else stat.S_IMODE(before.st_mode),
+            self._mode_of_new() if before is None else stat.S_IMODE(before.st_mode),
             is_new=before is None,
         )
         try:
@@ -126,6 +126,12 @@ class OutputFile:
             return None
         except (OSError, ValueError) as error:
             raise self._cannot(error) from error
+
+    def _mode_of_new(self) -> int:
+        """Return the mode of a new file. A session holds the user's source and output; a report is
+        made for others, and is as the umask leaves it.
+        """
+        return 0o600 if self.what == "session" else 0o666
 
     def _is_stream(self, status: os.stat_result) -> bool:
         """Return whether the file is a stream: a session is a file, but a text may go to a terminal

@@ -24,7 +24,7 @@ from fx_explorer.client.descendants import in_words
 from fx_explorer.client.outcomes import EndedWorker, failure_of, outcome_of, with_problem
 from fx_explorer.client.process import GRACE_S, WorkerProcess, next_line
 from fx_explorer.client.session_files import files_of, place_session, session_file
-from fx_explorer.client.trust import remember_own
+from fx_explorer.client.trust import remember_own, remember_request, whole_request
 from fx_explorer.errors import SessionError, SessionWriteError
 from fx_explorer.model import CaptureRequest, Command, Notice, Outcome
 from fx_explorer.model.checked_json import checked
@@ -72,6 +72,7 @@ class Capture:
         Raises UsageError when ``output`` cannot be written, and SessionWriteError when there is no
         temporary directory.
         """
+        request = whole_request(request)
         never = files_of(request.target)
         self.output = session_file(output, force=force, never=never) if output else None
         if self.output:
@@ -83,6 +84,7 @@ class Capture:
         self.session_path = self._directory / "session.fxs"
         remember_own(self.session_path)
         self.request = replace(request, session=str(self.session_path))
+        remember_request(self.request)
         self.outcome: Outcome | None = None
         self._notices: asyncio.Queue[Notice | None] = asyncio.Queue()
         self._worker = WorkerProcess(python, environment, directory=self._directory)

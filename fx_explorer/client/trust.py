@@ -4,8 +4,12 @@ machine is run only after asking.
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from pathlib import Path
 
+from fx_explorer.errors import UsageError
+from fx_explorer.model import CaptureRequest
+from fx_explorer.model.secret_arguments import is_left_out
 from fx_explorer.session import SessionReader
 from fx_explorer.session.ownership import is_captured_here
 
@@ -27,9 +31,32 @@ LOADS = (
 _captured: set[Path] = set()
 """Sessions that this process captures or has captured: they have no mark as long as they grow."""
 
+_requests: dict[str, CaptureRequest] = {}
+"""Session as it was first called → its request, with what the session leaves out."""
+
 
 def remember_own(session: Path) -> None:
     _captured.add(session.absolute())
+
+
+def remember_request(request: CaptureRequest) -> None:
+    _requests[request.session] = request
+
+
+def whole_request(request: CaptureRequest) -> CaptureRequest:
+    """Return a request that came from a session with what the session leaves out. Raises UsageError
+    where this process has not captured it.
+    """
+    if not is_left_out(asdict(request)):
+        return request
+    original = _requests.get(request.session)
+    if original is None:
+        raise UsageError(
+            "the session leaves out arguments that look like secrets, so its program cannot be run "
+            "again from it: give the program and its arguments instead"
+        )
+    kept = ("arguments", "call", "inputs", "mark_against")
+    return replace(request, **{name: getattr(original, name) for name in kept})
 
 
 def is_being_captured(session: Path) -> bool:

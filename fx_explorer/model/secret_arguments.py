@@ -8,8 +8,9 @@ says so.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 LEFT_OUT = "<left-out>"
 """What stands in the place of a secret."""
@@ -88,6 +89,27 @@ def without_secrets(words: Sequence[str]) -> SafeWords:
         inner = _without_secrets_in_text(word, names)
         safe.append(inner)
     return SafeWords(tuple(safe), tuple(names))
+
+
+def request_without_secrets(
+    request: Mapping[str, Any],
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the fields of a request without secrets in the program's arguments and in expressions,
+    and the names of what was left out.
+    """
+    safe = without_secrets(tuple(map(str, request.get("arguments") or ())))
+    fields = {**request, "arguments": safe.words}
+    names = dict.fromkeys(safe.names)
+    for expression in ("call", "inputs", "mark_against"):
+        if isinstance(request.get(expression), str):
+            fields[expression] = _without_secrets_in_text(request[expression], names)
+    return fields, tuple(names)
+
+
+def is_left_out(fields: Mapping[str, Any]) -> bool:
+    """Return whether something of a request was left out, so that it cannot be repeated."""
+    texts = [str(fields.get(name) or "") for name in ("call", "inputs", "mark_against")]
+    return any(LEFT_OUT in text for text in (*texts, *(fields.get("arguments") or ())))
 
 
 def is_secret_name(name: str) -> bool:

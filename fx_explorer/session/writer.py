@@ -21,6 +21,7 @@ from types import FrameType
 
 from fx_explorer import model
 from fx_explorer.errors import SessionWriteError
+from fx_explorer.model.secret_arguments import request_without_secrets
 from fx_explorer.session import schema
 from fx_explorer.session.bounds import bounded, shortened_text
 from fx_explorer.session.descriptors import (
@@ -121,6 +122,9 @@ class SessionWriter:
 
     def _open(self) -> None:
         with self._explained("create"):
+            with contextlib.suppress(OSError):  # what is wrong, SQLite says
+                # A session holds the user's source and output: it is for nobody else to read.
+                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
             self._db = sqlite3.connect(
                 self.path,
                 timeout=BUSY_TIMEOUT_MS / 1000,
@@ -251,6 +255,11 @@ class SessionWriter:
         return ExplainedWrite(self.path, verb)
 
     def set_meta(self, key: str, value: object) -> None:
+        """Set an entry. Of a request, arguments that look like secrets are left out."""
+        if key == "request" and isinstance(value, dict):
+            value, names = request_without_secrets(value)
+            if names:
+                self.set_meta("left_out", list(names))
         with self.transaction():
             self._db.execute(
                 "INSERT INTO meta VALUES (?, ?) ON CONFLICT(key) DO UPDATE SET value=excluded.value",

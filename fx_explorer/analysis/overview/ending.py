@@ -10,7 +10,7 @@ from fx_explorer.analysis.facts import Fact, Severity
 from fx_explorer.analysis.overview.console import failures
 from fx_explorer.analysis.overview.facts.log_facts import log_facts
 from fx_explorer.analysis.whole_session.log_sessions import is_log
-from fx_explorer.analysis.words import counted, first_line
+from fx_explorer.analysis.words import counted, first_line, listed
 from fx_explorer.session import SessionReader
 
 LOST_ITS_NAME = (
@@ -22,6 +22,11 @@ LOST_ITS_NAME = (
 OF_EAGER_GRAPHS = (
     "It raised in a graph that ran with PyTorch's operators, because nothing is built while "
     "inspecting: --build shows whether the compiled program raises, too"
+)
+
+CACHES_OFF = (
+    "Recompiles, times and results can differ where a cache answers, or knows sizes from earlier runs: record with "
+    "--use-caches to see that."
 )
 
 
@@ -61,10 +66,11 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
     for found in failures(reader):
         failure, message = found.failure, first_line(found.failure.message)
         if failure.where == "compiler":
+            what = "Compiling raised an error, and the program went on"
             yield Fact(
                 "run",
-                "problem",
-                f"The compiler failed: {message}",
+                "notice" if went_on(reader) else "problem",
+                f"{what if went_on(reader) else 'The compiler failed'}: {message}",
                 place=found.place,
                 view="console",
             )
@@ -75,6 +81,7 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
             yield Fact(
                 "run", "notice", f"One view could not be recorded{stage}: {message}", view="console"
             )
+    yield from _differences_from_users_run(reader)
     is_virtual = (reader.meta("environment") or {}).get("virtual_gpu")
     if (
         outcome is not None
@@ -88,6 +95,30 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
         yield Fact(
             "run", "good", "This was an inspection: nothing was built.", detail, view="kernels"
         )
+
+
+def _differences_from_users_run(reader: SessionReader) -> Iterator[Fact]:
+    """Say in what the recorded run was another one than the user's, and what the session lacks."""
+    request = reader.meta("request") or {}
+    was_recorded = reader.count(model.Compilation) and not is_log(reader)
+    if was_recorded and request.get("use_caches") is False:
+        settings = request.get("settings") or {}
+        given = listed((f"{name}={value}" for name, value in settings.items()), 5)
+        options = f", and with {given}" if given else ""
+        text = f"Recorded with torch's compile caches off{options}; a run of yours has them on."
+        yield Fact("run", "good", text, CACHES_OFF, view="time")
+    names = reader.meta("left_out") or []
+    if names:
+        text = f"Left out of this session, since it looks like a secret: the value of {listed(names, 5)}."
+        yield Fact("run", "good", text, view="console")
+
+
+def went_on(reader: SessionReader) -> bool:
+    """Return whether the program came to its end, so that it caught what compiling raised, or torch
+    was told to pass over it (``suppress_errors``).
+    """
+    outcome = reader.meta("outcome")
+    return outcome is not None and model.Outcome.from_json(outcome).went_well
 
 
 def _ended(reader: SessionReader, outcome: model.Outcome) -> Fact:

@@ -31,7 +31,7 @@ from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.naming.sizes import SizeNames
 from fx_explorer.analysis.naming.sources import plain_code
 from fx_explorer.analysis.overview.children import children, children_facts
-from fx_explorer.analysis.overview.ending import run_facts
+from fx_explorer.analysis.overview.ending import run_facts, went_on
 from fx_explorer.analysis.overview.facts.backend_facts import backend_facts
 from fx_explorer.analysis.overview.facts.bench_facts import bench_facts, is_bench_alone
 from fx_explorer.analysis.overview.facts.break_facts import (
@@ -87,6 +87,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graph.graphs import captured_operations
 from fx_explorer.session.queries.guards import check_count, filtered
 from fx_explorer.session.queries.kernel.kernels import unlinked_kernels
+from fx_explorer.session.raised_compilations import raised_compilations
 
 SHOWN_AT_MOST = 5
 """Most breaks and recompiles that are listed one by one. The rest is counted, and shown in a
@@ -152,10 +153,16 @@ def _graphs(
 ) -> Iterator[Fact]:
     """Yield what was not compiled, and how many graphs the code became."""
     compilations = first_variants(reader)
-    for compilation in compilations:
+    raised = {compilation.id for compilation in raised_compilations(reader)}
+    not_compiled = Counter(
+        _not_compiled(reader, compilation, compilation.id in raised)
+        for compilation in compilations
         # What was refused at the limit is told with the recompiles.
-        if compilation.status in ("failed", "skipped") and not reached_limit(compilation):
-            yield _not_compiled(reader, compilation)
+        if compilation.status in ("failed", "skipped") and not reached_limit(compilation)
+    )
+    for fact, count in not_compiled.items():
+        times = f" ({counted(count, 'time')})." if count > 1 else "."
+        yield replace(fact, text=fact.text.removesuffix(".") + times)
     direct = _given_directly(compilations)
     if direct:
         yield Fact("graphs", "good", f"{direct}.", view="graphs")
@@ -169,7 +176,17 @@ def _graphs(
         return
     operations = captured_operations(reader, graphs_in_use(reader))
     found = f"{counted(figures.graphs, 'graph')} with {counted(operations, 'operation')}"
-    frames = len({c.frame for c in compilations if c.name.partition("/")[0] not in _DIRECT})
+    compiled = [
+        one
+        for one in compilations
+        if one.status not in ("failed", "skipped") and one.name.partition("/")[0] not in _DIRECT
+    ]
+    functions = [(one.frame, one.function, one.file, one.line) for one in compiled]
+    frames = len(set(functions))
+    after_reset = sum(
+        "#" in one.name and not one.recompile and functions[i] in functions[:i]
+        for i, one in enumerate(compiled)
+    )
     if figures.graphs == 1 and not figures.graph_breaks:
         what = "Everything became one graph" if _all_was_compiled(reader) else "One graph was made"
         yield Fact("graphs", "good", f"{what}: {counted(operations, 'operation')}.", view="graphs")
@@ -187,6 +204,8 @@ def _graphs(
             if figures.recompiles
             else ""
         )
+        if after_reset:
+            reason += f", {counted(after_reset, 'time')} again after torch._dynamo.reset()"
         text = f"The code became {found} ({reason}), none of them cut."
         yield Fact("graphs", "good", text, _names_in_words(compilations), view="graphs")
 
@@ -303,9 +322,16 @@ def _no_graph(reader: SessionReader) -> Fact:
     return Fact("graphs", "problem", text, view="graphs")
 
 
-def _not_compiled(reader: SessionReader, compilation: model.Compilation) -> Fact:
+def _not_compiled(reader: SessionReader, compilation: model.Compilation, raised: bool) -> Fact:
+    """Say what became of a function without code. ``raised``: its error reached the program, or
+    would have without ``suppress_errors``.
+    """
     name = plain_function(compilation.function)
     place = place_of_path(reader, compilation.file, compilation.line)
+    if raised and went_on(reader):
+        text = f"Compiling {name} raised an error, and the program went on."
+        why = compilation.error or stopped_by(reader, compilation)
+        return Fact("graphs", "notice", text, why, place, "graphs")
     if compilation.status == "failed":
         return Fact(
             "graphs",

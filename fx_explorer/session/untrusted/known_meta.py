@@ -96,6 +96,7 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
     "target": _is_target,
     "environment": _is_environment,
     "request": _is_request,
+    "left_out": lambda value: isinstance(value, list) and all(map(_is_text, value)),
     "build": lambda value: isinstance(value, bool),
     "virtual_gpu": lambda value: isinstance(value, dict),
     "virtual_gpu_choices": lambda value: isinstance(value, list | dict),

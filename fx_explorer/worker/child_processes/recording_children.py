@@ -75,9 +75,16 @@ def _begin(directory: Path, beginning: Beginning) -> None:
 
 
 def request_of_children(request: CaptureRequest) -> CaptureRequest:
-    """Return the request for a process of the program's: the program's own, but without waiting at
-    gates and without a virtual GPU.
+    """Return the request for a process of the program's: the program's own, but without its
+    arguments, without waiting at gates and without a virtual GPU.
     """
     return replace(
-        request, pause="", stay=False, overlay={}, verify=False, gpu=None, no_weights=False
+        request,
+        arguments=(),
+        pause="",
+        stay=False,
+        overlay={},
+        verify=False,
+        gpu=None,
+        no_weights=False,
     )

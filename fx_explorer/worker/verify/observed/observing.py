@@ -4,6 +4,7 @@ for another process.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import re
@@ -16,6 +17,7 @@ from typing import Any
 
 import torch
 
+from fx_explorer.model.secret_arguments import LEFT_OUT, is_secret_name
 from fx_explorer.worker.target.inputs import Arguments, tensors
 from fx_explorer.worker.target.other_calls.fresh_inputs import PlannedCall
 from fx_explorer.worker.target.target import Target
@@ -222,6 +224,8 @@ class Observer:
             walk.add("output", name, value)
         for name, value in os.environ.items():
             if self._environment.get(name) != value:
+                if is_secret_name(name):  # it is compared, and not shown
+                    value = f"{LEFT_OUT} {hashlib.sha256(value.encode()).hexdigest()[:8]}"
                 walk.add("environment", f"os.environ[{name!r}]", value)
         for name, value in {**settings_of_process(), **self._process.changes()}.items():
             walk.add("setting", name, value)

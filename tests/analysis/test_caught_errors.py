@@ -1,0 +1,62 @@
+"""Errors that the program provokes and catches, and functions that it compiles again after a reset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.session import SessionReader
+from tests.worker.capturing import capture
+
+PROGRAM = """
+import torch
+x = torch.ones(3)
+
+def f(x):
+    return x.sin()
+
+def cut(x):
+    torch._dynamo.graph_break()
+    return x.cos()
+
+def failing(graph, inputs):
+    raise ValueError("the backend fails on purpose")
+
+torch.compile(f, backend="eager")(x)
+torch._dynamo.reset()
+torch.compile(f, backend="eager")(x)
+for compiled in (
+    torch.compile(cut, fullgraph=True, backend="eager"),
+    torch.compile(cut, fullgraph=True, backend="eager"),
+    torch.compile(lambda x: x + 1, backend=failing),
+):
+    try:
+        compiled(x)
+    except Exception as error:
+        print("caught")
+"""
+
+
+@pytest.mark.usefixtures("warm_workers")
+async def test_errors_that_the_program_catches_and_functions_after_a_reset_are_told_as_that(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "tutorial.py"
+    script.write_text(PROGRAM)
+    ended = await capture(script, tmp_path / "s.fxs", as_script=True)
+    assert ended.printed() == ["caught"] * 3
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        facts = overview(reader)
+    texts = [fact.text for fact in facts]
+    assert not any(fact.severity == "problem" for fact in facts), texts
+    assert "Compiling cut raised an error, and the program went on (2 times)." in texts
+    assert any(
+        text.startswith("Compiling raised an error, and the program went on:")
+        and "on purpose" in text
+        for text in texts
+    )
+    assert any("1 function compiled, 1 time again after torch._dynamo.reset()" in t for t in texts)
+    off = "Recorded with torch's compile caches off; a run of yours has them on."
+    assert off in texts, "where the recorded run was another one than the user's"

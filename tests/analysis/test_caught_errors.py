@@ -58,5 +58,5 @@ async def test_errors_that_the_program_catches_and_functions_after_a_reset_are_t
         for text in texts
     )
     assert any("1 function compiled, 1 time again after torch._dynamo.reset()" in t for t in texts)
-    off = "Recorded with torch's compile caches off; a run of yours has them on."
+    off = "Recorded without torch's compile caches, unlike your own run (--use-caches)."
     assert off in texts, "where the recorded run was another one than the user's"

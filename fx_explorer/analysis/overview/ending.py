@@ -24,11 +24,6 @@ OF_EAGER_GRAPHS = (
     "inspecting: --build shows whether the compiled program raises, too"
 )
 
-CACHES_OFF = (
-    "Recompiles, times and results can differ where a cache answers, or knows sizes from earlier runs: record with "
-    "--use-caches to see that."
-)
-
 
 def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fact]:
     """Yield how the run ended or where it waits (``waiting``), what failed, and whether anything
@@ -81,7 +76,6 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
             yield Fact(
                 "run", "notice", f"One view could not be recorded{stage}: {message}", view="console"
             )
-    yield from _differences_from_users_run(reader)
     is_virtual = (reader.meta("environment") or {}).get("virtual_gpu")
     if (
         outcome is not None
@@ -95,6 +89,7 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
         yield Fact(
             "run", "good", "This was an inspection: nothing was built.", detail, view="kernels"
         )
+    yield from _differences_from_users_run(reader)
 
 
 def _differences_from_users_run(reader: SessionReader) -> Iterator[Fact]:
@@ -104,9 +99,11 @@ def _differences_from_users_run(reader: SessionReader) -> Iterator[Fact]:
     if was_recorded and request.get("use_caches") is False:
         settings = request.get("settings") or {}
         given = listed((f"{name}={value}" for name, value in settings.items()), 5)
-        options = f", and with {given}" if given else ""
-        text = f"Recorded with torch's compile caches off{options}; a run of yours has them on."
-        yield Fact("run", "good", text, CACHES_OFF, view="time")
+        options = f" and with {given}" if given else ""
+        text = (
+            f"Recorded without torch's compile caches{options}, unlike your own run (--use-caches)."
+        )
+        yield Fact("run", "good", text, view="time")
     names = reader.meta("left_out") or []
     if names:
         text = f"Left out of this session, since it looks like a secret: the value of {listed(names, 5)}."

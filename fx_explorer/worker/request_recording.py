@@ -138,18 +138,17 @@ class RequestRecording:
             return nothing_compiled(
                 place, ended, self._why_not_recorded() if place.is_script else ""
             )
-        from fx_explorer.worker.target.stances import compiled_functions, why_nothing_compiled
+        from fx_explorer.worker.target.stances import (
+            compiled_functions,
+            given_and_not_called,
+            why_nothing_compiled,
+        )
 
         why = why_nothing_compiled(self.recording.options_in_force)
         if why:
             return f"{place.shown} ran and compiled nothing: {why}"
         made = compiled_functions(self.recording.options_in_force)
-        called = (
-            f"it gave {', '.join(made)} to torch.compile, and nothing of it was compiled when it ran"
-            if made
-            else ""
-        )
-        return nothing_compiled(place, ended, called)
+        return nothing_compiled(place, ended, given_and_not_called(made), list(made))
 
     def _why_not_recorded(self) -> str:
         if "torch" not in sys.modules:

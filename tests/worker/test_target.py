@@ -11,11 +11,12 @@ import pytest
 import torch
 
 from fx_explorer.errors import TargetError
-from fx_explorer.model import CaptureRequest
+from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.worker.ending.refusals import in_plain_words
 from fx_explorer.worker.target.backends import use_backend
 from fx_explorer.worker.target.calling import check_device, prepare_training
-from fx_explorer.worker.target.place import locate
+from fx_explorer.worker.target.place import TargetPlace, locate, nothing_compiled
+from fx_explorer.worker.target.stances import given_and_not_called
 from fx_explorer.worker.target.target import Target, find_target
 
 Resolve = Callable[..., Target]
@@ -388,3 +389,53 @@ class TestTraining:
             TargetError, match=r"--train: neither .* f .*\(int64\[2\]\).*--no-train"
         ):
             prepare_training(target, True)
+
+
+KERNELBENCH = (
+    NEEDY.replace("class Net", "class Model").replace("depth)", "depth=1)")
+    + """
+class Helper(nn.Module):
+    pass
+
+def get_inputs():
+    return [torch.ones(2, 8)]
+
+def get_init_inputs():
+    return [5]
+"""
+)
+
+
+@pytest.mark.parametrize("init", ["[5]", "[[], {'width': 5}]", "[[5], {}]"])
+def test_a_file_of_kernelbench_is_its_model_with_its_inputs(resolve: Resolve, init: str) -> None:
+    source = KERNELBENCH.replace("return [5]", f"return {init}")
+    target = resolve(source)
+    assert (target.name, target.arguments.origin) == ("Model", "get_inputs()")
+    assert output(target).shape == (2, 5)
+    named = resolve(source, ":Model", inputs="torch.ones(3, 8)")
+    assert output(named).shape == (3, 5)
+
+
+def test_a_function_called_model_may_make_the_model(resolve: Resolve) -> None:
+    made = resolve(
+        NET + "def model(width=6): return Net(width)\nexample_inputs = torch.ones(2, 8)\n"
+    )
+    assert (made.name, made.kind) == ("Net", "module")
+    assert output(made).shape == (2, 6)
+    plain = resolve(NET + "def model(x=None): return x\nexample_inputs = torch.ones(2, 8)\n")
+    assert (plain.name, plain.kind) == ("model", "function")
+
+
+def test_what_was_given_to_compile_is_suggested_and_not_the_files_first_function(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "silent.py"
+    file.write_text(
+        "import torch\ndef backend(gm, inputs): return gm\ndef bar(a, b): return a * b\ntorch.compile(bar)\n"
+    )
+    place = TargetPlace("silent.py", file, is_script=True)
+    given = {"bar": "silent.py:4"}
+    message = nothing_compiled(place, Outcome("finished"), given_and_not_called(given), list(given))
+    assert "it gave bar (silent.py:4) to torch.compile" in message
+    assert "fx-explorer silent.py:bar --inputs 'a, b'" in message
+    assert "silent.py:backend" not in message

@@ -149,6 +149,28 @@ def top_level_names(path: Path) -> dict[str, type[ast.AST]]:
     return dict(_bound(tree.body))
 
 
+def parameters_of(path: Path, name: str) -> list[str]:
+    """Return the parameters without a default of a function of the file, or of the ``forward`` of a class; none where
+    they are not known.
+    """
+    try:
+        body: Sequence[ast.stmt] = ast.parse(path.read_bytes(), str(path)).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    own = [one for one in body if isinstance(one, ast.ClassDef | ast.FunctionDef)]
+    found = next((one for one in own if one.name == name), None)
+    if isinstance(found, ast.ClassDef):
+        methods = [one for one in found.body if isinstance(one, ast.FunctionDef)]
+        found = next((one for one in methods if one.name == "forward"), None)
+        skipped = 1
+    else:
+        skipped = 0
+    if found is None:
+        return []
+    every = [*found.args.posonlyargs, *found.args.args]
+    return [one.arg for one in every[skipped : len(every) - len(found.args.defaults)]]
+
+
 def names_bound(text: str) -> set[str]:
     """Return the names that a file of this text binds when it is imported. Raises SyntaxError."""
     return {name for name, _ in _bound(ast.parse(text).body)}

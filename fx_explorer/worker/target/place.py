@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import difflib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,11 +15,16 @@ from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.output_file import kind_of
 from fx_explorer.session.untrusted.given_program import check_is_python, is_exported, split_target
+from fx_explorer.worker.target import loading
 from fx_explorer.worker.target.loading import top_level_names
 
 MODULE_TARGET = re.compile(
     r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*)(:(?P<object>[^\W\d]\w*(\.[^\W\d]\w*)*))?"
 )
+
+
+KERNELBENCH_MODELS = frozenset(["Model", "ModelNew"])
+"""Classes of a file as KernelBench has them, beside ``get_init_inputs()`` and ``get_inputs()``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +101,24 @@ def offers_target(file: Path) -> bool:
     """Return whether the file says what to compile; otherwise it is a script."""
     names = top_level_names(file)
     has_model = "model" in names or "get_model" in names or ast.ClassDef in names.values()
+    if names.get("get_inputs") is ast.FunctionDef and KERNELBENCH_MODELS & names.keys():
+        return True
     return "fx_explorer_target" in names or ("example_inputs" in names and has_model)
 
 
-def nothing_compiled(place: TargetPlace, ended: Outcome, known: str) -> str:
+def nothing_compiled(
+    place: TargetPlace, ended: Outcome, known: str, given: Sequence[str] = ()
+) -> str:
     """Return the message for a program that ended well and compiled nothing, with what could be
-    compiled. ``known`` is the reason, if there is one.
+    compiled. ``known`` is the reason, if there is one, and ``given`` what the program gave to
+    torch.compile: that is meant, and not what the file defines first.
     """
     shown = place.shown
     if place.file is None or not place.is_script:
         return f"{shown} ran and compiled nothing: torch.compile left all of it to Python (is torch.compiler.disable used?)"
     names = top_level_names(place.file)
-    found = [str(name) for name in ("model", "get_model") if name in names]
+    found = [name for name in given if name in names]
+    found += [name for name in ("model", "get_model") if name in names and name not in found]
     found += [
         name
         for name, kind in names.items()
@@ -115,7 +127,9 @@ def nothing_compiled(place: TargetPlace, ended: Outcome, known: str) -> str:
     defined = (
         f"It defines {', '.join(found[:5])}{' …' if len(found) > 5 else ''}. " if found else ""
     )
-    example = f"{shown}:{found[0] if found else 'NAME'} --inputs 'torch.randn(2, 8)'"
+    wanted = found[0] if found else "NAME"
+    inputs = ", ".join(loading.parameters_of(place.file, wanted)) or "torch.randn(2, 8)"
+    example = f"{shown}:{wanted} --inputs '{inputs}'"
     ran = "ran to its end" if ended.kind == "finished" else "ended"
     why = known or "it never called anything made by torch.compile"
     return (

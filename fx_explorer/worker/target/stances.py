@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import PurePath
 from typing import Any
 
 import torch
@@ -90,12 +91,25 @@ def why_nothing_compiled(options: Sequence[OptionInForce]) -> str:
     return ""
 
 
-def compiled_functions(options: Sequence[OptionInForce]) -> list[str]:
-    """Return the names of what the program gave to torch.compile, each once."""
-    return list(
-        dict.fromkeys(
-            one.function for one in options if one.name.startswith("compile.") and one.function
-        )
+def compiled_functions(options: Sequence[OptionInForce]) -> dict[str, str]:
+    """Return what the program gave to torch.compile: its name → the place of the call, empty where it is not
+    known.
+    """
+    given = [one for one in options if one.name.startswith("compile.") and one.function]
+    return {
+        one.function: f"{PurePath(one.file).name}:{one.line}" if one.file else ""
+        for one in reversed(given)
+    }
+
+
+def given_and_not_called(given: Mapping[str, str]) -> str:
+    """Say that nothing became of what was given to torch.compile; empty where nothing was given."""
+    if not given:
+        return ""
+    names = [f"{name} ({place})" if place else name for name, place in given.items()]
+    return (
+        f"it gave {', '.join(names)} to torch.compile, and nothing of it was compiled when it ran "
+        "(torch.compile compiles when what it returns is called)"
     )
 
 

@@ -2,7 +2,8 @@
 
 A file may offer, in this order: ``fx_explorer_target()``; ``model`` or ``get_model()`` with
 ``example_inputs``; one ``nn.Module`` subclass that can be built without arguments, with
-``example_inputs``. A file that offers none of these is run as a script. What cannot be resolved is
+``example_inputs``; a class ``Model`` with ``get_inputs()``, and ``get_init_inputs()`` for what it is built with, as KernelBench
+has them. A file that offers none of these is run as a script. What cannot be resolved is
 a TargetError that names what was found and the options that would help.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -111,6 +112,10 @@ class OfferingModule:
             if name in self.names:
                 model = self.callable_of(name, self.names[name])
                 return self.complete(_name_of(model), model)
+        if "get_inputs" in self.names:
+            for name in ("Model", "ModelNew"):
+                if name in self.module_classes():
+                    return self.complete(name, self.callable_of(name, self.names[name]))
         return self.only_class()
 
     def named(self) -> Target:
@@ -177,6 +182,10 @@ class OfferingModule:
         """Return the thing to call. A class is instantiated, ``get_model`` is called."""
         if isinstance(found, type) and issubclass(found, torch.nn.Module):
             missing = required_parameters(found)
+            if "get_init_inputs" in self.names:
+                self.say(f"building {name}(*get_init_inputs())")
+                args, keywords = _init_inputs(self.names["get_init_inputs"]())
+                return found(*args, **keywords)
             if missing:
                 raise TargetError(
                     f"{name} in {self.place.shown} cannot be built without arguments: it needs {', '.join(missing)}. "
@@ -187,6 +196,10 @@ class OfferingModule:
         elif name == "get_model" and callable(found) and not isinstance(found, torch.nn.Module):
             self.say("calling get_model()")
             found = found()
+        elif name == "model" and _may_make_a_model(found):
+            self.say("calling model(), which takes no inputs")
+            made = found()
+            found = made if isinstance(made, torch.nn.Module) else found
         if not callable(found):
             raise TargetError(
                 f"{name} in {self.place.shown} is {_kind(found)}, which cannot be called. {self.what_is_here()}"
@@ -204,6 +217,8 @@ class OfferingModule:
             return Target(
                 name, function, as_arguments(self.names["example_inputs"], "example_inputs")
             )
+        if inspect.isfunction(self.names.get("get_inputs")):
+            return Target(name, function, as_arguments(self.names["get_inputs"], "get_inputs()"))
         missing = required_parameters(function)
         if missing:
             raise TargetError(
@@ -255,6 +270,24 @@ class OfferingModule:
             return f"Nothing in {self.place.shown} can be compiled; to run it as it is: fx-explorer run {self.place.shown}"
         shown = ", ".join(found[:8]) + (" …" if len(found) > 8 else "")
         return f"It has {shown}; point at one, for example {self.place.shown}:{found[0]} --inputs 'torch.randn(2, 8)'."
+
+
+def _init_inputs(given: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """Return the arguments that a class is built with: a list of them, or a list and a dict by name."""
+    if len(given) == 2 and isinstance(given[0], list | tuple) and isinstance(given[1], dict):
+        return given[0], given[1]
+    return given, {}
+
+
+def _may_make_a_model(function: Any) -> bool:
+    """Return whether a function called ``model`` may be what makes the model: it can be called without arguments, and
+    none of its parameters is said to be a tensor.
+    """
+    if not inspect.isfunction(function) or required_parameters(function):
+        return False
+    parameters = inspect.signature(function).parameters.values()
+    said = (parameter.annotation for parameter in parameters)
+    return not any(kind is torch.Tensor or "Tensor" in str(kind) for kind in said)
 
 
 def required_parameters(function: Callable[..., Any]) -> list[str]:

@@ -6,13 +6,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
+from unittest import mock
 
 import pytest
+import torch
 
 from fx_explorer import model
 from fx_explorer.analysis.facts import Fact
+from fx_explorer.analysis.overview.ending import has_other_random_numbers
 from fx_explorer.analysis.overview.overview import overview, plain_library
+from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.session.queries.compilations import draws_by_inductor
+from tests.capture.recorded import Compile, record
 from tests.sessions import Written, write_training_step
 
 
@@ -347,3 +353,16 @@ def test_a_graph_that_regional_inductor_has_not_seen_yet_is_no_problem(written: 
         writer.add(replace(REGIONAL, missing_stages=waits))
 
     assert texts(overview(written(write)), "kernels") == []
+
+
+@pytest.mark.parametrize(("rate", "differs"), [(0.5, True), (0.0, False)])
+def test_a_program_that_draws_random_numbers_is_told_to_have_drawn_others(
+    tmp_path: Path, rate: float, differs: bool
+) -> None:
+    def program(compile_: Compile) -> None:
+        compile_(lambda x: torch.nn.functional.dropout(x, rate) * 2)(torch.ones(8))
+
+    with record(tmp_path / "s.fxs", program) as reader:
+        assert draws_by_inductor(reader) == differs
+        with mock.patch.object(SessionReader, "request", return_value=CaptureRequest("t", "")):
+            assert has_other_random_numbers(reader) == differs

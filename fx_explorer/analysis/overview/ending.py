@@ -12,6 +12,7 @@ from fx_explorer.analysis.overview.facts.log_facts import log_facts
 from fx_explorer.analysis.whole_session.log_sessions import is_log
 from fx_explorer.analysis.words import counted, first_line, listed
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.compilations import draws_by_inductor
 
 LOST_ITS_NAME = (
     "The log was removed, or another file has its name now: it was followed to its end. Follow it again to see what is "
@@ -23,6 +24,18 @@ OF_EAGER_GRAPHS = (
     "It raised in a graph that ran with PyTorch's operators, because nothing is built while "
     "inspecting: --build shows whether the compiled program raises, too"
 )
+
+
+OTHER_RANDOM_NUMBERS = (
+    "The program's graphs ran by PyTorch's operators, which draw other random numbers (dropout) than the compiled code "
+    "does: what depends on them, such as a loss, is not what the program prints alone. --build runs the compiled code."
+)
+
+
+def has_other_random_numbers(reader: SessionReader) -> bool:
+    """Return whether the program ran with other random numbers than it has alone, because it was only inspected."""
+    request = reader.request()
+    return request is not None and not request.build and draws_by_inductor(reader)
 
 
 def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fact]:
@@ -84,8 +97,9 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
         and reader.count(model.Kernel)
     ):
         detail = (
-            "Kernels were generated and are shown, but not built; --build compiles and runs them."
-        )
+            "Kernels were generated and are shown, but not built; --build compiles and runs them. "
+            f"{OTHER_RANDOM_NUMBERS if has_other_random_numbers(reader) else ''}"
+        ).rstrip()
         yield Fact(
             "run", "good", "This was an inspection: nothing was built.", detail, view="kernels"
         )

@@ -14,7 +14,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from fx_explorer.analysis.overview.ending import OF_EAGER_GRAPHS
+from fx_explorer.analysis.overview.ending import (
+    OF_EAGER_GRAPHS,
+    OTHER_RANDOM_NUMBERS,
+    has_other_random_numbers,
+)
 from fx_explorer.analysis.words import breaks_hit, counted, seconds
 from fx_explorer.client import Capture, leftovers
 from fx_explorer.client.outcomes import exit_code
@@ -78,7 +82,7 @@ async def _follow(
                 outcome, capture.session_path, told, is_complete=capture.session_path == output
             )
         )
-        for line in support_words(capture.session_path):
+        for line in (*support_words(capture.session_path), *_random_words(capture.session_path)):
             progress.tell(line)
     for line in leftovers.news():
         progress.tell(line)
@@ -86,6 +90,13 @@ async def _follow(
     if request.as_script and outcome.kind in SCRIPT_ENDED:
         progress.tell(f"exit code {code}, the script's own")
     return code or unless_compiled(capture.session_path, progress, may_be_empty=may_be_empty)
+
+
+def _random_words(session: Path) -> Iterator[str]:
+    """Say so where the program ran with other random numbers than it has alone."""
+    with SessionReader(session) as reader:
+        if has_other_random_numbers(reader):
+            yield f"note: {OTHER_RANDOM_NUMBERS}"
 
 
 def is_to_be_built(capture: Capture, outcome: Outcome, progress: CaptureNarration) -> bool:

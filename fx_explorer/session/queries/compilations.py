@@ -14,6 +14,14 @@ def has_compiled(reader: SessionReader) -> bool:
     return bool(reader.count(model.Compilation) or reader.count(model.ChildProcess, unseen=""))
 
 
+def draws_by_inductor(reader: SessionReader) -> bool:
+    """Return whether Inductor's code draws random numbers of its own (``lower_random`` of
+    torch/_inductor/fx_passes/replace_random.py), which are others than PyTorch's operators draw.
+    """
+    drawn = "SELECT 1 FROM node WHERE target LIKE '%inductor_random%' OR target LIKE '%inductor_seed%' LIMIT 1"
+    return bool(list(reader.query(drawn)))
+
+
 def compilation_names(reader: SessionReader) -> dict[int, str]:
     """Return the name of every compilation and variant, by its id."""
     return dict(reader.query("SELECT id, name FROM compilation"))

@@ -128,8 +128,9 @@ def nothing_compiled(
         f"It defines {', '.join(found[:5])}{' …' if len(found) > 5 else ''}. " if found else ""
     )
     wanted = found[0] if found else "NAME"
-    inputs = ", ".join(loading.parameters_of(place.file, wanted)) or "torch.randn(2, 8)"
-    example = f"{shown}:{wanted} --inputs '{inputs}'"
+    takes = ", ".join(loading.parameters_of(place.file, wanted))
+    example = f"{shown}:{wanted} --inputs '{takes or 'torch.randn(2, 8)'}'"
+    example += f" (your inputs in place of {takes})" if takes else ""
     ran = "ran to its end" if ended.kind == "finished" else "ended"
     why = known or "it never called anything made by torch.compile"
     return (

@@ -95,11 +95,12 @@ def compiled_functions(options: Sequence[OptionInForce]) -> dict[str, str]:
     """Return what the program gave to torch.compile: its name → the place of the call, empty where it is not
     known.
     """
-    given = [one for one in options if one.name.startswith("compile.") and one.function]
-    return {
-        one.function: f"{PurePath(one.file).name}:{one.line}" if one.file else ""
-        for one in reversed(given)
-    }
+    found: dict[str, str] = {}
+    for one in options:
+        if one.name.startswith("compile.") and one.function:
+            place = f"{PurePath(one.file).name}:{one.line}" if one.file else ""
+            found[one.function] = found.get(one.function) or place
+    return found
 
 
 def given_and_not_called(given: Mapping[str, str]) -> str:

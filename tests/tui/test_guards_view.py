@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,17 @@ def session(tmp_path: Path) -> Path:
         )
         writer.add(model.SymbolEvent(0, 1, "specialized", ("s77",), "8", "why", "/p/f.py", 5))
     return path
+
+
+def test_checks_cost_no_more_than_the_tree_that_they_are_in(session: Path) -> None:
+    with SessionWriter(session) as writer:
+        (metric,) = SessionReader(session).rows(model.Metric, name="guard_check_ns")
+        writer.update(replace(metric, value="180.0"))  # the checks alone take twice that
+    with SessionReader(session) as reader:
+        table = guards_table(reader)
+        costs = [row.cells[4] for row in table.rows if row.cells[1].startswith("▾")]
+    assert costs == ["0 ns", "30 ns", "150 ns"]
+    assert "180 ns a call. Most expensive: settings of torch (150 ns)" in table.notice
 
 
 def test_checks_stand_below_what_they_look_at(session: Path) -> None:

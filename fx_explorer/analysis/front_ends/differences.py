@@ -320,11 +320,13 @@ def _unseen_lines(both: Beside) -> Iterator[str]:
     ]
     only_other = [in_file(one.file, one.line) for one in both.lines if one.other and not one.dynamo]
     if only_dynamo:
-        yield (
-            f"{counted(len(only_dynamo), 'line')} with a call in Dynamo's graphs have none here: {listed(only_dynamo, SHOWN)}."
-        )
+        lines, has = counted(len(only_dynamo), "line"), "has" if len(only_dynamo) == 1 else "have"
+        named = listed(only_dynamo, SHOWN)
+        yield f"{lines} with a call in Dynamo's graphs {has} none here: {named}."
     if only_other:
-        yield f"{counted(len(only_other), 'line')} with a call here have none in Dynamo's graphs: {listed(only_other, SHOWN)}."
+        lines, has = counted(len(only_other), "line"), "has" if len(only_other) == 1 else "have"
+        named = listed(only_other, SHOWN)
+        yield f"{lines} with a call here {has} none in Dynamo's graphs: {named}."
 
 
 def _remarks(both: Beside) -> Iterator[str]:

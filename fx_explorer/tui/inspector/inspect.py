@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from fx_explorer import model
 from fx_explorer.analysis.documents import (
     Place,
+    graph_document,
     node_at,
     place_of_node,
     place_of_source,
@@ -231,11 +232,11 @@ def _node_entries(
     )
     if time:
         yield Entry("profile", f"{time.in_words} in the profile", note=time.meaning)
-    yield from _optional_entries(node)
+    yield from _optional_entries(reader, node)
     yield from _stack_entries(reader, node)
 
 
-def _optional_entries(node: model.Node) -> Iterable[Entry]:
+def _optional_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
     if node.is_view:
         yield Entry(
             "kind", "a view, getitem or the like: it computes nothing, no kernel can be expected"
@@ -252,8 +253,12 @@ def _optional_entries(node: model.Node) -> Iterable[Entry]:
             str(node.seq_nr),
             note="autograd's sequence number; a backward node has that of its forward",
         )
+    nested = {}
+    if node.subgraph_names:
+        nested = {graph.name: graph for graph in reader.rows(model.Graph, parent=node.graph)}
     for name in node.subgraph_names:
-        yield Entry("subgraph", name)
+        graph = nested.get(name)
+        yield Entry("nested graph", name, Place(graph_document(graph)) if graph else None)
 
 
 def _stack_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:

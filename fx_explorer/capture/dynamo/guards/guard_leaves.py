@@ -6,11 +6,11 @@ The tree is ``GuardManagerWrapper.root`` (torch/_dynamo/guards.py); its classes 
 
 **What is measured** (``cost_ns``): one leaf alone, called from Python with the example value, the
 fastest of a few runs. A call from Python costs some 300 ns, far more than most checks, so the
-cheapest leaf of the tree is subtracted as its price (``within_the_tree``): 0 means as cheap as
-comparing a type. Reaching the value is not in it. What all of them cost together is ``tree_cost_ns``:
-the whole tree on the example inputs, when everything is in the processor's caches. Where the checks
-add up to more, each is its share of that (``within_the_tree``). torch's own figure (``guard_latency_us``) is of one run with the caches
-emptied: the worst case.
+cheapest leaf of the tree is subtracted as its price (``less_the_call``): 0 means as cheap as
+comparing a type. Reaching the value is not in it. This tells which checks are dear, and is shown as a
+share of what all of them cost together (analysis/guards/guard_tree.py). That is ``tree_cost_ns``: the
+whole tree on the example inputs, when everything is in the processor's caches. torch's own figure
+(``guard_latency_us``) is of one run with the caches emptied: the worst case.
 """
 
 from __future__ import annotations
@@ -117,15 +117,12 @@ def cost_ns(check: Any, value: Any) -> float:
     return _fastest_ns(functools.partial(check, value))
 
 
-def within_the_tree(costs: list[float], tree_ns: float) -> list[float]:
-    """Return the costs without that of calling from Python, and where they add up to more than the whole
-    tree takes, as shares of it. What was not measured, or is counted elsewhere (0), stays as it is.
+def less_the_call(costs: list[float]) -> list[float]:
+    """Return the costs without that of calling from Python. What was not measured, or is counted
+    elsewhere (0), stays as it is.
     """
     call = min((cost for cost in costs if cost > 0), default=0.0)
-    own = [cost - call if cost > 0 else cost for cost in costs]
-    whole = sum(cost for cost in own if cost > 0)
-    scale = min(1.0, tree_ns / whole) if whole > 0 and tree_ns > 0 else 1.0
-    return [round(cost * scale, 1) if cost > 0 else cost for cost in own]
+    return [round(cost - call, 1) if cost > 0 else cost for cost in costs]
 
 
 def tree_cost_ns(root: Any, f_locals: dict[str, Any]) -> float:

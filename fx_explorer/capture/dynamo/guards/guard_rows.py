@@ -29,8 +29,8 @@ from fx_explorer.capture.dynamo.guards.guard_leaves import (
     Unreachable,
     cost_ns,
     leaves,
+    less_the_call,
     tree_cost_ns,
-    within_the_tree,
 )
 from fx_explorer.capture.dynamo.guards.what_if import check_keys
 from fx_explorer.capture.dynamo.symbol_rows import finish_symbols
@@ -104,13 +104,13 @@ def add_guards(
         for i, guard in enumerate(asked)
     ]
     ids = _add(recording, rows)
-    cost = tree_cost_ns(manager.root, output_graph.local_scope)
     made = _Checks(recording, code, output_graph.local_scope, manager).rows(
-        parts, numbers, asked, ids, cost
+        parts, numbers, asked, ids
     )
     check_ids = recording.writer.add_numbered(made)
     checks = [replace(check, id=check_id) for check, check_id in zip(made, check_ids, strict=True)]
     _keep(recording, code, output_graph.local_scope, manager, checks)
+    cost = tree_cost_ns(manager.root, output_graph.local_scope)
     recording.writer.add(Metric(0, recording.compilation_id(), "guard_check_ns", json.dumps(cost)))
     if recording.request.ledger and not heard:
         with recording.noting("what guard filters would drop", "dynamo"):
@@ -293,15 +293,10 @@ class _Checks:
         self._values = ExampleValues(manager, f_locals)
 
     def rows(
-        self,
-        parts: list[_Part],
-        numbers: list[int],
-        asked: list[Any],
-        ids: Sequence[int],
-        tree_ns: float,
+        self, parts: list[_Part], numbers: list[int], asked: list[Any], ids: Sequence[int]
     ) -> list[GuardCheck]:
-        """Make the rows of all checks. ``numbers`` says which of the guards each part is for, -1 for none,
-        ``ids`` are those of the guards' rows, and ``tree_ns`` is what all checks cost together.
+        """Make the rows of all checks. ``numbers`` says which of the guards each part is for, -1 for none, and ``ids``
+        are those of the guards' rows.
         """
         values = [self._values.of(part.leaf.source or "L") for part in parts]
         # The parts of a leaf are checked together, and its cost counts once.
@@ -310,7 +305,7 @@ class _Checks:
             for part, value in zip(parts, values, strict=True)
         ]
         guards = [(asked[number], ids[number]) if number >= 0 else (None, 0) for number in numbers]
-        of_each = zip(parts, values, within_the_tree(costs, tree_ns), guards, strict=True)
+        of_each = zip(parts, values, less_the_call(costs), guards, strict=True)
         return [
             self._row(i, part, value, cost, *guard)
             for i, (part, value, cost, guard) in enumerate(of_each)

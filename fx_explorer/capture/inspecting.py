@@ -248,6 +248,9 @@ def _build_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
 
     for name in _BUILDERS:
         _replace_while_lowering(stack, AsyncCompile, name, lambda *_, **__: NotBuilt())
+    for name in ("cpp_pybinding", "triton"):
+        if not hasattr(AsyncCompile, name):
+            notes["building"] = f"torch has no AsyncCompile.{name}: such kernels are built"
     # The whole module, when the wrapper too is C++.
     _replace_while_lowering(
         stack,

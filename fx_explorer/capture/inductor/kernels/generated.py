@@ -151,7 +151,7 @@ def _install(recording: KernelRecording, stack: contextlib.ExitStack) -> None:
         from torch._inductor.scheduler import BaseScheduling, Scheduler
         from torch._inductor.utils import LineContext
     except ImportError as error:
-        recording.unavailable["kernels"] = f"this torch release has no {error.name or error}"
+        recording.unavailable["kernels"] = f"this torch release lacks something ({error})"
         return
     init_backend_registration()  # imports every backend, so that their classes can be found below
     mark = CodeMark.factory(LineContext)

@@ -90,7 +90,7 @@ def _install(stack: contextlib.ExitStack, missing: dict[str, str]) -> None:
         from torch._inductor.loop_body import InterpreterShim, LightTracer
         from torch._inductor.utils import DeferredLineBase, IndentedBuffer
     except ImportError as error:
-        missing["kernel lines"] = f"this torch release has no {error.name or error}"
+        missing["kernel lines"] = f"this torch release lacks something ({error})"
         return
     hooks: list[lines_cpp.Hook] = [
         (ir.Loops, "__post_init__", _loops_post_init),

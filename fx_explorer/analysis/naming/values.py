@@ -82,7 +82,7 @@ class InputNames:
             return InputName(name, "input", first.id)
         source = sources.get(first.id) or self._guarded.get(first.target, "")
         of_module = _OF_MODULE.search(first.target)
-        kind = _KINDS[of_module["kind"]] if of_module else "input"
+        kind = _KINDS[of_module["kind"]] if of_module else _kind_of_source(source)
         compilation = self._compilation(first.graph)
         if source and kind != "input":
             owner, _, path = plain_source(source, compilation).partition(".")
@@ -112,6 +112,13 @@ class InputNames:
             owner = self._reader.get(model.Graph, graph).compilation
             self._compilations[graph] = self._reader.get(model.Compilation, owner)
         return self._compilations[graph]
+
+
+def _kind_of_source(source: str) -> InputKind:
+    """Return what a tensor is that Dynamo's graph holds: its name there does not say it."""
+    if "._parameters[" in source:
+        return "parameter"
+    return "buffer" if "._buffers[" in source else "input"
 
 
 _TORCHS_BEGINNINGS = ("getitem", "primals_", "tangents_", "arg", "l_", "L_", "g_", "G_")

@@ -185,7 +185,14 @@ def _kind_of_input(segment: Segment, node: torch.fx.Node) -> SavedKind:
     it is, and that one tells whose.
     """
     inputs = segment.traced.inputs if segment.traced else ()
-    index = getattr(node.meta.get("desc"), "idx", None)
+    description = node.meta.get("desc")
+    index, target = getattr(description, "idx", None), getattr(description, "target", "")
+    if index is None and segment.traced and target in segment.traced.held:
+        held = segment.traced.held[target]
+        if isinstance(node_value(held), torch.nn.Parameter):
+            return "parameter"
+        sources = getattr(segment.traced.module, "_param_name_to_source", None) or {}
+        return "buffer" if "_buffers" in _name_of(sources.get(target)) else "input"
     if index is None or index >= len(inputs):
         return "input"
     if isinstance(node_value(inputs[index]), torch.nn.Parameter):

@@ -36,12 +36,13 @@ def traced_links(later: RecordedGraph, segment: Segment) -> Iterator[Link]:
         return
     earlier = EarlierGraph(segment.traced)
     inputs = [segment.traced.ids[node] for node in segment.traced.inputs]
+    held = {name: segment.traced.ids[node] for name, node in segment.traced.held.items()}
     for graph in later.whole():
         homes: set[int] = set()  # the graphs that this one was traced from
         certain: dict[torch.fx.Node, tuple[int, ...]] = {}
         for node, node_id in graph.ids.items():
             if node.op == "placeholder":
-                parents, how = _input(node, inputs if graph is later else [])
+                parents, how = _input(node, inputs if graph is later else [], held)
             else:
                 parents, how = _trace_back(node, earlier, segment.seq_parents, homes, certain)
             if parents and how != "stack_trace":
@@ -111,14 +112,18 @@ def _matched_nodes(node: torch.fx.Node, earlier: EarlierGraph) -> tuple[int, ...
     return tuple(dict.fromkeys(found))
 
 
-def _input(node: torch.fx.Node, inputs: list[int]) -> Found:
-    """Return which input of the traced graph an input is, as AOTAutograd says."""
+def _input(node: torch.fx.Node, inputs: list[int], held: Mapping[str, int]) -> Found:
+    """Return which input of the traced graph an input is, or which tensor that its module holds, as
+    AOTAutograd says.
+    """
     description = node.meta.get("desc")
     while (
         type(description).__name__ == "SubclassGetAttrAOTInput"
     ):  # one of the tensors in a tensor subclass
         description = getattr(description, "base", None)
-    index = getattr(description, "idx", None)
+    index, target = getattr(description, "idx", None), str(getattr(description, "target", ""))
+    if index is None and target in held:
+        return (held[target],), "aot_input"
     is_input = type(description).__name__ in ("PlainAOTInput", "ParamAOTInput", "BufferAOTInput")
     return (
         (inputs[index],) if is_input and index is not None and index < len(inputs) else ()

@@ -32,6 +32,13 @@ class RecordedGraph:
         """
         return tuple(node for node in self.ids if node.op == "placeholder")
 
+    @cached_property
+    def held(self) -> dict[str, torch.fx.Node]:
+        """Return the tensors that the graph's module holds (``get_attr``), by the names it has for
+        them: parameters, too, with ``torch._dynamo.config.install_free_tensors``.
+        """
+        return {str(node.target): node for node in self.ids if node.op == "get_attr"}
+
     def find(self, module: torch.fx.GraphModule) -> RecordedGraph | None:
         """Return the graph recorded from ``module``: this one or a nested one. None if there is
         none.

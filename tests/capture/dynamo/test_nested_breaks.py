@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from torch._dynamo.utils import counters
 from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.guards.guard_tree import guard_groups
+from fx_explorer.analysis.memory.saved_values import saved_values, user_names
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import Compile, failures, record
 
@@ -180,3 +182,28 @@ def test_no_name_on_screen_is_one_of_dynamos_lists(
     assert {row.module for row in session.rows(model.Node)} <= {
         "", "inner", "inner.fc", "inner.last",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_parameters_that_a_graph_holds_are_told_as_those_that_it_takes(
+    tmp_path: Path, nested: bool
+) -> None:
+    """``install_free_tensors`` makes them attributes of the graph and changes nothing else."""
+    saved = []
+    for is_free in (False, True):
+        torch.manual_seed(0)
+        model_ = Outer()
+
+        def program(compile_: Compile, model_: Outer = model_) -> None:
+            compile_(model_)(*inputs()).sum().backward()
+
+        options = {"nested_graph_breaks": nested, "install_free_tensors": is_free}
+        with torch._dynamo.config.patch(options):
+            with record(tmp_path / f"{is_free}.fxs", program) as session:
+                assert not failures(session)
+                values = saved_values(session)
+                names = user_names(session, values)
+                kinds = {(names.get(one.saved.id), one.saved.kind) for one in values}
+                saved.append((kinds, the_break(session).cost.kept_twice))
+    assert saved[0] == saved[1]
+    assert any((name or "").endswith("last.weight") for name, _ in saved[0][0])

@@ -191,7 +191,10 @@ def _taken(
     made = recording.resume_code(output_graph.root_tx.f_code)
     for node in module.graph.nodes:
         source = getattr(node.meta.get("grapharg"), "source", None)
-        if node.op == "placeholder" and source is not None:
+        if node.op == "get_attr":
+            # So it is with install_free_tensors, and for what torch installs in its graph.
+            source = (output_graph.param_name_to_source or {}).get(str(node.target))
+        if node.op in ("placeholder", "get_attr") and source is not None:
             name = name_of(source)
             if name.startswith("L["):
                 yield made.local_name(name), node.name

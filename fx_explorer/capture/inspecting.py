@@ -301,6 +301,10 @@ def _need_no_compiler(stack: contextlib.ExitStack, notes: dict[str, str]) -> Non
         for isa in getattr(cpu_vec_isa, "supported_vec_isa_list", ()):
             for name in ("__bool__", "_VecISA__bool__impl"):
                 _forget(getattr(type(isa), name, None), stack)
+    else:
+        notes["compiler"] = (
+            "torch has no VecISA.check_build: it compiles to find out what the CPU has"
+        )
     if not hasattr(cpp_builder, "get_cpp_compiler"):
         return
     try:

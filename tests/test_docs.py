@@ -40,7 +40,7 @@ def test_commands_and_samples_named_in_a_page_exist(page: Path) -> None:
         for sample in re.findall(r"sample_models/\w+\.py", text)
         if not (ROOT / sample).is_file()
     ] == []
-    modules = re.findall(r"python -m (benchmarks\.\w+)", text)
+    modules = re.findall(r"python -m (benchmarks(?:\.\w+)+)", text)
     assert [name for name in modules if not (ROOT / f"{name.replace('.', '/')}.py").is_file()] == []
     first_words = re.findall(r"(?:^ {4}|`)fx-explorer ([a-z]+)\b(?![./:])", text, re.MULTILINE)
     assert {word for word in first_words if word not in COMMANDS} == set()

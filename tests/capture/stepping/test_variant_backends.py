@@ -35,6 +35,7 @@ knows_relu.operator_support = {torch.relu}  # type: ignore[attr-defined]
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry.list_backends()  # torch registers its own once, when it is first asked
     monkeypatch.setattr(registry, "_COMPILER_FNS", dict(registry._COMPILER_FNS))
     monkeypatch.setattr(registry, "_BACKENDS", dict(registry._BACKENDS))
     torch._dynamo.register_backend(knows_relu, name="knows_relu")

@@ -10,6 +10,8 @@ import torch
 from torch._dynamo.utils import same
 
 from fx_explorer.worker.equal_results import (
+    GPU_GRADIENT_TOLERANCE,
+    TOLERANCE,
     Precision,
     compare_result,
     is_within_tolerance,
@@ -111,6 +113,29 @@ def test_a_thousandth_too_much_differs_however_small_the_results(name: str, size
     assert compare_result(result, eager).kind == "differs"  # and without a run in float64
     if root_mean_square(eager) < 0.01:  # the absolute tolerance of ``same`` is 1e-4
         assert is_same(result, eager, exact)
+
+
+@pytest.mark.parametrize(
+    ("size", "tolerance", "part"),
+    [(0.005, GPU_GRADIENT_TOLERANCE, 1e-3), (0.1, TOLERANCE, 2.5e-4)],
+    ids=["a gradient on a GPU", "an output"],
+)
+def test_another_kernel_of_a_library_that_same_accepts_does_not_differ(
+    size: float, tolerance: float, part: float
+) -> None:
+    """Errors of attention in another kernel on an H200, where eager's own is a thousand times smaller."""
+    torch.manual_seed(0)
+    exact = torch.randn(4, 10, dtype=torch.float64) * size
+    eager = exact.float()
+    result = (exact + torch.randn_like(exact) * size * part).float()
+    assert same(eager, result, exact, tol=tolerance, log_error=quietly)
+    difference = compare_result(result, eager, exact, Precision(tolerance=tolerance))
+    assert difference.kind == "within_error"
+    assert difference.note == "less exact than eager, and equal by PyTorch's rule"
+    wrong = compare_result(
+        result * (1 + 10 * tolerance), eager, exact, Precision(tolerance=tolerance)
+    )
+    assert wrong.kind == "differs"
 
 
 def test_the_place_and_the_size_of_the_largest_difference_are_known() -> None:

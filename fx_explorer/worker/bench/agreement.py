@@ -76,6 +76,8 @@ class Reference:
     content: list[float] = field(default_factory=list)
     rounding: float = 2.0**-24
     """Relative rounding error of the coarsest numbers that the program computes with."""
+    rounding_without_tf32: float = 2.0**-24
+    """The same with TF32 switched off."""
     is_on_gpu: bool = False
     without_tf32: list[Results] = field(default_factory=list)
     """The results with TF32 switched off; empty where it was not on."""
@@ -134,6 +136,7 @@ def reference_of(caller: Caller, state: State) -> Reference:
         varies=varies,
         content=content(caller),
         rounding=max(rounding, ROUNDING_OF_TF32) if without_tf32 else rounding,
+        rounding_without_tf32=rounding,
         is_on_gpu=is_on_gpu(caller),
         without_tf32=without_tf32,
     )
@@ -194,8 +197,7 @@ def agreement_otherwise(
     words = str(agreed["agreement_words"])
     try:
         if agreed["agreement"] in ("within_error", "differs") and reference.without_tf32:
-            told = _without_tf32(reference, caller, state, agreed)
-            return {"agreement_words": "; ".join(filter(None, [words, told]))}
+            return _without_tf32(reference, caller, state, agreed)
         if agreed["agreement"] == "not_compared" and RANDOM in words:
             return _with_pytorchs_numbers(reference, caller, state)
     except Exception as error:  # noqa: BLE001 - told: what was compared before still holds
@@ -205,11 +207,14 @@ def agreement_otherwise(
 
 def _without_tf32(
     reference: Reference, caller: Caller, state: State, agreed: dict[str, Any]
-) -> str:
-    """Say what of a difference is left once TF32 is switched off."""
+) -> dict[str, Any]:
+    """Say what of a difference is left once TF32 is switched off. Results that differ then are no
+    matter of TF32, and differ.
+    """
     with highest_precision():
         results = [observed(call, state) for call in (caller, caller.with_other_values())]
-    compared = _compare(reference, reference.without_tf32, reference.exact, results)
+    exactly = replace(reference, rounding=reference.rounding_without_tf32)
+    compared = _compare(exactly, reference.without_tf32, reference.exact, results)
     worst = max(compared, key=lambda result: result.severity)
     largest = worst.difference.largest
     far = f"{worst.full_name} differs by up to {largest:.2g}"
@@ -218,10 +223,16 @@ def _without_tf32(
     switched_off = (
         "with TF32 switched off (torch.backends.cudnn.allow_tf32, cuda.matmul.allow_tf32)"
     )
+    agreement = agreed["agreement"]
     if worst.kind == "differs":
-        return f"{switched_off} results differ too: {far}"
-    cause = "TF32 makes the difference: " if agreed["agreement"] == "differs" else ""
-    return f"{cause}{switched_off} {far}"
+        agreement = "differs"
+        sentence = f"{switched_off} results differ too: {far}"
+    elif agreement == "differs":
+        sentence = f"TF32 makes the difference: {switched_off} {far}"
+    else:
+        sentence = f"{switched_off} {far}"
+    sentences = [str(agreed["agreement_words"]), sentence]
+    return {"agreement": agreement, "agreement_words": "; ".join(filter(None, sentences))}
 
 
 def _with_pytorchs_numbers(reference: Reference, caller: Caller, state: State) -> dict[str, Any]:

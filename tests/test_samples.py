@@ -55,6 +55,22 @@ def test_nothing_fails_while_a_sample_is_recorded(
     assert reader(captured(sample)).rows(model.Failure) == []
 
 
+@pytest.mark.parametrize("sample", ["precompile_by_hand", "precompile"])
+def test_what_is_compiled_ahead_is_one_compilation_of_the_users_function(
+    sample: str, captured: Captured, reader: OpenedReader
+) -> None:
+    session = reader(captured(sample))
+    (compilation,) = session.rows(model.Compilation)
+    assert compilation.function == "Classifier.forward"
+    assert Path(compilation.file).stem == sample
+    assert compilation.backend == "inductor"
+    assert session.count(model.Guard)
+    assert not session.count(model.SupportReport)
+    stages = {(graph.stage, graph.direction) for graph in session.rows(model.Graph)}
+    assert {("dynamo", ""), ("post_grad", "forward"), ("post_grad", "backward")} <= stages
+    assert {kernel.direction for kernel in session.rows(model.Kernel)} == {"forward", "backward"}
+
+
 def test_graph_breaks_shows_five_kinds_at_five_lines(
     captured: Captured, reader: OpenedReader
 ) -> None:

@@ -48,6 +48,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "buckets of DistributedDataParallel": ("dynamo.ddp_buckets", "bucket_hook"),
     "what backends ask torch's partitioner": ("backends.partitions", "partitioner_hook"),
     "functions captured ahead of any call": ("dynamo.ahead_of_time", "capture_hook"),
+    "guards of functions captured ahead of any call": ("dynamo.ahead_of_time", "guards_hook"),
     "functions compiled to be saved": ("dynamo.ahead_of_time", "file_hook"),
     "bytecode": ("dynamo.bytecode.listing", "bytecode_hook"),
     "names of resume functions": ("dynamo.bytecode.listing", "resume_name_hook"),

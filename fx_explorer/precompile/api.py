@@ -137,7 +137,10 @@ class Precompile:
         graph = compilers.copied(gm)
         # Two copies: to lower a graph changes it, and ``save`` lowers it once more.
         lowering = LoweringRequest(
-            functools.partial(compilers.lower, compiler), compilers.copied(graph), captured.inputs
+            functools.partial(compilers.lower, compiler),
+            compilers.copied(graph),
+            captured.inputs,
+            compiler,
         )
         with captured.compiling("backend_compile", compilers.name_of(compiler), lowering):
             # Else the backward would be compiled when it first runs, and what fails there be told

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.aot.partition import add_aot_graph, recording_partition
+from fx_explorer.capture.dynamo.ahead_of_time import lowered_by_program
 from fx_explorer.capture.inspecting import building
 from fx_explorer.capture.recording.given_directly import given_directly, is_given_directly
 from fx_explorer.capture.recording.segments import Segment
@@ -48,7 +49,7 @@ def _whole(recording: Recording, original: Callable[..., Any]) -> Callable[..., 
     def compile_fx(model_: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_given_directly(recording):
             return original(model_, *args, **kwargs)
-        with given_directly(recording, "inductor", _name(model_)):
+        with lowered_by_program(recording, "inductor", _name(model_), model_, "inductor"):
             return original(model_, *args, **kwargs)
 
     return compile_fx

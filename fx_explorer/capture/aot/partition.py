@@ -26,11 +26,13 @@ from fx_explorer.capture.aot.regional import traced_region
 from fx_explorer.capture.aot.results import results_of
 from fx_explorer.capture.aot.saved_tensors import add_saved_tensors
 from fx_explorer.capture.backends.asking import given_to_backend
+from fx_explorer.capture.backends.backend_names import backend_name
 from fx_explorer.capture.backends.entries import counted_entry
+from fx_explorer.capture.dynamo.ahead_of_time import lowered_by_program
 from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.inspecting import NotBuilt
 from fx_explorer.capture.links.links import copied_links, traced_links
-from fx_explorer.capture.recording.given_directly import given_directly, is_given_directly
+from fx_explorer.capture.recording.given_directly import is_given_directly
 from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.capture.recording.state import Recording
@@ -53,7 +55,9 @@ def aot_hooks(recording: Recording) -> contextlib.AbstractContextManager[None]:
         @functools.wraps(original)
         def aot_module_simplified(module: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
             if is_given_directly(recording):  # a compiler of the program's own, outside Dynamo
-                with given_directly(recording, "aot", type(module).__name__):
+                backend = backend_name(_unwrapped(kwargs["fw_compiler"]))
+                function = type(module).__name__
+                with lowered_by_program(recording, "aot", function, module, backend):
                     return aot_module_simplified(module, inputs, *args, **kwargs)
             segment = recording.segment()
             for argument, direction in _COMPILERS.items():

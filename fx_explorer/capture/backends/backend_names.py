@@ -21,6 +21,9 @@ _IN_FILE = re.compile(r"^.+\.py:(?=\w+$)")
 
 _NAMELESS = ("", "<lambda>")
 
+_OF_INDUCTOR = ("compile_fx", "compile_fx_inner", "_compile_fx_inner")
+"""Functions of torch/_inductor/compile_fx.py that a program gives graphs to."""
+
 
 def backend_name(compiler: Any) -> str:
     """Return ``inductor`` for torch's own wrapper, the name that the user gave for a registered
@@ -37,7 +40,7 @@ def backend_name(compiler: Any) -> str:
     ):
         return printable(_IN_FILE.sub("", str(asked_for)))
     name = _name_of_object(compiler if given is None else given)
-    return "inductor" if name == "compile_fx" else printable(_IN_FILE.sub("", name))
+    return "inductor" if name in _OF_INDUCTOR else printable(_IN_FILE.sub("", name))
 
 
 def _repr_by_torch(given: Any) -> str | None:

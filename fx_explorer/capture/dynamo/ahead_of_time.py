@@ -12,17 +12,20 @@ import contextlib
 import functools
 import time
 import traceback
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch._dynamo import convert_frame
 
+from fx_explorer.capture.backends.asking import answerer
 from fx_explorer.capture.backends.backend_names import backend_name
 from fx_explorer.capture.dynamo.fallbacks import callers
 from fx_explorer.capture.inspecting import building
 from fx_explorer.capture.recording import stages
 from fx_explorer.capture.recording.boundary import LoweringRequest
-from fx_explorer.capture.recording.function_names import qualified_name
+from fx_explorer.capture.recording.function_names import forward_of_call, qualified_name
+from fx_explorer.capture.recording.given_directly import Compiler, given_directly, nobody_steps
 from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.recording.unrecorded import recordings
@@ -43,14 +46,29 @@ def capture_hook(recording: Recording) -> contextlib.AbstractContextManager[None
         @functools.wraps(original)
         def capture(frame: Any, *args: Any, **kwargs: Any) -> Any:
             with recording.noting("a function that is captured ahead", "dynamo"):
-                _announce(recording, frame.code)
+                _announce(recording, frame)
                 recording.here.stay_in(recording.compilation_name())
             with _part(recording, ""):
-                return original(frame, *args, **kwargs)
+                captured = original(frame, *args, **kwargs)
+            with recording.noting("guards that are built later", "dynamo"):
+                output_graph = captured.graph_capture_output.output_graph
+                name = recording.compilation_name()
+                recording.traced_ahead.append((weakref.ref(output_graph), name))
+            backend = recording.here.backend_of_file
+            if backend is not None:
+                with recording.noting("the backend of a function that is compiled ahead"):
+                    _ask(recording, backend_name(backend), backend)
+            return captured
 
         return capture
 
     return patched(convert_frame, "_fullgraph_capture_frame", make)
+
+
+def _ask(recording: Recording, backend: str, compiler: Any) -> None:
+    """Note who compiles the graph, and can be asked what it supports."""
+    recording.of(recording.compilation_name()).backend = backend
+    recording.segment().answerer = answerer(backend, compiler)
 
 
 @contextlib.contextmanager
@@ -78,16 +96,15 @@ def file_hook(recording: Recording) -> Iterator[None]:
 def _compiling_for_a_file(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def compile_to_save(*args: Any, **kwargs: Any) -> Any:
-        backend = next(
-            (
-                backend_name(one)
-                for one in (*args, *kwargs.values())
-                if hasattr(one, "compiler_name")
-            ),
-            "",
-        )
-        with recording.here.compiling_ahead(), _for_a_file(), _whole(recording, backend):
-            return original(*args, **kwargs)
+        given = (*args, *kwargs.values())
+        backend = next((one for one in given if hasattr(one, "compiler_name")), None)
+        before, recording.here.backend_of_file = recording.here.backend_of_file, backend
+        name = "" if backend is None else backend_name(backend)
+        try:
+            with recording.here.compiling_ahead(), _for_a_file(), _whole(recording, name):
+                return original(*args, **kwargs)
+        finally:
+            recording.here.backend_of_file = before
 
     return compile_to_save
 
@@ -154,13 +171,56 @@ def guards_anew() -> None:
             recording.writer.remove_guards(recording.compilation_id())
 
 
-def _announce(recording: Recording, code: Any) -> None:
+@contextlib.contextmanager
+def lowered_by_program(
+    recording: Recording, compiler: Compiler, function: str, graph: Any, backend: str
+) -> Iterator[None]:
+    """Open a compilation for a graph that the program gives to a compiler itself. A graph that
+    Dynamo captured ahead is compiled in the compilation it was captured in.
+    """
+    name = str(getattr(graph, "meta", {}).get("dynamo_compile_id", ""))
+    if name not in recording.captured_ahead:
+        with given_directly(recording, compiler, function):
+            yield
+        return
+    with recording.within(name), nobody_steps(recording):
+        with recording.noting("a captured graph that the program lowers"):
+            _begin(recording, backend, None)
+        with _part(recording, backend):
+            yield
+
+
+def guards_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    """Record the guards that a program builds of what it captured in the compilation it was captured
+    in. Hook: ``GraphCaptureOutput.build_guards`` (torch/_dynamo/convert_frame.py).
+    """
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def build_guards(self: Any, *args: Any, **kwargs: Any) -> Any:
+            known = (name for graph, name in recording.traced_ahead if graph() is self.output_graph)
+            name = next(known, "")
+            if recording.compilation_name() or not name:
+                return original(self, *args, **kwargs)
+            with recording.within(name):
+                with recording.noting("guards that are built again", "dynamo"):
+                    recording.writer.remove_guards(recording.compilation_id())
+                return original(self, *args, **kwargs)
+
+        return build_guards
+
+    return patched(convert_frame.GraphCaptureOutput, "build_guards", make)
+
+
+def _announce(recording: Recording, frame: Any) -> None:
     name = recording.compilation_name()
+    forward = forward_of_call(frame.code, frame.locals)
+    code = frame.code if forward is None else forward.__code__
     recording.captured_ahead.add(name)
     recording.sources.file(code.co_filename)
     recording.change_compilation(
         name,
-        function=qualified_name(code),
+        function=qualified_name(code) if forward is None else forward.__qualname__,
         file=code.co_filename,
         line=code.co_firstlineno,
         stack=recording.sources.stack(callers(recording.sources)),
@@ -187,7 +247,7 @@ def _begin(recording: Recording, backend: str, lowering: LoweringRequest | None)
     elif lowering:  # only the first one: what is compiled again is a compilation of its own
         recording.boundary.lowered_ahead(name, lowering)
     if backend:
-        recording.of(name).backend = backend
+        _ask(recording, backend, lowering and lowering.users_compiler)
 
 
 @contextlib.contextmanager

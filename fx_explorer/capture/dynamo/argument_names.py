@@ -21,7 +21,11 @@ from torch._dynamo.external_utils import wrap_inline
 from torch._dynamo.variables.functions import UserFunctionVariable
 from torch._dynamo.variables.lists import TupleVariable
 
-from fx_explorer.capture.recording.function_names import function_within, inner_function
+from fx_explorer.capture.recording.function_names import (
+    forward_of_call,
+    function_within,
+    inner_function,
+)
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.versions import name_of
@@ -53,6 +57,9 @@ def _users_function(root: Any) -> str:
     """Return the qualified name of the function that the one which Dynamo compiles is put around; empty where it is put
     around none.
     """
+    forward = forward_of_call(root.f_code, root.f_locals)
+    if forward is not None:
+        return forward.__qualname__
     if root.f_code is _OF_TORCH:
         (wrapped,) = root.f_code.co_freevars
         return function_within(root.f_locals.get(wrapped))

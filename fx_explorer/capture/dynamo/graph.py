@@ -41,9 +41,11 @@ def graph_hook(recording: Recording) -> Iterator[None]:
             with recording.noting("a Dynamo graph", "dynamo"):
                 if state.segment is not None:
                     recording.set_aside(name, recording.restart_reason(name))
-                state.backend = backend_name(self.compiler_fn) or recording.request.backend
                 state.segment = Segment(dynamo=recording.add_graph(module, "dynamo"))
-                state.segment.answerer = answerer(state.backend, self.compiler_fn)
+                # What is captured ahead goes to a function of torch's own, which keeps it for later.
+                if name not in recording.captured_ahead:
+                    state.backend = backend_name(self.compiler_fn) or recording.request.backend
+                    state.segment.answerer = answerer(state.backend, self.compiler_fn)
                 reason = getattr(module, "compile_subgraph_reason", None)
                 if reason is not None and reason.graph_break:
                     state.has_broken = True
@@ -55,7 +57,8 @@ def graph_hook(recording: Recording) -> Iterator[None]:
                 made = recording.boundary.captured(self, module, *args, compile_here)
                 # A package is saved with what the backend returned; and while a graph waits, it runs eagerly.
                 is_saved = getattr(self, "package", None) is not None
-                is_other = is_saved or recording.boundary.is_deferred(name)
+                is_ahead = name in recording.captured_ahead
+                is_other = is_saved or is_ahead or recording.boundary.is_deferred(name)
                 return (
                     made if is_other else counted_entry(recording, made, module, state.backend, "")
                 )

@@ -32,6 +32,8 @@ class LoweringRequest:
     compiler: Callable[[torch.fx.GraphModule, Sequence[Any]], Any]
     module: torch.fx.GraphModule
     inputs: Sequence[Any]
+    users_compiler: Any = None
+    """The user's own compiler, which can be asked what it supports; None for Inductor."""
 
 
 class Boundary(Protocol):

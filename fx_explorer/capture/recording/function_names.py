@@ -74,6 +74,21 @@ def function_within(called: object) -> str:
     return called.__qualname__ if isinstance(called, FunctionType) else ""
 
 
+def forward_of_call(code: CodeType, variables: Mapping[str, Any]) -> FunctionType | None:
+    """Return the user's function that torch's code for calls of modules runs: the ``forward`` of the
+    module in ``variables``, without the decorators around it. None for other code.
+    """
+    if code not in (nn.Module._call_impl.__code__, nn.Module._wrapped_call_impl.__code__):
+        return None
+    called = inspect.getattr_static(variables.get("self"), "forward", None)
+    for _ in range(MOST_WRAPPED):
+        inner = _one_less(called)
+        if inner is None:
+            break
+        called = inner
+    return called if isinstance(called, FunctionType) else None
+
+
 def _one_less(called: object) -> object:
     """Return what is run by ``called``; None where it runs by itself."""
     if isinstance(called, functools.partial):

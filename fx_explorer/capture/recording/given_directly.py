@@ -59,7 +59,7 @@ def given_directly(recording: Recording, compiler: Compiler, function: str) -> I
             name = _announce(recording, compiler, function)
             stack.enter_context(recording.here.compiling_ahead())
             recording.here.stay_in(name)
-            stack.enter_context(_nobody_steps(recording))
+            stack.enter_context(nobody_steps(recording))
         began_s = time.perf_counter()
         try:
             yield name
@@ -107,7 +107,8 @@ def _program_frames(sources: Sources) -> tuple[Frame, ...]:
 
 
 @contextlib.contextmanager
-def _nobody_steps(recording: Recording) -> Iterator[None]:
+def nobody_steps(recording: Recording) -> Iterator[None]:
+    """Have nobody waited for inside the block."""
     before, recording.boundary = recording.boundary, StraightThrough()
     try:
         yield

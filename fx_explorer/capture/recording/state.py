@@ -12,6 +12,7 @@ import contextlib
 import time
 import traceback
 import types
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -98,6 +99,8 @@ class Recording:
         """Compilation → its state; begun anew when torch reuses a name."""
         self.captured_ahead: set[str] = set()
         """Compilations of functions that nobody has called (ahead_of_time.py)."""
+        self.traced_ahead: list[tuple[weakref.ref[object], str]] = []
+        """What torch builds their guards of, with the compilation. It cannot be hashed."""
 
         # what hooks leave for each other
         self.live_guards = LiveGuards()

@@ -28,6 +28,8 @@ class ThisThread(threading.local):
     """Name of the compilation of torch's own AOT compile; empty before Dynamo has begun, None
     outside any.
     """
+    backend_of_file: Any = None
+    """The backend that torch's own AOT compile was given; None outside any."""
     running = ""
     """The compilation whose entry, made by a backend, runs; empty while none does."""
     running_direction: Direction = ""

@@ -41,7 +41,7 @@ def add_lowered(recording: Recording, lowered: LoweredKernels) -> None:
     Inductor) is recorded here.
     """
     inside = recording.segment().subgraph
-    direction = recording.here.direction if inside else _direction(lowered)
+    direction = recording.here.direction or _direction(lowered)
     lowered = (
         replace(lowered, subgraph=f"{inside}.{lowered.subgraph}".strip(".")) if inside else lowered
     )

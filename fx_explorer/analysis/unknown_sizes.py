@@ -41,7 +41,7 @@ def _may_squeeze(arguments: str, shape: list[str]) -> bool:
     numbers = [
         int(number)
         for number in re.findall(
-            r"-?\b\d+\b", re.sub(r"\w*[a-zA-Z_]\w*", "", arguments.partition(",")[2])
+            r"-?\b\d+\b", re.sub(r"\b\w*[a-zA-Z_]\w*", "", arguments.partition(",")[2])
         )
     ]
     asked = (

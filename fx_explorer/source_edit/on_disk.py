@@ -27,7 +27,7 @@ class SourceOnDisk:
     @property
     def text(self) -> str:
         r"""The text as torch and the session read it: ``\n`` at the end of every line."""
-        return "".join(re.sub(r"[\r\n]+\Z", "", line) + "\n" for line in self.lines)
+        return "".join(line.rstrip("\r\n") + "\n" for line in self.lines)
 
 
 def read(path: str) -> SourceOnDisk:

@@ -27,14 +27,16 @@ _BACKEND = re.compile(
 _BACKEND_ID = "GB0219"
 _REGISTRY_ID = re.compile(r"/gb/gb(\d+)")
 _REASON = re.compile(
-    r"^Graph Break Reason: (?P<reason>.*?)(?=^\s*Explanation:|^User code traceback:|\Z)",
+    r"^Graph Break Reason: (?P<reason>.*?)(?=^[^\S\n]*Explanation:|^User code traceback:|\Z)",
     re.M | re.S,
 )
 _EXPLANATION = re.compile(
-    r"^\s*Explanation: (?P<text>.*?)(?=^\s*Hint:|^\s*Developer debug context:|\n\n)", re.M | re.S
+    r"^[^\S\n]*Explanation: (?P<text>.*?)(?=^[^\S\n]*Hint:|^[^\S\n]*Developer debug context:|\n\n)",
+    re.M | re.S,
 )
 _HINT = re.compile(
-    r"^\s*Hint: (?P<text>.*?)(?=^\s*Hint:|^\s*Developer debug context:|\n\n)", re.M | re.S
+    r"^[^\S\n]*Hint: (?P<text>.*?)(?=^[^\S\n]*Hint:|^[^\S\n]*Developer debug context:|\n\n)",
+    re.M | re.S,
 )
 _USER_STACK = re.compile(
     r"^(?:User code traceback|The graph break occurred in the following user code):\n(?P<stack>.*?)(?=^Traceback|\Z)",

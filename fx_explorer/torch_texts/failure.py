@@ -29,7 +29,9 @@ _STAGE_OF_FILE: tuple[tuple[str, Stage], ...] = (
 (``compile_fx.py``) and the decompositions stand in tracebacks of earlier stages, too.
 """
 
-_RAISED_BY_BACKEND = re.compile(r"\s*BackendCompilerFailed: *backend='[^'\n]{0,200}' raised:\s*")
+_RAISED_BY_BACKEND = re.compile(
+    r"(?<!\s)\s*BackendCompilerFailed: *backend='[^'\n]{0,200}' raised:\s*"
+)
 
 
 def failed_stage(traceback: str) -> Stage:

@@ -69,7 +69,7 @@ _FRAGMENT = re.compile(r"^\s*(?:#|//)   %(?P<name>\w+) .*= call_function\[")
 _RUNS = re.compile(r"^\s*(?:\w+ = )?(?P<name>\w+)(?:\.run)?\(")
 
 _LIBRARY = re.compile(
-    r"^\s*(?:[\w, ]+ = )?"
+    r"^\s*(?:[\w,][\w, ]* = )?"
     r"(?P<name>extern_kernels\.\w+|torch\.ops\.(?!inductor\.)\w+\.\w+(?:\.\w+)?|aten\.\w+(?:\.\w+)?|_quantized\.\w+)\("
 )
 

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fx_explorer import lexing
+
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     import sre_parse
@@ -82,6 +84,10 @@ def _in_file(file: Path) -> Iterator[Pattern]:
         return
     dotted = ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts)
     module = importlib.import_module(dotted.removesuffix(".__init__"))
+    if module is lexing:
+        for language in lexing.LANGUAGES:
+            if rules := lexing.rules_of(language).pattern:
+                yield Pattern(place, f"rules of {language}", rules.pattern, rules.flags, True)
     for name, value in vars(module).items():
         for compiled in _patterns_within(value):
             yield Pattern(place, name, compiled.pattern, compiled.flags, _is_searched(name, uses))
@@ -237,7 +243,8 @@ def _of_class(members: Any, filler: str) -> str:
             literal.update(inside)
             chosen = chosen or inside[0]
     if negated:
-        return next(one for one in (filler, "a", "1", " ", "!", "é") if one not in literal)
+        choices = (filler, "a", "1", " ", "!", "é", "\n", "\x00")
+        return next(one for one in choices if one not in literal)
     return filler if filler in literal else chosen
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from fx_explorer.torch_texts import bounded
+
 _REASONS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = tuple(
     (re.compile(pattern), words)
     for pattern, words in (
@@ -82,7 +84,7 @@ _REASONS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = t
 def bypass_in_words(reason: str) -> str:
     """Return torch's reason in plain words; what is not known here as torch says it."""
     for pattern, words in _REASONS:
-        found = pattern.match(reason)
+        found = pattern.match(bounded(reason))
         if found:
             return words(found)
     return reason or "torch gives no reason"

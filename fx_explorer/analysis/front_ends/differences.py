@@ -254,7 +254,7 @@ def _sizes(both: Beside) -> Iterator[str]:
         yield f"{dynamic}Here every size is the example's; {way} leaves some open."
 
 
-_IN_PLACE = re.compile(r"\.?([a-z]\w*[a-z0-9]_)(\.|$)")
+_IN_PLACE = re.compile(r"\.?([a-z]\w{0,200}[a-z0-9]_)(\.|$)")
 
 
 def _mutations(both: Beside) -> Iterator[str]:

@@ -16,6 +16,7 @@ from fx_explorer.analysis.naming.sources import is_unfinished, plain_code, plain
 from fx_explorer.analysis.words import listed
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.guards import guard_kinds_of
+from fx_explorer.torch_texts import bounded
 
 Chance = Literal["inputs", "program", "hardly"]
 """What can make a check fail. ``inputs``: the next call's arguments decide. ``program``: only what
@@ -232,6 +233,7 @@ def asks(check: model.GuardCheck, of: model.Compilation | None = None) -> str:
 
 
 def _tensor_asks(code: str) -> str:
+    code = bounded(code)
     found, stride, keys = _TENSOR.search(code), _STRIDE.search(code), _KEYS.search(code)
     if found is None:
         return ""

@@ -28,7 +28,7 @@ _REST: dict[Level, re.Pattern[str]] = {
 """Matches the line from which on nothing is executed."""
 
 _SASS_MARGIN = re.compile(r"^\s{8}(/\*[0-9a-f]{4,}\*/) {11}", re.MULTILINE)
-_SASS_ENCODING = re.compile(r"\s+/\* 0x[0-9a-f]{16} \*/$", re.MULTILINE)
+_SASS_ENCODING = re.compile(r"(?<!\s)\s+/\* 0x[0-9a-f]{16} \*/$", re.MULTILINE)
 
 
 def code_lines(level: Level, text: str) -> list[int]:
@@ -62,5 +62,5 @@ def without_encoding(level: Level, text: str) -> str:
     if level != "sass":
         return text
     return _SASS_ENCODING.sub(
-        "", re.sub(r"^\s+/\* 0x[0-9a-f]{16} \*/\n", "", text, flags=re.MULTILINE)
+        "", re.sub(r"^[^\S\n]+/\* 0x[0-9a-f]{16} \*/\n", "", text, flags=re.MULTILINE)
     )

@@ -22,7 +22,7 @@ KNOWN_ARCHITECTURES = (70, 72, 75, 80, 86, 87, 89, 90, 100, 103, 120, 121)
 
 NO_BARRIER = 7
 
-_ARCHITECTURE = re.compile(r"EF_CUDA_SM(\d+)|^\s*\.target\s+sm_(\d+)", re.MULTILINE)
+_ARCHITECTURE = re.compile(r"EF_CUDA_SM(\d{1,4})|^[^\S\n]*\.target\s+sm_(\d{1,4})", re.MULTILINE)
 _LOW = re.compile(r"^\s+/\*(?P<address>[0-9a-f]{4,})\*/.*/\* 0x(?P<low>[0-9a-f]{16}) \*/$")
 _HIGH = re.compile(r"^\s+/\* 0x(?P<high>[0-9a-f]{16}) \*/$")
 

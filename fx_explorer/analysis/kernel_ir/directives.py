@@ -24,7 +24,7 @@ MOST_NAMED = 5
 
 _DIRECTIVE = re.compile(r"^\s*(\.[a-z_]\w*)(?=[\s(;\"]|$)")
 _LABEL = re.compile(r"^\s*[\w$.]+:")
-_NO_CODE = re.compile(r"^\s*(?:[(){}]+,?;?|//.*|;.*|@.*|)\s*$")
+_NO_CODE = re.compile(r"^(?:[(){}]+,?;?|//.*|;.*|@.*|)$")
 
 
 class Run(NamedTuple):
@@ -54,7 +54,7 @@ def _is_code(level: Level, line: str) -> bool:
     if _DIRECTIVE.match(line) and not _LABEL.match(line):
         return False
     return parts_of(level, line) is not None or not (
-        _NO_CODE.match(line) or _names_the_kernel(line)
+        _NO_CODE.match(line.strip()) or _names_the_kernel(line)
     )
 
 

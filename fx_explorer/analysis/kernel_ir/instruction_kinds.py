@@ -11,6 +11,7 @@ import re
 from typing import Literal, get_args
 
 from fx_explorer.model import Level
+from fx_explorer.torch_texts import bounded
 
 Kind = Literal[
     "tensor core",
@@ -148,6 +149,6 @@ def kind_of(level: Level, name: str, whole: str) -> Kind:
     """
     if level == "amdgcn" and _TO_SHARED.match(whole):
         return "async copy"
-    if level == "sass" and _CONSTANT.search(whole):
+    if level == "sass" and _CONSTANT.search(bounded(whole)):
         return "move"
     return next((kind for kind, pattern in _RULES[level] if pattern.match(name)), "other")

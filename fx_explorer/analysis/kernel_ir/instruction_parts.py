@@ -8,6 +8,7 @@ import re
 from typing import NamedTuple
 
 from fx_explorer.model import Level
+from fx_explorer.torch_texts import bounded
 
 Span = tuple[int, int]
 """From which character of the line up to which."""
@@ -25,12 +26,14 @@ class Parts(NamedTuple):
 
 
 _SASS = re.compile(
-    r"^\s*/\*(?P<address>[0-9a-f]{4,})\*/\s+(?:\{\s*)?(?P<guard>@!?U?P[\dT])?\s*(?P<name>[A-Z][\w.]*)\s*(?P<operands>[^;]*?)\s*;"
+    r"^\s*/\*(?P<address>[0-9a-f]{4,})\*/\s+(?:\{\s*)?(?P<guard>@!?U?P[\dT])?\s*(?P<name>[A-Z][\w.]*)\s*(?P<operands>(?:[^;\s][^;]*?)?)\s*;"
 )
 _PTX = re.compile(
-    r"^\s+(?P<guard>@!?%\w+)?\s*(?P<name>[a-z]\w*(?:[.:]+\w+)*)(?=[\s;])\s*(?P<operands>.*?)\s*;?\s*(?://.*)?$"
+    r"^\s+(?P<guard>@!?%\w+)?\s*(?P<name>[a-z]\w*(?:[.:]+\w+)*)(?=[\s;])\s*(?P<operands>(?:\S.*?)??)\s{0,40};?\s{0,40}(?://.*)?$"
 )
-_AMDGCN = re.compile(r"^\s+(?P<name>[a-z]\w*)(?=\s|$)\s*(?P<operands>[^;]*?)\s*(?:;.*)?$")
+_AMDGCN = re.compile(
+    r"^\s+(?P<name>[a-z]\w*)(?=\s|$)\s*(?P<operands>(?:[^;\s][^;]*?)?)\s*(?:;.*)?$"
+)
 
 _PATTERNS: dict[Level, re.Pattern[str]] = {"sass": _SASS, "ptx": _PTX, "amdgcn": _AMDGCN}
 
@@ -44,7 +47,7 @@ def is_assembly(level: str) -> bool:
 
 def parts_of(level: Level, line: str) -> Parts | None:
     """Find the parts of a line; None for a line that is no instruction."""
-    found = _PATTERNS[level].match(line)
+    found = _PATTERNS[level].match(bounded(line))
     if found is None:
         return None
     groups = found.re.groupindex

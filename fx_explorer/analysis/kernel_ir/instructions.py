@@ -13,6 +13,7 @@ from typing import NamedTuple
 from fx_explorer.analysis.kernel_ir.assembly_lines import instruction_lines
 from fx_explorer.analysis.kernel_ir.instruction_kinds import KINDS, Kind, kind_of
 from fx_explorer.model import Level
+from fx_explorer.torch_texts import bounded
 
 COUNTED_ONCE = "Counted as written: an instruction in a loop counts once, however often it runs."
 
@@ -66,7 +67,7 @@ def _named(level: Level, text: str) -> Iterator[tuple[int, str, str]]:
     lines = text.split("\n")
     pattern = _SASS_NAME if level == "sass" else _NAME
     for number in range(1, len(lines) + 1) if level == "sass" else instruction_lines(text):
-        if found := pattern.match(lines[number - 1]):
+        if found := pattern.match(bounded(lines[number - 1])):
             yield number, found[1], lines[number - 1]
 
 

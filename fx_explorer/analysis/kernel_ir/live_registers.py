@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from fx_explorer.analysis.kernel_ir.instruction_parts import parts_of
+from fx_explorer.torch_texts import bounded
 
 Registers = int
 """A set of registers, a bit for each: half of the time would go into sets of numbers."""
@@ -25,7 +26,7 @@ STACK_POINTER: Registers = 1 << 1
 """Kept to the end by the calling convention, whether it is used or not."""
 
 _OPERANDS = re.compile(r",\s*(?![^\[]*\])(?![^{]*\})")
-_REGISTER = re.compile(r"(?<![\w.])[-|~!]*R(?P<number>\d+)(?P<wide>\.64|\.U32)?\b")
+_REGISTER = re.compile(r"(?<![\w.])[-|~!]{0,8}R(?P<number>\d+)(?P<wide>\.64|\.U32)?\b")
 _ONE_OF_A_PAIR = re.compile(r"\.F32(?!x2)\b")
 _GLOBAL = re.compile(r"(?:LDG?|STG?|ATOMG?|REDG?)\.E\b")
 _PREDICATE = re.compile(r"^!?U?P[\dT]$")
@@ -132,7 +133,7 @@ def _flow(line: str, place: int, count: int, labels: dict[str, int]) -> _Flow | 
     opcode = name.partition(".")[0]
     following = [place + 1] if place + 1 < count else []
     if opcode == "BRA":
-        target = _TARGET.search(line)
+        target = _TARGET.search(bounded(line))
         if target is None or target["name"] not in labels:
             return None
         to = labels[target["name"]]

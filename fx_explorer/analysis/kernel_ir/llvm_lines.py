@@ -11,7 +11,7 @@ import re
 from fx_explorer.analysis.kernel_ir.line_map import KernelFile, LineMap
 
 _METADATA = re.compile(r"^!(\d+) = (?:distinct )?!DI(\w+)\((.*)\)$", re.MULTILINE)
-_FIELD = re.compile(r'(\w+): (?:!(\d+)|(\d+)|"([^"]*)")')
+_FIELD = re.compile(r'\b(\w+): (?:!(\d+)|(\d+)|"([^"]*)")')
 _DEBUG = re.compile(r"!dbg !(\d+)(?:[,\s{]|$)")
 
 _Node = dict[str, str]

@@ -16,7 +16,7 @@ _TRAILING = re.compile(r"\bloc\((#loc\w*|\"[^\"]*\":\d+:\d+|unknown|callsite\(.*
 _PLACE = re.compile(r'^"([^"]*)":(\d+):\d+')
 _CALL = re.compile(r"^callsite\((.*) at (.*)\)$")
 _NAMED = re.compile(r'^"[^"]*"\((.*)\)$')
-_FUSED = re.compile(r"^fused(?:<.*?>)?\[(.*)\]$")
+_FUSED = re.compile(r"^fused(?:<.{0,400}?>)?\[(.*)\]$")
 
 
 def mlir_lines(text: str, file: KernelFile) -> LineMap:

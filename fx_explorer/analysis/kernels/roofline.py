@@ -35,19 +35,27 @@ NO_BANDWIDTH = "The memory bandwidth of {gpu} is not known, so there is no estim
 
 _MATRIX_TYPES = (
     (
-        re.compile(r"\b(?:wgmma\.mma_async|mma)\.[\w.:]*\.e[45]m[\d]\w*|v_mfma_\w*_(?:fp8|bf8)"),
+        re.compile(
+            r"\b(?:wgmma\.mma_async|mma)\.[\w.:]{0,100}\.e[45]m[\d]\w*|v_mfma_\w{0,100}_(?:fp8|bf8)"
+        ),
         "fp8",
     ),
-    (re.compile(r"\b(?:wgmma\.mma_async|mma)\.[\w.:]*\.(?:s8|u8)\b|v_mfma_i32\w*i8"), "int8"),
-    (re.compile(r"\b(?:wgmma\.mma_async|mma)\.[\w.:]*\.bf16\.bf16|v_mfma_\w*bf16"), "bf16"),
-    (re.compile(r"\b(?:wgmma\.mma_async|mma)\.[\w.:]*\.f16\.f16|v_mfma_\w*_f16"), "fp16"),
-    (re.compile(r"\b(?:wgmma\.mma_async|mma)\.[\w.:]*\.tf32|v_mfma_\w*_xf32"), "tf32"),
-    (re.compile(r"\bmma\.[\w.:]*\.f64|v_mfma_f64"), "fp64"),
-    (re.compile(r"\btcgen05\.mma\.[\w.:]*kind::(?:f8f6f4|mxf8f6f4)"), "fp8"),
+    (re.compile(r"\b(?:wgmma\.mma_async|mma)\.[\w.:]{0,100}\.(?:s8|u8)\b|v_mfma_i32\w*i8"), "int8"),
+    (
+        re.compile(r"\b(?:wgmma\.mma_async|mma)\.[\w.:]{0,100}\.bf16\.bf16|v_mfma_\w{0,100}bf16"),
+        "bf16",
+    ),
+    (
+        re.compile(r"\b(?:wgmma\.mma_async|mma)\.[\w.:]{0,100}\.f16\.f16|v_mfma_\w{0,100}_f16"),
+        "fp16",
+    ),
+    (re.compile(r"\b(?:wgmma\.mma_async|mma)\.[\w.:]{0,100}\.tf32|v_mfma_\w{0,100}_xf32"), "tf32"),
+    (re.compile(r"\bmma\.[\w.:]{0,100}\.f64|v_mfma_f64"), "fp64"),
+    (re.compile(r"\btcgen05\.mma\.[\w.:]{0,100}kind::(?:f8f6f4|mxf8f6f4)"), "fp8"),
     # ``kind::f16`` stands for both types of 16 bits, which are equally fast.
-    (re.compile(r"\btcgen05\.mma\.[\w.:]*kind::f16"), "bf16"),
-    (re.compile(r"\btcgen05\.mma\.[\w.:]*kind::tf32"), "tf32"),
-    (re.compile(r"\btcgen05\.mma\.[\w.:]*kind::i8"), "int8"),
+    (re.compile(r"\btcgen05\.mma\.[\w.:]{0,100}kind::f16"), "bf16"),
+    (re.compile(r"\btcgen05\.mma\.[\w.:]{0,100}kind::tf32"), "tf32"),
+    (re.compile(r"\btcgen05\.mma\.[\w.:]{0,100}kind::i8"), "int8"),
 )
 """Pattern → number type. PTX of ``mma`` names the types of D, A, B and C; ``wgmma`` those of D, A
 and B.

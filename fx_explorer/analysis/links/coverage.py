@@ -15,6 +15,7 @@ from fx_explorer.session.queries.graph.links import (
     post_grad_calls,
 )
 from fx_explorer.session.queries.kernel.lines import linked_lines
+from fx_explorer.torch_texts import bounded
 
 _STATEMENT: dict[str, re.Pattern[str]] = {
     "cpp": re.compile(r"\bauto \w*tmp\d+|\.store\(|\b(?:in_)?out_ptr\d+\[|^\s*tmp_acc\d+\w* = "),
@@ -93,4 +94,6 @@ def statement_lines(code: str, language: str) -> list[int]:
     pattern = _STATEMENT.get(language)
     if pattern is None:
         return []
-    return [number for number, line in enumerate(code.split("\n"), 1) if pattern.search(line)]
+    return [
+        number for number, line in enumerate(code.split("\n"), 1) if pattern.search(bounded(line))
+    ]

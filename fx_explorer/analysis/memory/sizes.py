@@ -8,6 +8,8 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from fx_explorer.torch_texts import bounded
+
 CUDA_BLOCK_BYTES = 512
 """torch's caching allocator rounds every request up to this (c10/cuda/CUDACachingAllocator.cpp,
 ``kMinBlockSize``).
@@ -119,7 +121,7 @@ def value_bytes(value: str, values: Mapping[str, int]) -> list[int | None]:
     is no tensor. Raises UnknownSize.
     """
     found: list[int | None] = []
-    for one in _ITEM.finditer(value):
+    for one in _ITEM.finditer(bounded(value)):
         sizes = [part.strip() for part in (one["sizes"] or "").split(",") if part.strip()]
         found.append(shape_bytes(one["dtype"], sizes, values) if one["dtype"] else None)
     return found

@@ -23,6 +23,9 @@ from fx_explorer.session.queries.guards import guarded_sources
 
 InputKind = Literal["parameter", "buffer", "input"]
 
+LONGEST_NAME = 1_000
+"""Characters of the name of an input that are looked at."""
+
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9]+")
 
 _OF_MODULE = re.compile(
@@ -81,7 +84,7 @@ class InputNames:
             name = self._sizes.in_text(self._compilation(first.graph).id, first.name)
             return InputName(name, "input", first.id)
         source = sources.get(first.id) or self._guarded.get(first.target, "")
-        of_module = _OF_MODULE.search(first.target)
+        of_module = _OF_MODULE.search(first.target[:LONGEST_NAME])
         kind = _KINDS[of_module["kind"]] if of_module else _kind_of_source(source)
         compilation = self._compilation(first.graph)
         if source and kind != "input":

@@ -11,7 +11,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.bounds import MAX_TRACEBACK
 from fx_explorer.session.queries.compilations import compilation_names
 
-_FRAME = re.compile(r'^\s*File "(?P<path>[^"\n]+)", line (?P<line>\d+)', re.MULTILINE)
+_FRAME = re.compile(r'^[^\S\n]*File "(?P<path>[^"\n]+)", line (?P<line>\d+)', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

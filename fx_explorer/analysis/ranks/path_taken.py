@@ -17,6 +17,7 @@ from fx_explorer.analysis.ranks.fingerprints import short_target
 from fx_explorer.analysis.words import in_file
 from fx_explorer.model.bounded_matching import BoundedMatcher
 from fx_explorer.session import SessionReader
+from fx_explorer.torch_texts import bounded
 
 _NOTED_LINE = re.compile(
     r"^(?P<code>.*?)\s*# (?P<file>[^#\n]+?):(?P<line>\d+) in (?P<function>\S+)"
@@ -217,7 +218,7 @@ def _conditions(
     """Yield the checks of values that a condition of a function asked for, up to a line, and where."""
     name = PurePath(frame.file).name
     for check in reader.rows(model.GuardCheck, compilation=compilation, kind="EQUALS_MATCH"):
-        noted = _NOTED_LINE.match(check.note)
+        noted = _NOTED_LINE.match(bounded(check.note))
         if not noted or not _DECIDES.match(noted["code"]) or int(noted["line"]) > frame.line:
             continue
         if PurePath(noted["file"]).name == name and noted["function"] == frame.function:

@@ -493,7 +493,7 @@ def plain_name(source: str) -> str:
 
 
 def _where(source: str) -> Where:
-    source = re.sub(r"^(?:\w+[\w.]*\()+(?:'[^']*', )?", "", source)
+    source = re.sub(r"^(?:\w[\w.]*\()+(?:'[^']*', )?", "", source)
     if source.startswith("G["):
         return "global"
     name = plain_name(source)

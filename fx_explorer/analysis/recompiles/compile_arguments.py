@@ -15,6 +15,7 @@ from fx_explorer.analysis.recompiles.changes import GuardChange
 from fx_explorer.analysis.words import in_file, listed
 from fx_explorer.model.setting_values import as_python
 from fx_explorer.session import SessionReader
+from fx_explorer.torch_texts import bounded
 
 _BACKENDS = re.compile(
     r"Cached backend: (?P<old>.*?) \(id=.*?New backend: (?P<new>.*?) \(id=", re.S
@@ -35,7 +36,7 @@ def with_arguments(
     """Return a change of the backend with what was given otherwise, as far as that is known."""
     if change.kind != "backend":
         return change
-    named = _BACKENDS.search(reason)
+    named = _BACKENDS.search(bounded(reason))
     if named is None:
         return change
     (old, old_dynamic), (new, new_dynamic) = _wrapped(named["old"]), _wrapped(named["new"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_OF_ONE_RUN = re.compile(r"\bline \d+|-?\d+\.\d+(?:e[+-]?\d+)?")
+_OF_ONE_RUN = re.compile(r"\bline \d+|-?(?<!\d)\d+\.\d+(?:e[+-]?\d+)?")
 
 
 def cause_alone(words: str) -> str:

@@ -13,12 +13,12 @@ from dataclasses import replace
 from fx_explorer.readers.torch_logs.messages import Message
 from fx_explorer.readers.torch_trace.records import Record
 
-_GRAPH_HEADING = re.compile(r"^\s*=+ (?P<name>.+?) =+$", re.M)
+_GRAPH_HEADING = re.compile(r"^[^\S\n]*=+ (?P<name>.+?) =+$", re.M)
 
 _CLASS = re.compile(r"^.*?(?=class \S+\(torch\.nn\.Module\):)", re.M)
 """What torch writes before the class of a graph: the path of the file that defines it."""
 
-_REASON = re.compile(r"^\s*- (?P<reason>\d+/\d+: .*)$", re.M)
+_REASON = re.compile(r"^[^\S\n]*- (?P<reason>\d+/\d+: .*)$", re.M)
 
 _RECOMPILING = re.compile(
     r"Recompiling function (?P<function>[^\n]{1,400}) in (?P<file>[^\n]{1,4000}):(?P<line>\d{1,8})"

@@ -47,7 +47,7 @@ _STAGES: tuple[Stage, ...] = (
 _LEFT_TO_PYTHON = ("Unsupported", "UserError", "SkipFrame")
 """Kinds of failures after which Dynamo leaves the frame to Python."""
 
-_NUMBERS = re.compile(r"(?:!\d+/)?(?P<frame>\d+)/(?P<recompile>\d+)")
+_NUMBERS = re.compile(r"(?:!\d{1,9}/)?(?P<frame>\d{1,9})/(?P<recompile>\d{1,9})")
 
 
 AUTOTUNING = "autotune_choices_stats"

@@ -23,6 +23,7 @@ from fx_explorer.readers.torch_trace.compilations import Compilations, State
 from fx_explorer.readers.torch_trace.places import Places, is_torch
 from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
+from fx_explorer.torch_texts import bounded
 from fx_explorer.torch_texts.break_report import parse_break
 from fx_explorer.torch_texts.guard_tree import latency_us, origin_of, read_checks
 from fx_explorer.torch_texts.recompile_reason import parse_reason, what_failed
@@ -122,7 +123,7 @@ class DynamoRecords:
 
     def _checks(self, compilation: int, text: str) -> Iterable[GuardCheck]:
         for position, check in enumerate(read_checks(text)):
-            noted = _NOTED_LINE.search(check.note)
+            noted = _NOTED_LINE.search(bounded(check.note))
             file = self._places.complete(noted["file"]) if noted else ""
             yield GuardCheck(
                 0,

@@ -45,10 +45,10 @@ _CLASS = re.compile(r"(?P<indent> *)class (?P<name>\S+?)\(torch\.nn\.Module\):")
 _HEADER = re.compile(r" *def (?P<name>\w+)\(")
 
 _INPUT = re.compile(
-    r"\*?(?P<name>\w+)\s*(?::\s*(?:\"(?P<annotation>[^\"]*)\"|[^,=]+))?(?:\s*=\s*[^,]+)?\s*(?:,|$)"
+    r"\*?\b(?P<name>\w+)\b\s*(?::\s*(?:\"(?P<annotation>[^\"]*)\"|[^,=]+))?(?:\s*=\s*[^,]+)?\s*(?:,|$)"
 )
 
-_DECLARED = re.compile(r"(?P<name>\w+): \"(?P<annotation>[^\"]*)\"")
+_DECLARED = re.compile(r"\b(?P<name>\w+): \"(?P<annotation>[^\"]*)\"")
 """An input of a joint graph, of which the header names only the two groups."""
 
 _ALL_DECLARED = re.compile(r"\w+: \"[^\"]*\"(?:; \w+: \"[^\"]*\")*;?")

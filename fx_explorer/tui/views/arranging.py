@@ -14,6 +14,7 @@ from itertools import islice
 
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
+from fx_explorer.torch_texts import bounded
 from fx_explorer.tui.views.table import ReadWhenShown, Table, TableRow
 from fx_explorer.tui.views.trees.folding import in_tree
 
@@ -201,7 +202,7 @@ def number_in(text: str) -> float | None:
     """Return the first number of a cell in the base of its unit: ``1.2 MB`` is 1,200,000; None for
     a cell without one.
     """
-    found = _NUMBER.search(text)
+    found = _NUMBER.search(bounded(text))
     digits = found[1].replace(",", "") if found else ""
     if not found or not digits.strip("-"):
         return None

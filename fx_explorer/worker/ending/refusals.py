@@ -14,13 +14,14 @@ import traceback
 from pathlib import Path
 
 from fx_explorer.errors import TargetError
+from fx_explorer.torch_texts import bounded
 
 _FAILED_STANCE = re.compile(
     r"Detected recompile when torch\.compile stance is 'fail_on_recompile'\. "
     r"filename: '(?P<file>.*)', function name: '(?P<function>.*)', line number: (?P<line>\d+)"
 )
 _RECOMPILED = re.compile(r"Recompiling function (?P<function>.*) in (?P<file>.*):(?P<line>\d+)")
-_GUARD = re.compile(r"^\s*- (?:\d+/\d+: )?(.*?)(?: {2,}#.*)?$", re.MULTILINE)
+_GUARD = re.compile(r"^[^\S\n]*- (?:\d+/\d+: )?(.*?)(?: {2,}#.*)?$", re.MULTILINE)
 
 
 def told_by_us(error: BaseException) -> BaseException:
@@ -50,16 +51,20 @@ def in_plain_words(error: BaseException) -> str:
     if isinstance(error, exc.Unsupported):
         return _broke(error)
     if isinstance(error, exc.RecompileError):
-        return _recompiled("the option error_on_recompile", _RECOMPILED.match(str(error)), error)
+        return _recompiled(
+            "the option error_on_recompile", _RECOMPILED.match(bounded(str(error))), error
+        )
     if isinstance(error, RuntimeError):
-        return _recompiled("the stance fail_on_recompile", _FAILED_STANCE.match(str(error)), error)
+        return _recompiled(
+            "the stance fail_on_recompile", _FAILED_STANCE.match(bounded(str(error))), error
+        )
     return ""
 
 
 def _recompiled(who: str, told: re.Match[str] | None, error: BaseException) -> str:
     if not told:
         return ""
-    guards = _GUARD.findall(str(error))
+    guards = _GUARD.findall(bounded(str(error)))
     because = (
         f"the guard that failed is {guards[0]}" if guards else "nothing is compiled for it yet"
     )

@@ -40,6 +40,7 @@ from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.versions import name_of
 from fx_explorer.model import GUARD_FILTER, NOT_MEASURED, Frame, Guard, GuardCheck, Metric, Origin
+from fx_explorer.torch_texts import bounded
 
 SHAPES = "SHAPE_ENV"
 
@@ -360,7 +361,7 @@ class _Checks:
                 Frame(one.filename, one.lineno or 0, one.name, one.line or "") for one in stack
             )
             return _Place(user.filename, user.lineno or 0, sources.stack(frames))
-        noted = _NOTED_LINE.search(part.note)
+        noted = _NOTED_LINE.search(bounded(part.note))
         file = sources.complete(noted["file"]) if noted else ""
         if noted is None or not Path(file).is_absolute():  # a file that is not in the session
             return _Place("", 0, 0)

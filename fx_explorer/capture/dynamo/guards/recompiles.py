@@ -25,6 +25,7 @@ from fx_explorer.capture.recording.hook_notes import FailedGuard, GuardedValue
 from fx_explorer.capture.recording.rows.described import described
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.torch_texts import bounded
 from fx_explorer.torch_texts.recompile_reason import what_failed
 
 
@@ -100,7 +101,7 @@ def guarded_value(manager: Any, f_locals: dict[str, Any]) -> GuardedValue:
             for part in leaf.parts
         )
         return keys_change(mapping, found, asked, described)
-    gone = _GONE_ATTRIBUTE.match(failed)
+    gone = _GONE_ATTRIBUTE.match(bounded(failed))
     if gone:
         return GuardedValue(_owner(scope, gone["source"]))
     source = tensor_source(failed)

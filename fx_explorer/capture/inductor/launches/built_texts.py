@@ -72,5 +72,5 @@ def spilled_bytes(ptx: str) -> int:
 
 def spills_told(log: str) -> int:
     """Return the bytes of spills that ptxas tells in its log."""
-    found = re.search(r"(\d+) bytes spill stores", log)
+    found = re.search(r"(?<!\d)(\d{1,18}) bytes spill stores", log)
     return int(found[1]) if found else NOT_KNOWN

@@ -133,7 +133,7 @@ def _module_paths(node: torch.fx.Node) -> list[str]:
     return [module_path(str(entry[0])) for entry in stack.values()]
 
 
-_FRAME = re.compile(r'^\s*File "(?P<file>.+)", line (?P<line>\d+)', re.MULTILINE)
+_FRAME = re.compile(r'^[^\S\n]*File "(?P<file>.+)", line (?P<line>\d+)', re.MULTILINE)
 
 
 def _is_on_lines(node: torch.fx.Node, mark: Mark) -> bool:

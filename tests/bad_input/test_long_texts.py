@@ -9,6 +9,7 @@ import faulthandler
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,11 @@ from fx_explorer.analysis.graph_code.expressions import _OVERLOAD, _QUOTED_OR_DE
 from fx_explorer.analysis.graph_code.table import _NO_PYTHON
 from fx_explorer.analysis.kernel_ir.assembly_lines import _LOC
 from fx_explorer.analysis.naming.sources import plain_code, plain_name
+from fx_explorer.analysis.overview import console
 from fx_explorer.analysis.recompiles.changes import change_of
+from fx_explorer.model import Failure
+from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.session.writer import finish_session
 from fx_explorer.torch_texts import bounded
 from fx_explorer.torch_texts.printed_graph.nodes import inputs_in
 from fx_explorer.torch_texts.recompile_reason import parse_reason, what_failed
@@ -67,6 +72,23 @@ def test_long_texts_do_not_hang_a_reader(reader: str) -> None:
         command, cwd=ROOT, capture_output=True, text=True, timeout=HANGS_AFTER_S, check=False
     )
     assert ended.returncode == 0, ended.stderr
+
+
+def test_failures_that_share_a_text_read_it_once_and_the_sum_of_tracebacks_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "s.fxs"
+    with SessionWriter(path) as writer:
+        texts = [writer.text(f"{number} " + "x" * 1_000) for number in range(5)]
+        for text in (*texts[:1] * 500, *texts[1:]):
+            writer.add(Failure(0, 0, "program", None, "ValueError", "m", text))
+    finish_session(path)
+    monkeypatch.setattr(console, "MOST_CHARACTERS", 2_500)
+    with SessionReader(path) as reader:
+        shown = [failure.traceback for failure in console.failures(reader)]
+    assert len({id(one) for one in shown[:500]}) == 1
+    assert [one[:1] for one in shown[500:502]] == ["1", "2"]
+    assert shown[502:] == [console.LEFT_OUT] * 2
 
 
 def test_a_reason_is_taken_apart_where_code_and_remark_have_marks_of_their_own() -> None:

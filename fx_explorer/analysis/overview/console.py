@@ -14,6 +14,12 @@ from fx_explorer.session.queries.compilations import compilation_names
 _FRAME = re.compile(r'^[^\S\n]*File "(?P<path>[^"\n]+)", line (?P<line>\d+)', re.MULTILINE)
 
 
+MOST_CHARACTERS = 100 * MAX_TRACEBACK
+"""Characters of all tracebacks of a session that are read."""
+
+LEFT_OUT = f"(not shown: the tracebacks before it have more than {MOST_CHARACTERS:,} characters)"
+
+
 @dataclass(frozen=True, slots=True)
 class ExplainedFailure:
     failure: model.Failure
@@ -41,9 +47,16 @@ def failures(reader: SessionReader) -> list[ExplainedFailure]:
     names = compilation_names(reader)
     user_files = {f.path: f.id for f in reader.rows(model.SourceFile) if f.is_user}
     found = []
+    of_text: dict[int, tuple[str, Place | None]] = {}
+    characters = 0
     for failure in reader.rows(model.Failure):
-        traceback = reader.text(failure.text)[:MAX_TRACEBACK]
-        place = _innermost(reader, traceback, user_files)
+        if failure.text not in of_text:
+            traceback = LEFT_OUT
+            if characters < MOST_CHARACTERS:
+                traceback = reader.text(failure.text)[:MAX_TRACEBACK]
+            characters += len(traceback)
+            of_text[failure.text] = traceback, _innermost(reader, traceback, user_files)
+        traceback, place = of_text[failure.text]
         found.append(
             ExplainedFailure(failure, names.get(failure.compilation, ""), traceback, place)
         )

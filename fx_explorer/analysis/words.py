@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import PurePath
 
 IRREGULAR = {
     "recompile because": "recompiles because",
@@ -61,23 +60,6 @@ def tensor(dtype: str, shape: Sequence[str] | None) -> str:
     return f"{dtype}[{', '.join(shape)}]" if shape is not None else ""
 
 
-def file_name(path: str) -> str:
-    """Return ``model.py``, with its folder where many files have that name:
-    ``logging/__init__.py``.
-    """
-    file = PurePath(path)
-    return (
-        f"{file.parent.name}/{file.name}"
-        if file.stem in ("__init__", "__main__") and file.parent.name
-        else file.name
-    )
-
-
-def in_file(path: str, line: int) -> str:
-    """Return ``model.py:32``."""
-    return f"{file_name(path)}:{line}"
-
-
 _INSTALLED = ("site-packages", "dist-packages")
 
 
@@ -88,20 +70,6 @@ def module_file(path: str) -> str:
     parts = path.replace("\\", "/").split("/")
     last = max((at for at, part in enumerate(parts) if part in _INSTALLED), default=-1)
     return "/".join(parts[last + 1 :]) if last >= 0 else path
-
-
-def told_apart(paths: Iterable[str]) -> dict[str, str]:
-    """Return path → its file name, with as many of its folders as tell it from the other paths."""
-    parts = {path: PurePath(path).parts for path in paths}
-    found = {}
-    for path, own in parts.items():
-        others = [other for one, other in parts.items() if one != path]
-        length = next(
-            (n for n in range(1, len(own)) if all(other[-n:] != own[-n:] for other in others)),
-            len(own),
-        )
-        found[path] = PurePath(*own[-length:]).as_posix() if own else path
-    return found
 
 
 def listed(words: Iterable[str], limit: int = 3) -> str:

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
 from fx_explorer.analysis.measured_times import run_time
-from fx_explorer.analysis.words import counted, size, told_apart
+from fx_explorer.analysis.words import counted, size
 from fx_explorer.bench.measured_step import MeasuredStep
 from fx_explorer.command_line.memory_budgets import BudgetTrial, BudgetTrials
 from fx_explorer.highlight import printable
+from fx_explorer.session.file_names import told_apart
 
 SCHEMA = "fx-explorer/memory-trials/1"
 

@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal
 
 from fx_explorer import model
@@ -19,6 +18,7 @@ from fx_explorer.analysis.whole_session.figures import SessionFigures, session_f
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.model import CaptureRequest, Outcome, Verification
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 from fx_explorer.source_edit.on_disk import changed_on_disk
 from fx_explorer.trials.recapture import HERE, TrialWorker, recapture, straight_through
 
@@ -90,7 +90,7 @@ def with_what_no_call_shows(reader: SessionReader, verification: Verification) -
     """Return ``verification`` with what the graphs leave open, whatever the calls came to, among
     what was not compared.
     """
-    places = [f"{Path(file).name}:{line}" for file, line in squeezed_unknown_sizes(reader)]
+    places = [in_file(file, line) for file, line in squeezed_unknown_sizes(reader)]
     unsure = [
         f"a size of 1 at the squeeze in {place}, which torch takes not to come" for place in places
     ]

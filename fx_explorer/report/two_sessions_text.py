@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from rich.cells import cell_len
 
@@ -27,6 +26,7 @@ from fx_explorer.analysis.diff import CUT_IN_WORDS
 from fx_explorer.analysis.words import counted
 from fx_explorer.cut_text import cut_in_middle
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 
 LEAST_NAME_CELLS = MIN_COLUMN = 16
 MIN_FIGURE = 24
@@ -74,7 +74,7 @@ def _figures(
 def _breaks(left: SessionReader, right: SessionReader, names: tuple[str, str]) -> Iterator[str]:
     for name, one, other in ((names[0], left, right), (names[1], right, left)):
         for found in breaks_of_one(one, other):
-            yield f"only {name} breaks at {Path(found.file).name}:{found.line}: {found.in_words}"
+            yield f"only {name} breaks at {in_file(found.file, found.line)}: {found.in_words}"
 
 
 def _caches(sentences: list[str]) -> Iterator[str]:

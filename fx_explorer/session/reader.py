@@ -1,7 +1,8 @@
 """The one way out of a session file: rows by page, texts by id, links by place. Works while the
 file is being written.
 
-A reader only ever reads what it is asked for; nothing is loaded at opening but the meta table.
+A reader only ever reads what it is asked for; nothing is loaded at opening but the meta table and
+the paths of the source files.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from fx_explorer import model
 from fx_explorer.errors import NewerSessionError, NotASessionError, SessionError
 from fx_explorer.session import schema
 from fx_explorer.session.elsewhere import BASE, read_elsewhere
+from fx_explorer.session.file_names import FileNames, begin_showing, end_showing
 from fx_explorer.session.texts import RecentTexts
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 from fx_explorer.session.untrusted.known_meta import check_meta
@@ -51,6 +53,7 @@ class SessionReader:
         self._last_node: int = 0
         self._checked_meta: dict[str, object] = {}
         self._is_abandoned = False
+        self._file_names = FileNames()
         if not self.path.exists():
             raise SessionError(f"no session file at {self.path}")
         if not self.path.is_file():  # to open a FIFO would wait for whoever writes to it
@@ -344,6 +347,8 @@ class SessionReader:
             raise NotASessionError(
                 f"{self.path} is damaged: {schema.TABLES[row_type]}: {reason(error)}"
             ) from error
+        if row_type is model.SourceFile:
+            self._file_names.add(file.path for file in cast("list[model.SourceFile]", found))
         if row_type is model.Graph:
             self._check_nodes(cast("list[model.Graph]", found))
         return found
@@ -381,6 +386,7 @@ class SessionReader:
         self._db.interrupt()
 
     def close(self) -> None:
+        end_showing(self._file_names)
         self._db.close()
 
     def reopen(self) -> None:
@@ -395,6 +401,8 @@ class SessionReader:
             self._db.close()
             raise
         self._fill_in_what_is_new()
+        self._file_names.add(str(path) for (path,) in self._query("SELECT path FROM source_file"))
+        begin_showing(self._file_names)
 
     def __enter__(self) -> SessionReader:
         return self

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.variants.lineage import root_name
-from fx_explorer.analysis.words import counted, in_file
+from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 
 _RESUME = "torch_dynamo_resume_in_"
 

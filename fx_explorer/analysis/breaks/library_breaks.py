@@ -12,8 +12,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.words import in_file
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 
 # Packages lie below Python's own folder, too. What is frozen into the interpreter is Python's.
 _STANDARD_LIBRARY = re.compile(r".*[/\\]python3\.\d+t?[/\\](?!(site|dist)-packages[/\\])|<frozen ")

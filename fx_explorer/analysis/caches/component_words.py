@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.caches.answers import CacheAnswer
-from fx_explorer.analysis.words import in_file
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import PurePath
 
 from fx_explorer import model
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.variants.lineage import root_name
 from fx_explorer.model.setting_values import as_python, python_text
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import file_name
 
 
 def original_first(
@@ -120,7 +120,7 @@ def _edits(changes: model.Changes, other: model.Changes) -> list[str]:
     marks = {mark.name for mark in other.marks}
     words = [f'region "{mark.name}"' for mark in changes.marks if mark.name not in marks]
     return words + [
-        f"pass_ of {PurePath(one.path).name}" for one in changes.passes if one not in other.passes
+        f"pass_ of {file_name(one.path)}" for one in changes.passes if one not in other.passes
     ]
 
 

@@ -15,8 +15,8 @@ from fx_explorer.analysis.compile_time.phase_words import phase_in_words
 from fx_explorer.analysis.compile_time.timing import STAGE_OF_OUTER_EVENT
 from fx_explorer.analysis.flame.frames import FlameFrame
 from fx_explorer.analysis.naming.functions import function_of
-from fx_explorer.analysis.words import in_file
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import other_variants
 from fx_explorer.session.queries.sources import source_paths
 

@@ -24,8 +24,9 @@ from fx_explorer.analysis.documents import (
 from fx_explorer.analysis.kernels.counts import kind_in_words
 from fx_explorer.analysis.naming.functions import function_of
 from fx_explorer.analysis.variants.other_variants import variant_in_words
-from fx_explorer.analysis.words import counted, in_file, seconds
+from fx_explorer.analysis.words import counted, seconds
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.graph.graphs import calls_of_nested_graph
 from fx_explorer.session.queries.kernel.kernels import kernels_in_order
 

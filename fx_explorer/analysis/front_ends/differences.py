@@ -19,8 +19,9 @@ from fx_explorer.analysis.front_ends.seen import (
     seen_by_dynamo,
     short_name,
 )
-from fx_explorer.analysis.words import counted, in_file, listed
+from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.guards import check_count
 
 SHOWN = 3

@@ -21,8 +21,8 @@ from fx_explorer.analysis.kernels.counts import KernelUse, kernel_uses
 from fx_explorer.analysis.kernels.profiled_kernels import profiled_kernels
 from fx_explorer.analysis.kernels.roofline import roofline
 from fx_explorer.analysis.variants.versions import Version, versions
-from fx_explorer.analysis.words import in_file
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.kernel.kernels import kernel_origins, lines_of_calls
 from fx_explorer.session.queries.sources import source_paths
 

@@ -15,8 +15,8 @@ from fx_explorer.analysis.ledger.figures import LedgerEntry, LedgerFigures
 from fx_explorer.analysis.ledger.table import LEAST_S, NOT_ACCOUNTED, graph_of, step_name
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.naming.functions import plain_function
-from fx_explorer.analysis.words import in_file
 from fx_explorer.model import LedgerKind, LedgerStep
+from fx_explorer.session.file_names import in_file
 
 FlameKind = LedgerKind | Literal["call", "part", "function", "code", "rest"]
 """What a frame of the chart is: a step of that kind, or what holds steps. ``part``: forward, backward

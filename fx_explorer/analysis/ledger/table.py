@@ -8,8 +8,9 @@ from fx_explorer.analysis.ledger.by_line import line_times
 from fx_explorer.analysis.ledger.figures import LedgerEntry, LedgerFigures
 from fx_explorer.analysis.ledger.rates import rate
 from fx_explorer.analysis.measured_times import run_time
-from fx_explorer.analysis.words import counted, in_file, share
+from fx_explorer.analysis.words import counted, share
 from fx_explorer.model import LedgerKind, LedgerStep
+from fx_explorer.session.file_names import in_file
 
 LEAST_S = 1e-9
 

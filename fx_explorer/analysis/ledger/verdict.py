@@ -12,8 +12,9 @@ from fx_explorer.analysis.ledger.figures import KIND_IN_WORDS, WORK, LedgerFigur
 from fx_explorer.analysis.ledger.gaps import longest_gap
 from fx_explorer.analysis.ledger.remedies import SOME, checks_in_words, remedies
 from fx_explorer.analysis.measured_times import IDLE, MAX_SPREAD, run_time
-from fx_explorer.analysis.words import counted, in_file, listed, share
+from fx_explorer.analysis.words import counted, listed, share
 from fx_explorer.model import LedgerCall, LedgerKind
+from fx_explorer.session.file_names import in_file
 
 NOTHING_RUNS = (
     "No compiled graph runs in a call: torch has left the program to Python, or has given it up after too many recompiles. "

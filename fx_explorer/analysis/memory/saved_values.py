@@ -10,8 +10,9 @@ from fx_explorer.analysis.documents import Place, place_of_node
 from fx_explorer.analysis.naming.sizes import SizeNames
 from fx_explorer.analysis.naming.values import InputNames, result_name
 from fx_explorer.analysis.variants.lineage import in_use
-from fx_explorer.analysis.words import counted, in_file, listed, size
+from fx_explorer.analysis.words import counted, listed, size
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import compilation_names
 from fx_explorer.session.queries.sources import source_paths
 

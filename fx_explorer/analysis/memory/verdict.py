@@ -11,7 +11,8 @@ from fx_explorer.analysis.memory.optimizers import TENSORS, trained
 from fx_explorer.analysis.memory.session_memory import SessionMemory
 from fx_explorer.analysis.memory.step import Held, MemoryKind, Moment
 from fx_explorer.analysis.memory.usage import Usage
-from fx_explorer.analysis.words import counted, in_file, listed, share, size
+from fx_explorer.analysis.words import counted, listed, share, size
+from fx_explorer.session.file_names import in_file
 
 IN_WORDS: dict[MemoryKind, tuple[str, str]] = {
     "parameter": ("parameters", "parameters"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 
 from fx_explorer import model
-from fx_explorer.analysis.words import in_file
+from fx_explorer.session.file_names import in_file
 
 RESUME = "torch_dynamo_resume_in_"
 

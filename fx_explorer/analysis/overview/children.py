@@ -11,8 +11,9 @@ from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import PLAIN_REASONS
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.overview.fallbacks import computes_nothing
-from fx_explorer.analysis.words import breaks_hit, counted, first_line, in_file, listed
+from fx_explorer.analysis.words import breaks_hit, counted, first_line, listed
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,6 @@ from fx_explorer.analysis.whole_session.totals import Totals, totals
 from fx_explorer.analysis.words import (
     counted,
     first_line,
-    in_file,
     listed,
     seconds,
     share,
@@ -84,6 +83,7 @@ from fx_explorer.analysis.words import (
     tensor,
 )
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.graph.graphs import captured_operations
 from fx_explorer.session.queries.guards import check_count, filtered
 from fx_explorer.session.queries.kernel.kernels import unlinked_kernels

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import PurePath
 from typing import Any
 
 from fx_explorer.analysis.documents import place_of_path
@@ -11,6 +10,7 @@ from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.words import counted
 from fx_explorer.model import Node, SourceFile
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 
 SHOWN_AT_MOST = 5
 
@@ -80,7 +80,7 @@ def _constants(reader: SessionReader) -> Iterator[Fact]:
     }
     for (file, line), _ in list(lines.items())[:1]:
         path = reader.get(SourceFile, file).path if file else ""
-        where = f"{PurePath(path).name}:{line} makes" if path else "The program makes"
+        where = f"{in_file(path, line)} makes" if path else "The program makes"
         others = f" So do {counted(len(lines) - 1, 'other line')}." if len(lines) > 1 else ""
         text = f"{where} a tensor of Python numbers, which is copied to the GPU here; a GPU that is there has it at once."
         detail = f"Names of kernels say _to_copy where the GPU's say lift_fresh; what they compute is the same.{others}"
@@ -112,7 +112,7 @@ def _placeholders(reader: SessionReader, placeholders: list[dict[str, Any]]) -> 
         return
     first = placeholders[0]
     lines = {(one["file"], one["line"]) for one in placeholders}
-    where = f"{PurePath(first['file']).name}:{first['line']}"
+    where = in_file(first["file"], first["line"])
     others = f" and {counted(len(lines) - 1, 'other line')}" if len(lines) > 1 else ""
     reads = "read numbers" if others else "reads a number"
     yield Fact(
@@ -130,7 +130,7 @@ def _unsaved(reader: SessionReader, unsaved: list[dict[str, Any]]) -> Iterator[F
     """Yield the fact that ``torch.save`` wrote nothing."""
     for one in unsaved[:1]:
         others = f", and so do {counted(len(unsaved) - 1, 'other line')}" if unsaved[1:] else ""
-        text = f"{PurePath(one['file']).name}:{one['line']} saves tensors without content{others}: nothing was written."
+        text = f"{in_file(one['file'], one['line'])} saves tensors without content{others}: nothing was written."
         place = place_of_path(reader, one["file"], one["line"])
         yield Fact(
             "run", "notice", text, "Files of earlier runs are as they were.", place, "source"
@@ -142,7 +142,7 @@ def _questions(reader: SessionReader, questions: list[dict[str, Any]]) -> Iterat
     GPU.
     """
     for one in questions[:SHOWN_AT_MOST]:
-        asked = f"{PurePath(one['file']).name}:{one['line']} asks {one['what']}"
+        asked = f"{in_file(one['file'], one['line'])} asks {one['what']}"
         text = f"{asked}: on the GPU it may take another branch than the one that was captured."
         detail = f"The program ran on the CPU, where the answer is no. {AS_ON_THE_GPU}"
         yield Fact(

@@ -10,7 +10,8 @@ from fx_explorer.analysis.modules.tree import ModuleRow
 from fx_explorer.analysis.profiles.figures import ProfileFigures, module_name
 from fx_explorer.analysis.profiles.outside import KIND_WORDS
 from fx_explorer.analysis.profiles.verdict import between, doing_in_words
-from fx_explorer.analysis.words import careful_share, in_file
+from fx_explorer.analysis.words import careful_share
+from fx_explorer.session.file_names import in_file
 
 Cells = tuple[str, ...]
 

@@ -11,8 +11,9 @@ from fx_explorer.analysis.ledger.gaps import short_name
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.profiles.figures import ProfileFigures, module_name
 from fx_explorer.analysis.profiles.outside import KIND_WORDS
-from fx_explorer.analysis.words import careful_share, counted, in_file, listed
+from fx_explorer.analysis.words import careful_share, counted, listed
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 
 NO_PROFILE = (
     "No profile was read. torch.profiler writes one with export_chrome_trace(FILE), and fx-explorer SESSION --profile FILE "

@@ -16,7 +16,8 @@ from fx_explorer.analysis.ranks.roles import (
     may_be_a_part,
 )
 from fx_explorer.analysis.ranks.summary import CompilationSummary
-from fx_explorer.analysis.words import in_file, listed, seconds
+from fx_explorer.analysis.words import listed, seconds
+from fx_explorer.session.file_names import in_file
 from fx_explorer.torch_texts.failure import own_error
 
 MOST_OF_AN_ERROR = 160

@@ -30,8 +30,9 @@ from fx_explorer.analysis.ranks.path_taken import (
 from fx_explorer.analysis.ranks.rank_words import others_in_words, rank_words
 from fx_explorer.analysis.ranks.summarising import Texts
 from fx_explorer.analysis.recompiles.causes import causes
-from fx_explorer.analysis.words import in_file, listed
+from fx_explorer.analysis.words import listed
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 
 
 class Sides(NamedTuple):

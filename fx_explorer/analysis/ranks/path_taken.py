@@ -14,9 +14,9 @@ from fx_explorer import model
 from fx_explorer.analysis.diff import graph_diff
 from fx_explorer.analysis.naming.sources import plain_code
 from fx_explorer.analysis.ranks.fingerprints import short_target
-from fx_explorer.analysis.words import in_file
 from fx_explorer.model.bounded_matching import BoundedMatcher
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 from fx_explorer.torch_texts import bounded
 
 _NOTED_LINE = re.compile(

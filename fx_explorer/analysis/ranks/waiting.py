@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from fx_explorer.analysis.naming.functions import called_function
 from fx_explorer.analysis.ranks.rank_words import rank_words
 from fx_explorer.analysis.ranks.summary import CompilationSummary, RankSummary, began_together
-from fx_explorer.analysis.words import in_file, seconds
+from fx_explorer.analysis.words import seconds
+from fx_explorer.session.file_names import in_file
 
 NOTABLE_S = 0.5
 """Shorter waits are not told: ranks never come at once."""

@@ -12,9 +12,10 @@ from dataclasses import replace
 
 from fx_explorer import model
 from fx_explorer.analysis.recompiles.changes import GuardChange
-from fx_explorer.analysis.words import in_file, listed
+from fx_explorer.analysis.words import listed
 from fx_explorer.model.setting_values import as_python
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 from fx_explorer.torch_texts import bounded
 
 _BACKENDS = re.compile(

@@ -14,6 +14,7 @@ from fx_explorer import model
 from fx_explorer.analysis.naming.functions import function_resumed, resumed_at
 from fx_explorer.analysis.naming.sources import is_unfinished, plain_source
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import file_name
 
 _LOCAL = re.compile(
     r"L\['(?P<name>\w+)'\](\.(?P<attribute>\w+)|\._(?:modules|buffers)\['(?P<kept>\w+)'\])?"
@@ -67,7 +68,7 @@ def _passed_by(
     caller = callers[-1]
     if caller.file not in users:
         own = next((one for one in reversed(callers) if one.file in users), None)
-        below = f", below line {own.line} of {PurePath(own.file).name}" if own else ""
+        below = f", below line {own.line} of {file_name(own.file)}" if own else ""
         place = "/".join(PurePath(caller.file).parts[-3:])
         return OutOfReach(
             f"{name} is passed by {place}:{caller.line}, which is not your code{below}",

@@ -18,6 +18,7 @@ from fx_explorer.analysis.regions.marking_export import StatementBlock, marking_
 from fx_explorer.analysis.words import listed
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import file_name
 from fx_explorer.session.queries.graph.nodes import operation_names
 from fx_explorer.source_edit.statements import whole_statements
 
@@ -217,4 +218,4 @@ def _beyond(
     if more:
         yield f'Region "{mark.name}" will hold more than was marked, since its lines also compute {listed(more)}.'
     if not file.is_user:
-        yield f"{PurePath(path).name} belongs to an installed package: {path}"
+        yield f"{file_name(path)} belongs to an installed package: {path}"

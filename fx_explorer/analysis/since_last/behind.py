@@ -19,8 +19,9 @@ from fx_explorer.analysis.recompiles.causes import causes
 from fx_explorer.analysis.since_last.card import Aspect
 from fx_explorer.analysis.since_last.differences import Differences, Row
 from fx_explorer.analysis.since_last.same_cause import cause_alone
-from fx_explorer.analysis.words import counted, first_line, in_file, seconds, size, tensor
+from fx_explorer.analysis.words import counted, first_line, seconds, size, tensor
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 
 Lists = Callable[[SessionReader], list[str]]
 

@@ -23,9 +23,10 @@ from fx_explorer.analysis.facts import Fact, Severity
 from fx_explorer.analysis.recompiles.causes import causes
 from fx_explorer.analysis.since_last.changes import ChangedSource, changed_options, changed_sources
 from fx_explorer.analysis.since_last.same_cause import cause_alone
-from fx_explorer.analysis.words import first_line, in_file, listed, told_apart
+from fx_explorer.analysis.words import first_line, listed
 from fx_explorer.model import Outcome
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file, told_apart
 
 Aspect = Literal["source", "graphs", "breaks", "recompiles", "kernels", "memory", "time", "others"]
 """What a line of the card is about; each has its rows among the differences (differences.py)."""

@@ -19,8 +19,9 @@ from fx_explorer.analysis.comparing.two_sessions import COMPILE_TIME, KEPT, figu
 from fx_explorer.analysis.diff import difference_in_words, text_diff
 from fx_explorer.analysis.since_last.card import OF_DYNAMO, Aspect, Extent
 from fx_explorer.analysis.since_last.changes import ChangedSource, changed_options, changed_sources
-from fx_explorer.analysis.words import counted, file_name
+from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import file_name
 
 ASPECTS: dict[str, Aspect] = {
     "graphs": "graphs",

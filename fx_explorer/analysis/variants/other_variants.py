@@ -5,12 +5,12 @@ saved.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import PurePath
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import documents_of
 from fx_explorer.analysis.variants.lineage import kernels_after, kernels_of_variant, root_name
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import file_name
 from fx_explorer.session.queries.compilations import compile_seconds
 
 
@@ -97,7 +97,7 @@ def changes_in_words(changes: model.Changes) -> list[str]:
     for one in changes.passes:
         direction = f" ({one.direction})" if one.direction else ""
         words.append(
-            f"pass_ of {PurePath(one.path).name} after {model.GATE_WORDS[one.gate]}{direction}"
+            f"pass_ of {file_name(one.path)} after {model.GATE_WORDS[one.gate]}{direction}"
         )
     return words
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from fx_explorer.analysis.words import breaks_hit, counted, first_line, in_file, size
+from fx_explorer.analysis.words import breaks_hit, counted, first_line, size
 from fx_explorer.errors import SessionError
 from fx_explorer.readers.torch_trace.opened import BLOCK, opened
 from fx_explorer.readers.torch_trace.places import is_torch
 from fx_explorer.readers.torch_trace.records import Damage, Record, records
+from fx_explorer.session.file_names import in_file
 from fx_explorer.torch_texts.break_report import BreakReport, parse_break
 
 MOST_BREAKS = 5

@@ -7,9 +7,10 @@ from fx_explorer.analysis.ledger.figures import LedgerFigures
 from fx_explorer.analysis.ledger.flame import flame, unaccounted_in_words
 from fx_explorer.analysis.ledger.verdict import verdict
 from fx_explorer.analysis.measured_times import run_time
-from fx_explorer.analysis.words import counted, in_file, share
+from fx_explorer.analysis.words import counted, share
 from fx_explorer.report.performance.flame_colours import COLOURS, kind_in_words, kinds_in
 from fx_explorer.report.pictures.flame_svg import FlamePicture, flame_picture_svg
+from fx_explorer.session.file_names import in_file
 
 
 def flame_svg(figures: LedgerFigures) -> str:

@@ -20,11 +20,12 @@ from fx_explorer.analysis.memory.step import KINDS, Held
 from fx_explorer.analysis.memory.timeline import LEGEND, TimelineRow, bar, timeline
 from fx_explorer.analysis.memory.usage import BEFORE, Usage, usage
 from fx_explorer.analysis.memory.verdict import IN_WORDS, name_of, verdict, where
-from fx_explorer.analysis.words import counted, in_file, share, size
+from fx_explorer.analysis.words import counted, share, size
 from fx_explorer.cut_text import cut_in_middle
 from fx_explorer.highlight import printable
 from fx_explorer.report.csv_text import csv_text
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.sources import source_paths
 from fx_explorer.text_table import LEAST_PROSE, ColumnRules, text_table
 

@@ -10,8 +10,9 @@ from fx_explorer.analysis.ranks.finding import ASPECTS, RankFinding
 from fx_explorer.analysis.ranks.groups import RankGroup, agreement, known_aspects
 from fx_explorer.analysis.ranks.rank_words import others_in_words, rank_numbers, rank_words
 from fx_explorer.analysis.ranks.summary import began_together
-from fx_explorer.analysis.words import counted, in_file, listed, seconds
+from fx_explorer.analysis.words import counted, listed, seconds
 from fx_explorer.ranks.compared import ComparedRanks
+from fx_explorer.session.file_names import in_file
 
 MOST_FURTHER = 40
 """Differences after which no more are written out."""

@@ -11,7 +11,7 @@ from fx_explorer.analysis.ranks.rank_words import rank_numbers
 from fx_explorer.analysis.ranks.summary import RankSummary
 from fx_explorer.analysis.ranks.time_line import LEGEND, TimeLine, time_line
 from fx_explorer.analysis.ranks.waiting import waits
-from fx_explorer.analysis.words import in_file, seconds
+from fx_explorer.analysis.words import seconds
 from fx_explorer.ranks.compared import ComparedRanks
 from fx_explorer.report.ranks.sentences import (
     agreed,
@@ -24,6 +24,7 @@ from fx_explorer.report.ranks.sentences import (
     headline,
     left_out_words,
 )
+from fx_explorer.session.file_names import in_file
 
 MOST_GROUPS = 20
 

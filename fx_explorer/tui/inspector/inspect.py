@@ -28,8 +28,9 @@ from fx_explorer.analysis.naming.values import InputNames, told_names, with_own_
 from fx_explorer.analysis.nodes import value_text
 from fx_explorer.analysis.overview.line_events import line_events
 from fx_explorer.analysis.regions.annotated_regions import region_value
-from fx_explorer.analysis.words import annotation_text, counted, in_file, listed
+from fx_explorer.analysis.words import annotation_text, counted, listed
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.graph.links import ancestors
 from fx_explorer.session.queries.graph.nodes import operation_counts, operation_names
 from fx_explorer.session.queries.kernel.kernels import names_of_kernels_of

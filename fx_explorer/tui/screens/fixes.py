@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 from typing import ClassVar
 
 from textual import work
@@ -34,6 +33,7 @@ from fx_explorer.fixing import (
     why_not_accepted,
 )
 from fx_explorer.highlight import printable, printable_text
+from fx_explorer.session.file_names import file_name
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.config import AfterFix
 from fx_explorer.tui.dialogs.ask import Ask
@@ -351,7 +351,7 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
             self.notify(f"{written} Capture again to see it.{options}", timeout=READ_S)
             return
         self.notify(f"{written}{options}", timeout=READ_S)
-        name = listed(Path(edit.path).name for edit in fix.edits)
+        name = listed(file_name(edit.path) for edit in fix.edits)
         if self._after_fix == "capture" or await ask(
             self.app, Consent(CAPTURE_AGAIN.format(file=name), OLD_NOW)
         ):

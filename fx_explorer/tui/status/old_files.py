@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.facts import OF_FILES, Fact
-from fx_explorer.analysis.words import file_name, listed
+from fx_explorer.analysis.words import listed
+from fx_explorer.session.file_names import file_name
 from fx_explorer.source_edit.captured_files import ChangedFile
 
 MARK = "old"

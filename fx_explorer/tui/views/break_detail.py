@@ -15,8 +15,9 @@ from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.naming.sizes import SizeNames
 from fx_explorer.analysis.naming.sources import plain_code
 from fx_explorer.analysis.overview.fallbacks import LeftToPython
-from fx_explorer.analysis.words import first_line, in_file, size, tensor
+from fx_explorer.analysis.words import first_line, size, tensor
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 
 Part = tuple[str, Iterable[str]]
 """A title and its lines. Without lines the title is not shown."""

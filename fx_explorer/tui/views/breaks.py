@@ -14,8 +14,9 @@ from fx_explorer.analysis.overview.fallbacks import LeftToPython, left_to_python
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.whole_session.log_sessions import why_not_in_text
-from fx_explorer.analysis.words import breaks_hit, counted, first_line, in_file
+from fx_explorer.analysis.words import breaks_hit, counted, first_line
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 from fx_explorer.tui.views.break_detail import break_text, left_text
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 

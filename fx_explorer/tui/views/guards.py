@@ -24,8 +24,9 @@ from fx_explorer.analysis.guards.kinds import KIND_IN_WORDS, guard_kinds
 from fx_explorer.analysis.recompiles.changes import change_of
 from fx_explorer.analysis.variants.versions import functions_of_versions
 from fx_explorer.analysis.whole_session.log_sessions import not_decoded, why_not_in_text
-from fx_explorer.analysis.words import counted, first_line, in_file
+from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import compilation_names
 from fx_explorer.session.queries.guards import check_count, filtered
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow

@@ -25,8 +25,9 @@ from fx_explorer.analysis.naming.values import result_name
 from fx_explorer.analysis.regions.region_nodes import RegionKey, nodes_in
 from fx_explorer.analysis.variants.versions import functions_of_versions, over_versions
 from fx_explorer.analysis.whole_session.log_sessions import NOTHING_SAVED, is_log
-from fx_explorer.analysis.words import counted, in_file, listed, module_file, share, size, tensor
+from fx_explorer.analysis.words import counted, listed, module_file, share, size, tensor
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.sources import source_paths
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 

@@ -6,8 +6,9 @@ from fx_explorer import model
 from fx_explorer.analysis.breaks.break_cost import NO_COST
 from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.analysis.facts import Fact
-from fx_explorer.analysis.words import counted, in_file
+from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 
 
 def break_fact(one: DistinctBreak, *, advises: bool = True) -> Fact:

@@ -13,8 +13,9 @@ from fx_explorer.analysis.cuda_graphs import (
 )
 from fx_explorer.analysis.documents import Place, place_of_path
 from fx_explorer.analysis.facts import Fact
-from fx_explorer.analysis.words import counted, in_file, listed
+from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 
 SHOWN_AT_MOST = 5
 

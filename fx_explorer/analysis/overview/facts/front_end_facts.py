@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, document_of, place_of_path
 from fx_explorer.analysis.facts import Fact
-from fx_explorer.analysis.words import in_file
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.front_ends.seen import Seen

@@ -4,9 +4,8 @@ changes, how its trial went.
 
 from __future__ import annotations
 
-from pathlib import PurePath
-
 from fx_explorer.fixing import Fix, FixOffer, Trial, Verdict
+from fx_explorer.session.file_names import file_name, in_file
 from fx_explorer.tui.widgets.row_list import Column, Row
 
 COLUMNS = (
@@ -36,7 +35,7 @@ Told = tuple[str, str]
 
 def title_of(offer: FixOffer) -> str:
     broken = offer.broken
-    return f"Fixes · {PurePath(broken.file).name}:{broken.line} · {broken.in_words}"
+    return f"Fixes · {in_file(broken.file, broken.line)} · {broken.in_words}"
 
 
 def fix_row(fix: Fix, trial: Trial | None, *, is_being_tried: bool) -> Row:
@@ -98,5 +97,5 @@ def good_words(good: int, of: int, key: str) -> str:
 
 def question(fix: Fix, trial: Trial) -> str:
     doubt = _DOUBTS.get(trial.verdict, "")
-    others = "".join(f", {PurePath(edit.path).name}" for edit in fix.edits[1:])
-    return f"{doubt}Write it to {PurePath(fix.path).name}:{fix.line}{others}?"
+    others = "".join(f", {file_name(edit.path)}" for edit in fix.edits[1:])
+    return f"{doubt}Write it to {in_file(fix.path, fix.line)}{others}?"

@@ -13,8 +13,9 @@ from fx_explorer.analysis.compile_time.phase_words import KINDS_IN_WORDS
 from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.flame.frames import FlameFrame
 from fx_explorer.analysis.measured_times import run_time
-from fx_explorer.analysis.words import bar, careful_share, counted, in_file, seconds
+from fx_explorer.analysis.words import bar, careful_share, counted, seconds
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 from fx_explorer.tui.pictures.flame_chart import FlameChart
 from fx_explorer.tui.views.performance.time import why_no_time
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow

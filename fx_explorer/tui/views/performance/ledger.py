@@ -27,9 +27,10 @@ from fx_explorer.analysis.ledger.table import (
 )
 from fx_explorer.analysis.ledger.verdict import verdict
 from fx_explorer.analysis.measured_times import run_time
-from fx_explorer.analysis.words import counted, in_file, share, size
+from fx_explorer.analysis.words import counted, share, size
 from fx_explorer.model import LedgerOperator, SourceFile
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 from fx_explorer.tui.pictures.flame_chart import FlameChart
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 

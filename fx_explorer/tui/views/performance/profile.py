@@ -12,8 +12,9 @@ from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.profiles.figures import LineShare, ProfileFigures, profile_figures
 from fx_explorer.analysis.profiles.outside import KIND_WORDS
 from fx_explorer.analysis.profiles.verdict import NO_PROFILE, doing_in_words, kernel_name, verdict
-from fx_explorer.analysis.words import bar, careful_share, in_file
+from fx_explorer.analysis.words import bar, careful_share
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 BAR_CELLS = 12

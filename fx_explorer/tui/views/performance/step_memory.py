@@ -8,8 +8,9 @@ from fx_explorer.analysis.memory.step import KINDS, Held, MemoryKind
 from fx_explorer.analysis.memory.timeline import LEGEND, TimelineRow, bar, timeline
 from fx_explorer.analysis.memory.usage import Usage, usage
 from fx_explorer.analysis.memory.verdict import IN_WORDS, frame_of, name_of, verdict, where
-from fx_explorer.analysis.words import counted, in_file, share, size
+from fx_explorer.analysis.words import counted, share, size
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.sources import source_paths
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 

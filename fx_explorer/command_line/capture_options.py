@@ -230,6 +230,7 @@ def request_from(arguments: argparse.Namespace, session: str = "") -> CaptureReq
         front_end_limit_s=getattr(arguments, "frontend_limit", FRONT_END_LIMIT_S),
         gpu=gpu,
         no_weights=getattr(arguments, "no_weights", False),
+        all_settings=getattr(arguments, "all_settings", False),
     )
 
 

@@ -90,6 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.target:
         return _known(arguments)
     sessions: list[SessionOptions] = []
+    arguments.all_settings = bool(arguments.name)
     ended = answer_from(arguments, lambda reader: sessions.append(_found(reader))) or 0
     for found in sessions:
         if arguments.trying:
@@ -107,7 +108,7 @@ def _known(arguments: argparse.Namespace) -> int:
 
     if arguments.trying:
         raise UsageError("--try needs a target or a session: something to capture")
-    _check_name(arguments.name, list(WORDS))
+    _check_name(arguments.name, list(WORDS), OF_CONSOLE)
     if arguments.format == "json":
         sys.stdout.write(_as_json(known_options(arguments.name)))
     else:
@@ -116,13 +117,13 @@ def _known(arguments: argparse.Namespace) -> int:
 
 
 def _found(reader: SessionReader) -> SessionOptions:
-    from fx_explorer.analysis.options.explained_options import explained_options
+    from fx_explorer.analysis.options.explained_options import all_options
     from fx_explorer.trials.options import figures_to_compare_with
 
     ending = reader.meta("outcome")
     before = figures_to_compare_with(reader)
     return SessionOptions(
-        explained_options(reader),
+        all_options(reader),
         reader.request(),
         before,
         Outcome.from_json(ending) if ending else None,
@@ -130,24 +131,34 @@ def _found(reader: SessionReader) -> SessionOptions:
 
 
 def _chosen(options: list[ExplainedOption], name: str) -> list[ExplainedOption]:
-    """Return the options of this name, with or without its group; without a name, all of them.
-    Raises UsageError when there is none.
+    """Return the options of this name, with or without its group; without a name, those that are
+    explained. Raises UsageError when there is none.
     """
-    from fx_explorer.analysis.options.explained_options import is_called
+    from fx_explorer.analysis.options.explained_options import OTHERS, is_called
 
+    if not name:
+        return [one for one in options if one.group != OTHERS]
+    lists_all = any(one.group == OTHERS for one in options)
     if options:
-        _check_name(name, [one.name for one in options])
+        _check_name(name, [one.name for one in options], "" if lists_all else OF_CONSOLE)
     return [one for one in options if is_called(one.name, name)]
 
 
-def _check_name(name: str, known: list[str]) -> None:
-    """Raise UsageError for an option that is not known."""
+OF_CONSOLE = (
+    "; only the options that fx-explorer explains are listed here: give a target, "
+    "and every option of its torch is known"
+)
+
+
+def _check_name(name: str, known: list[str], remark: str) -> None:
+    """Raise UsageError, which ends with ``remark``, for an option that is not known."""
     from fx_explorer.analysis.options.explained_options import is_called
 
     if not any(is_called(one, name) for one in known):
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
         raise UsageError(
-            f"there is no option {name} in the console{'; did you mean ' + ' or '.join(near) + '?' if near else ''}"
+            f"there is no option {name}"
+            f"{'; did you mean ' + ' or '.join(near) + '?' if near else ''}{remark}"
         )
 
 
@@ -156,7 +167,10 @@ def _tell(options: list[ExplainedOption], arguments: argparse.Namespace) -> None
     from fx_explorer.report.options_text import option_text, options_text
 
     if arguments.format == "json":
-        sys.stdout.write(_as_json([compile_option(one) for one in options]))
+        listed = [
+            {**compile_option(one), "at_start": json.loads(one.setting.value)} for one in options
+        ]
+        sys.stdout.write(_as_json(listed))
     elif arguments.name:
         sys.stdout.write(fitted("\n".join(map(option_text, options)), width_for(sys.stdout)))
     else:

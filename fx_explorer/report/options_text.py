@@ -11,6 +11,7 @@ from pathlib import Path
 
 from fx_explorer.analysis.comparing.figure import Figure
 from fx_explorer.analysis.options.explained_options import (
+    OTHERS,
     ExplainedOption,
     choices_in_order,
     is_called,
@@ -46,8 +47,15 @@ def _lines(option: ExplainedOption) -> Iterator[str]:
 
 def option_text(option: ExplainedOption) -> str:
     """Return everything about one option."""
-    lines = [option.name, *_indented(f"{option.words.does} {option.words.more}".strip(), "  "), ""]
+    lines = [option.name]
+    if option.group != OTHERS:
+        lines += _indented(f"{option.words.does} {option.words.more}".strip(), "  ")
+    elif not option.setting.help:
+        lines += ["  torch does not document this option."]
+    lines += [""]
     lines += [f"  in force   {origin}" for origin in origins(option, Path.cwd())]
+    if not option.in_force:
+        lines += [f"  value      {one}: when the capture began" for one in as_python(option.values)]
     lines += [f"  default    {one}" for one in as_python((option.setting.default,))]
     choices = choices_in_order(option)
     means = (meaning(option, value) for value in choices)

@@ -103,7 +103,7 @@ class RequestRecording:
             if stepper:
                 self._finish_stepping = functools.partial(finish, stepper, self._at_hand)
         with state.noting("the options of the compiler"):
-            add_catalogue(writer, options, only=None if gates else CONSOLE)
+            add_catalogue(writer, options, only=None if gates or request.all_settings else CONSOLE)
 
     def stop(self) -> None:
         """Stop recording what is compiled."""

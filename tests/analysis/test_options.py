@@ -14,6 +14,7 @@ import torch._inductor
 
 from fx_explorer.analysis.options.explained_options import (
     ExplainedOption,
+    all_options,
     explained,
     explained_options,
     next_value,
@@ -21,7 +22,7 @@ from fx_explorer.analysis.options.explained_options import (
     origins,
 )
 from fx_explorer.analysis.options.option_words import GROUPS, WORDS
-from fx_explorer.analysis.options.settings import search
+from fx_explorer.analysis.options.settings import read_settings, search
 from fx_explorer.analysis.whole_session.figures import session_figures
 from fx_explorer.capture.options.catalogue import list_settings
 from fx_explorer.cli import main
@@ -36,6 +37,7 @@ from fx_explorer.trials.options import (
     figures_of,
     figures_to_compare_with,
 )
+from fx_explorer.tui.dialogs.option_rows import entries
 from tests.figures import figures
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report-schema.json").read_text())
@@ -264,6 +266,58 @@ def test_without_a_target_a_name_that_is_not_known_and_a_trial_are_refused(
     assert code == 2
     assert "did you mean compile.mode" in error
     assert run(capsys, "--try", "compile.mode=lite")[0] == 2
+
+
+def session_of(settings: list[Setting], path: Path) -> str:
+    with SessionWriter(path) as writer:
+        writer.add_all(settings)
+    return str(path)
+
+
+def test_every_option_that_the_app_lists_is_told_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = list_settings()
+    session = session_of(settings, tmp_path / "all.fxs")
+    with SessionReader(session) as reader:
+        rows = entries(read_settings(reader), "", ())
+        names = {row.full_name for row in rows if isinstance(row, Setting)}
+        assert names == {one.name for one in all_options(reader)}
+        assert names == {setting.full_name for setting in settings}
+    for setting in settings[:: len(settings) // 20]:
+        code, out, _ = run(capsys, session, "--name", setting.full_name)
+        assert (code, out.splitlines()[0]) == (0, setting.full_name)
+        (told,) = json.loads(
+            run(capsys, session, "--name", setting.full_name, "--format", "json")[1]
+        )
+        assert told["at_start"] == json.loads(setting.value)
+    out = run(capsys, session, "--name", "inductor.debug")[1]
+    assert "value      False: when the capture began" in out
+    assert "add some debug printouts" in out
+    listed = json.loads(run(capsys, session, "--format", "json")[1])
+    assert {one["name"] for one in listed} <= set(CONSOLE)
+
+
+def test_a_session_that_lists_the_options_of_the_console_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = session_of(list_settings(only=CONSOLE), tmp_path / "console.fxs")
+    code, _, error = run(capsys, session, "--name", "inductor.debug")
+    assert code == 2
+    assert "only the options that fx-explorer explains are listed here" in " ".join(error.split())
+    assert run(capsys, "--name", "inductor.debug")[0] == 2
+
+
+@pytest.mark.usefixtures("warm_workers")
+def test_a_target_is_captured_with_every_option_when_one_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(PROGRAM)
+    code, out, _ = run(
+        capsys, str(file), "--name", "inductor.debug", "--no-build", "--python", sys.executable
+    )
+    assert (code, out.splitlines()[0]) == (0, "inductor.debug")
 
 
 def test_a_program_that_did_not_get_as_far_as_compiling_has_no_options(

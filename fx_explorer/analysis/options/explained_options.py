@@ -17,6 +17,11 @@ from fx_explorer.model import OptionInForce, Setting
 from fx_explorer.model.setting_values import as_python
 from fx_explorer.session import SessionReader
 
+OTHERS = "all other options of torch"
+"""The group of what has no words of ours."""
+
+GROUP_OF = {name: group for group, options in GROUPS.items() for name in options}
+
 
 @dataclass(frozen=True, slots=True)
 class ExplainedOption:
@@ -68,16 +73,25 @@ def explained_options(reader: SessionReader) -> list[ExplainedOption]:
     """Return the options in the order they are explained, without those that the torch of the
     session lacks; empty in a session without a catalogue.
     """
-    settings = {setting.full_name: setting for setting in read_settings(reader)}
+    return [option for option in all_options(reader) if option.name in WORDS]
+
+
+def all_options(reader: SessionReader) -> list[ExplainedOption]:
+    """Return every option that the session lists, those of explained_options first. The others are
+    in torch's words, and a session does not say who set them.
+    """
     values: dict[str, list[OptionInForce]] = defaultdict(list)
     for row in reader.rows(OptionInForce):
         if _is_json(row.value):
             values[row.name].append(row)
     return [
-        ExplainedOption(group, settings[name], words, tuple(values[name]))
-        for group, options in GROUPS.items()
-        for name, words in options.items()
-        if name in settings
+        ExplainedOption(
+            GROUP_OF.get(setting.full_name, OTHERS),
+            setting,
+            explained(setting),
+            tuple(values[setting.full_name]),
+        )
+        for setting in order_of(read_settings(reader))
     ]
 
 

@@ -9,6 +9,8 @@ from itertools import groupby
 from pathlib import Path
 
 from fx_explorer.analysis.options.explained_options import (
+    GROUP_OF,
+    OTHERS,
     ExplainedOption,
     choices_in_order,
     explained,
@@ -16,7 +18,6 @@ from fx_explorer.analysis.options.explained_options import (
     order_of,
     origins,
 )
-from fx_explorer.analysis.options.option_words import GROUPS
 from fx_explorer.analysis.options.settings import is_changed, search
 from fx_explorer.model import Setting
 from fx_explorer.model.setting_values import as_python, python_text
@@ -34,10 +35,6 @@ COLUMNS = (
 OptionEntry = Setting | str
 """A row of the list: an option, or the heading above some."""
 
-OTHERS = "all other options of torch"
-
-_GROUP_OF = {name: group for group, options in GROUPS.items() for name in options}
-
 
 def entries(settings: Sequence[Setting], typed: str, chosen: Collection[str]) -> list[OptionEntry]:
     """Return what matches ``typed``, best first; with nothing typed everything under headings, what
@@ -49,7 +46,7 @@ def entries(settings: Sequence[Setting], typed: str, chosen: Collection[str]) ->
     picked = [setting for setting in found if setting.full_name in chosen]
     rest = order_of(setting for setting in found if setting.full_name not in chosen)
     rows: list[OptionEntry] = [*picked]
-    for group, some in groupby(rest, key=lambda setting: _GROUP_OF.get(setting.full_name, OTHERS)):
+    for group, some in groupby(rest, key=lambda setting: GROUP_OF.get(setting.full_name, OTHERS)):
         rows += [group, *some]
     return rows
 
@@ -95,7 +92,7 @@ def help_of(setting: Setting, option: ExplainedOption | None = None) -> str:
         parts[0] += f"\nAllowed: {', '.join(as_python(setting.choices))}"
     if not setting.type:
         parts[0] += "\nIt cannot be set from here, only in your own program."
-    said = setting.help or ("" if option else "torch has no words for it.")
+    said = setting.help or ("" if option else "torch does not document this option.")
     return "\n\n".join([*parts, f"torch says: {said}" if option and said else said]).rstrip()
 
 

@@ -23,6 +23,7 @@ from fx_explorer.client import leftovers
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.session import SessionReader
 from fx_explorer.trials.recapture import TrialWorker
+from fx_explorer.tui.availability import absent_from_log
 from fx_explorer.tui.capturing import Captures, MakeCapture
 from fx_explorer.tui.commands import COMMANDS, ON_TOP, by_id
 from fx_explorer.tui.config import Config
@@ -336,7 +337,9 @@ class ExplorerApp(TellsUnreadable, App[int]):
     def action_help(self) -> None:
         from fx_explorer.tui.screens.help import Help  # not needed for the first paint
 
-        self.push_screen(Help(self.explorer.help_topic(), self.config.keys))
+        reader = self.explorer.reader
+        absent = absent_from_log(reader) if reader else ()
+        self.push_screen(Help(self.explorer.help_topic(), self.config.keys, absent))
 
     def action_toggle_theme(self) -> None:
         dark, light = THEMES

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fx_explorer import model
+from fx_explorer.analysis.whole_session.log_sessions import NOT_BELOW, is_log
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernel.kernels import may_have_language
 
@@ -40,6 +41,25 @@ KERNELS_LOOKED_AT = 2_000
 NEEDS_PAUSE = ("step.next", "step.go", "step.run_to", "step.skip", "step.pass")
 NEEDS_COMPILER = ("step.again", "step.what_if", "step.mark")
 NEEDS_PROGRAM = ("capture.again", "capture.watch", "capture.without_weights")
+NEEDS_REQUEST = ("step.measure", "sizes.try", "bench.run", "ledger.run", "breaks.try_all")
+"""Commands of a worker of their own, which runs the program as the session says."""
+
+NEEDS_BUILDS = ("preset.below", "pane.machine", "kernel.passes")
+"""Commands for what Triton made of a kernel."""
+
+OF_A_LIVE_PROGRAM = (
+    *NEEDS_PAUSE,
+    *NEEDS_COMPILER,
+    *NEEDS_PROGRAM,
+    *NEEDS_REQUEST,
+    "step.abort",
+    "step.bytecode",
+    "step.option",
+    "step.export",
+    "kernel.bench",
+)
+"""Commands that need a program, its values or a worker: a log has none of them."""
+
 NEEDS_NO_SESSION = (
     "capture.again",
     "capture.watch",
@@ -53,12 +73,16 @@ NEEDS_NO_SESSION = (
 NO_COMPILER = (
     "There is no compiler to step through: this is a saved session, or the worker has ended."
 )
+NO_REQUEST = "This session does not say how it was captured: open its target, FILE.py:OBJECT."
+OF_A_LOG = "This was read from a log, which has no program to run: open its target, FILE.py:OBJECT."
 WORKS = "The compiler is working: it listens at its next pause."
 RESTS = "Everything is compiled, and nothing waits."
 
 
 def why_not(command_id: str, now: Situation) -> str:
     """Return why a command does nothing now; empty when it does something, or may."""
+    if now.reader and (of_log := why_not_of_a_log(command_id, now.reader)):
+        return of_log
     if command_id in (*NEEDS_PAUSE, *NEEDS_COMPILER, "step.abort"):
         return _why_not_stepping(command_id, now.compiler)
     if command_id.startswith("tour."):
@@ -73,10 +97,31 @@ def why_not(command_id: str, now: Situation) -> str:
             if command_id in NEEDS_NO_SESSION or command_id.startswith("view.")
             else "Nothing is captured yet."
         )
+    if command_id in NEEDS_REQUEST and now.reader.request() is None:
+        return NO_REQUEST
     if needs_the_rest(command_id, now):
         return ""
     check = _OF_SESSION.get(command_id)
     return check(now.reader) if check else _why_not_in_panes(command_id, now)
+
+
+def why_not_of_a_log(command_id: str, reader: SessionReader) -> str:
+    """Return why a session that was read from a log cannot carry out a command; empty when it can,
+    and for any other session.
+    """
+    if command_id not in (*OF_A_LIVE_PROGRAM, *NEEDS_BUILDS) or not is_log(reader):
+        return ""
+    if command_id in OF_A_LIVE_PROGRAM:
+        return OF_A_LOG
+    return "" if reader.has(model.KernelBuild) else NOT_BELOW
+
+
+def absent_from_log(reader: SessionReader) -> tuple[str, ...]:
+    """Return the commands that a session cannot carry out because it was read from a log."""
+    commands = (*OF_A_LIVE_PROGRAM, *NEEDS_BUILDS)
+    if not is_log(reader):
+        return ()
+    return tuple(command for command in commands if why_not_of_a_log(command, reader))
 
 
 def _why_not_stepping(command_id: str, compiler: Compiler) -> str:

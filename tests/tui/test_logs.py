@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import re
 import time
 from pathlib import Path
 
@@ -14,8 +15,14 @@ from fx_explorer.analysis.kernels.first_kernel import why_no_kernels
 from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.client.log_reading import LogReadingProcess
 from fx_explorer.model import Notice
-from fx_explorer.readers.torch_trace.read_log import LogReading
+from fx_explorer.readers.torch_trace.read_log import LogReading, read_log
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.availability import NEEDS_REQUEST, absent_from_log
+from fx_explorer.tui.commands import OF_VIEW, VIEWS, by_id
+from fx_explorer.tui.commands.views import MORE_VIEWS
+from fx_explorer.tui.keys.bindings import first_key
+from fx_explorer.tui.screens.help import help_rows
+from tests.sessions import write_training_step
 from tests.tui.conftest import OpenApp
 from tests.tui.test_live_capture import FakeCapture
 from tests.worker.capturing import processes_with
@@ -172,3 +179,32 @@ async def test_a_log_of_tritonparse_is_in_the_panes_of_a_capture(open_app: OpenA
         assert "The log has no SASS" in driver.screen.replace("\n", " ")
         await driver.press("6", "v", "c")
         await driver.until(lambda: "● picked" in driver.screen)
+
+
+async def test_a_log_offers_no_command_that_needs_a_program(
+    open_app: OpenApp, log: Path, tmp_path: Path
+) -> None:
+    """Neither the footer nor the help of any view; menus and the list of commands say why not."""
+    read_log(log, tmp_path / "s.fxs")
+    async with open_app(tmp_path / "s.fxs", size=(200, 50)) as driver:
+        explorer = driver.explorer
+        absent = absent_from_log(explorer.reader)
+        assert {*NEEDS_REQUEST, "capture.again", "step.what_if", "kernel.passes"} <= {*absent}
+        why_not = driver.app.controllers.command_runs.why_not
+        assert [command for command in absent if not why_not(command)] == []
+        for view in sorted(name for name, *_ in (*VIEWS, *MORE_VIEWS)):
+            await explorer.action_show_view(view)
+            await driver.until(lambda view=view: explorer.view == view)
+            here = [(by_id(one), word) for one, word in OF_VIEW.get(view, ()) if one in absent]
+            keys = {f"{first_key(command, explorer.keymap)} {word}" for command, word in here}
+            footer = re.split(r"  +|\n", explorer.footer.render().plain)
+            assert not keys & {part.strip() for part in footer}
+            topic = explorer.help_topic()
+            helped = str(help_rows(topic, explorer.keymap, 80, absent)).partition("Views")[0]
+            assert not [word for _, word in here if f"'{word}: " in helped]
+
+
+def test_a_captured_session_lacks_no_command_of_a_log(tmp_path: Path) -> None:
+    write_training_step(tmp_path / "s.fxs")
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        assert absent_from_log(reader) == ()

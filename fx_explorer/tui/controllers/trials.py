@@ -13,6 +13,7 @@ from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.model import TWICE_THE_BATCH, Command
+from fx_explorer.tui.availability import NO_REQUEST
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.dialogs.ask import Ask
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 READ_S = 15
 
-NO_TARGET = "This session does not say how it was captured: open its target, FILE.py:OBJECT."
 NOTHING_TO_RUN = "Nothing was compiled to its end, so there is nothing to run."
 
 
@@ -144,7 +144,7 @@ class Trials:
         request = reader.request() if reader else None
         if reader is None or request is None or request.as_script or reader.is_of_a_script():
             self._services.notify(
-                dynamic.A_SCRIPT if request else NO_TARGET,
+                dynamic.A_SCRIPT if request else NO_REQUEST,
                 title="not tried",
                 severity="warning",
                 timeout=READ_S,

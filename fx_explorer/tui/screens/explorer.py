@@ -22,6 +22,7 @@ from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.stages.stage_work import work_in_use
 from fx_explorer.analysis.stages.work import EXPLAINED, StageWork
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.availability import absent_from_log
 from fx_explorer.tui.commands import Keymap
 from fx_explorer.tui.failures.unreadable import TellsUnreadable, explained
 from fx_explorer.tui.keys.bindings import bindings_of
@@ -359,7 +360,8 @@ class Explorer(TellsUnreadable, Screen[None]):
     def show_inspector(self) -> None:
         """Say what the cursor is on, and which keys do something with it."""
         self.header.narrow(self.linked_selection.region)
-        self.footer.show_view(self.view, self.cursor.idle_commands(), self.cursor.part)
+        absent = absent_from_log(self.reader) if self.reader else ()
+        self.footer.show_view(self.view, (*self.cursor.idle_commands(), *absent), self.cursor.part)
         if self.reader is not None:
             self._inspector.tell(
                 self.place, self.outline, self.views, self.linked, self.linked_selection

@@ -4,6 +4,7 @@ mapped them.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -32,9 +33,11 @@ class Help(Dialog[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = closing_bindings("app.help", "app.quit")
 
-    def __init__(self, topic: Topic, keymap: Keymap) -> None:
+    def __init__(self, topic: Topic, keymap: Keymap, without: Collection[str] = ()) -> None:
+        """``without``: commands that the session cannot carry out."""
         super().__init__()
         self._topic = topic
+        self._without = without
         self._keymap = keymap
         columns = (
             Column("", "label", min_width=KEYS_CELLS, max_width=KEYS_CELLS),
@@ -59,27 +62,29 @@ class Help(Dialog[None]):
     def _fill(self) -> None:
         """Write the rows, as wide as there is room."""
         width = max(20, self._list.body_width - KEYS_CELLS - GAP)
-        self._list.load(Rows(help_rows(self._topic, self._keymap, width)))
+        self._list.load(Rows(help_rows(self._topic, self._keymap, width, self._without)))
 
     def action_leave(self) -> None:
         self.dismiss(None)
 
 
-def _rows_of_view(topic: Topic, keymap: Keymap, width: int) -> list[Row]:
+def _rows_of_view(topic: Topic, keymap: Keymap, width: int, without: Collection[str]) -> list[Row]:
     """Return the commands that matter most here, as the footer has them."""
     rows: list[Row] = []
     for command_id, word in OF_VIEW.get(topic.title, ()):
+        if command_id in without:
+            continue
         command = by_id(command_id)
         first, *rest = wrapped(f"{word}: {command.help}", width)
         rows += [(first_key(command, keymap), first), *(("", row) for row in rest)]
     return [(("Here", "strong"), ""), *rows] if rows else []
 
 
-def help_rows(topic: Topic, keymap: Keymap, width: int) -> list[Row]:
+def help_rows(topic: Topic, keymap: Keymap, width: int, without: Collection[str] = ()) -> list[Row]:
     """Return the groups of commands, the most useful first. Sentences are wrapped to ``width``
     cells.
     """
-    rows = _rows_of_view(topic, keymap, width)
+    rows = _rows_of_view(topic, keymap, width, without)
     for group in sorted(GROUPS, key=lambda group: group != topic.first):
         rows += [*([("", "")] if rows else []), ((group, "strong"), "")]
         for command in COMMANDS:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fx_explorer.errors import FxExplorerError
+from fx_explorer.tui.availability import NO_REQUEST
 from fx_explorer.tui.controllers.kernels.kernel_builds import KernelBuilds
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.tasks.conversation import ask, conversation
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from fx_explorer.tui.dialogs.measuring import Measure
 
 READ_S = 15
-
-NO_TARGET = "This session does not say how it was captured: open its target, FILE.py:OBJECT."
 
 
 class CallLedger:
@@ -41,7 +40,7 @@ class CallLedger:
 
         reader = self._services.explorer.reader
         request = reader.request() if reader else None
-        problem = NO_TARGET if request is None else why_not_measured(request)
+        problem = NO_REQUEST if request is None else why_not_measured(request)
         if reader is None or request is None or problem:
             self._services.notify(problem, title="not measured", severity="warning", timeout=READ_S)
             return

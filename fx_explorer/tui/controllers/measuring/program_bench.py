@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.session import SessionWriter
+from fx_explorer.tui.availability import NO_REQUEST
 from fx_explorer.tui.controllers.kernels.kernel_builds import KernelBuilds
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.dialogs.ask import Ask
@@ -28,7 +29,6 @@ GROUP = "program bench"
 
 SUGGESTED = "--backends eager,aot_eager,inductor --batch 1,8,32 --budget 180"
 
-NO_TARGET = "This session does not say how it was captured: open its target, FILE.py:OBJECT."
 A_SCRIPT = (
     "A script cannot be called again and again: point at a model or function of it, FILE.py:OBJECT."
 )
@@ -67,10 +67,10 @@ class ProgramBench:
         """Ask which backends and sizes, and begin."""
         reader = self._services.explorer.reader
         request = reader.request() if reader else None
-        problem = RUNS_ALREADY if self._is_running else NO_TARGET if request is None else ""
+        problem = RUNS_ALREADY if self._is_running else NO_REQUEST if request is None else ""
         if reader is None or request is None or problem:
             self._services.notify(
-                problem or NO_TARGET, title="not measured", severity="warning", timeout=READ_S
+                problem or NO_REQUEST, title="not measured", severity="warning", timeout=READ_S
             )
             return
         if request.as_script or reader.is_of_a_script():

@@ -17,6 +17,7 @@ from fx_explorer.analysis.contents.outline import outline
 from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.whole_session.log_sessions import damage
 from fx_explorer.readers.torch_trace import read_log
+from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
 
 LOGS = Path(__file__).parents[2] / "data" / "tlparse"
@@ -156,6 +157,41 @@ def test_the_simple_log_has_its_graphs_and_its_code(logs: dict[str, Log]) -> Non
     stages = [(row.stage, row.direction) for row in reader.rows(model.Graph)]
     assert stages == [("dynamo", ""), ("forward", "inference"), ("post_grad", "inference")]
     assert len(reader.rows(model.Artifact, kind="output_code")) == 1
+
+
+def test_a_library_call_names_its_nodes_as_dynamo_does(logs: dict[str, Log]) -> None:
+    """``simple.log``: the comment above the call names nodes of Dynamo's graph, none after the passes."""
+    log = logs["simple.log"]
+    lines = log.text.split("\n")
+    (call,) = [at for at, line in enumerate(lines) if "= torch.ops.test.baz.default(buf" in line]
+    named = re.search(r"Source Nodes: \[([^]]*)]", lines[call - 1])
+    assert named
+    kernels = {kernel["name"]: kernel for kernel in kernels_of(log.reader)}
+    library_call = kernels["torch.ops.test.baz.default"]
+    assert (library_call["language"], library_call["nodes"]) == ("extern", [])
+    assert sorted(library_call["dynamo_nodes"]) == sorted(named[1].split(", "))
+    (graph,) = log.reader.rows(model.Graph, stage="dynamo")
+    assert {node.name for node in log.reader.nodes(graph)} >= {*library_call["dynamo_nodes"]}
+
+
+def kernels_of(reader: SessionReader) -> list[dict[str, Any]]:
+    compilations: Any = json_report(reader)["compilations"]
+    return [kernel for compilation in compilations for kernel in compilation["kernels"]]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_log_without_a_table_says_that_nothing_leads_to_its_cpp_kernels(
+    logs: dict[str, Log], name: str
+) -> None:
+    """``links.log`` has C++ code and no table of what it computes; logs with a table lead there."""
+    log = logs[name]
+    has_table = any("provenance" in kind for kind in log.kinds())
+    is_cpp = bool(re.search(r"^\s*cpp_fused\w* = async_compile.cpp", log.text, re.MULTILINE))
+    facts = [one for one in overview(log.reader) if one.text.startswith("Nothing in the log leads")]
+    assert bool(facts) == (is_cpp and not has_table)
+    for fact in facts:
+        assert "1 C++ kernel: torch wrote no table of what they compute." in fact.text
+        assert "INDUCTOR_PROVENANCE=1" in fact.detail
 
 
 def test_a_frame_that_was_begun_again_says_why(logs: dict[str, Log]) -> None:

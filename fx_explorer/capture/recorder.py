@@ -251,3 +251,4 @@ def _add_counts(state: Recording, before: dict[str, dict[str, int]]) -> None:
                 Counter(counts) - Counter(before.get(group, {}))
             )
     state.writer.set_meta("counters", state.counters)
+    state.writer.set_meta("built_to_save", sorted(state.built_to_save))

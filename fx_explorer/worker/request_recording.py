@@ -139,7 +139,6 @@ class RequestRecording:
                 place, ended, self._why_not_recorded() if place.is_script else ""
             )
         from fx_explorer.worker.target.stances import (
-            compiled_functions,
             given_and_not_called,
             why_nothing_compiled,
         )
@@ -147,7 +146,7 @@ class RequestRecording:
         why = why_nothing_compiled(self.recording.options_in_force)
         if why:
             return f"{place.shown} ran and compiled nothing: {why}"
-        made = compiled_functions(self.recording.options_in_force)
+        made = self.recording.given.places
         return nothing_compiled(place, ended, given_and_not_called(made), list(made))
 
     def _why_not_recorded(self) -> str:

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 import torch
 
+from fx_explorer.capture.recording.rows.callers import CallSite
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.worker.ending.refusals import in_plain_words
 from fx_explorer.worker.target.backends import use_backend
 from fx_explorer.worker.target.calling import check_device, prepare_training
 from fx_explorer.worker.target.place import TargetPlace, locate, nothing_compiled
-from fx_explorer.worker.target.stances import given_and_not_called
+from fx_explorer.worker.target.stances import given_and_not_called, result_never_called
 from fx_explorer.worker.target.target import Target, find_target
 
 Resolve = Callable[..., Target]
@@ -434,8 +435,35 @@ def test_what_was_given_to_compile_is_suggested_and_not_the_files_first_function
         "import torch\ndef backend(gm, inputs): return gm\ndef bar(a, b): return a * b\ntorch.compile(bar)\n"
     )
     place = TargetPlace("silent.py", file, is_script=True)
-    given = {"bar": "silent.py:4"}
+    given = {"bar": CallSite(str(file), 4)}
     message = nothing_compiled(place, Outcome("finished"), given_and_not_called(given), list(given))
-    assert "it gave bar (silent.py:4) to torch.compile" in message
+    assert "it gave bar (silent.py:4, whose result is thrown away) to torch.compile" in message
     assert "fx-explorer silent.py:bar --inputs 'a, b'" in message
     assert "silent.py:backend" not in message
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ("a = torch.compile(f)\n", 1, "bound to the name a and never called"),
+        ("a = torch.compile(f)\na(1)\n", 1, ""),
+        ("a = torch.compile(f)\ng(a)\n", 1, ""),
+        ("a = torch.compile(f)\na.forward(1)\n", 1, ""),
+        ("a = torch.compile(f)\ndef g(): return a(1)\n", 1, ""),
+        ("a = torch.compile(backend='eager')\n", 1, ""),
+        ("self.a = torch.compile(f)\n", 1, ""),
+        ("class A:\n    a = torch.compile(f)\n", 2, ""),
+        (
+            "def load(self):\n    self = torch.compile(self)\n    self.eval()\n",
+            2,
+            "bound to the local name self and never called",
+        ),
+        ("def load(f):\n    f = torch.compile(f)\n    return f\n", 2, ""),
+    ],
+)
+def test_a_result_of_compile_that_the_source_never_calls_is_told(
+    text: str, line: int, reason: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "lazy.py"
+    file.write_text(text)
+    assert result_never_called(CallSite(str(file), line)).removeprefix("whose result is ") == reason

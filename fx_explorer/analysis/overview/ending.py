@@ -96,14 +96,25 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
         and not is_virtual
         and reader.count(model.Kernel)
     ):
-        detail = (
-            "Kernels were generated and are shown, but not built; --build compiles and runs them. "
-            f"{OTHER_RANDOM_NUMBERS if has_other_random_numbers(reader) else ''}"
-        ).rstrip()
-        yield Fact(
-            "run", "good", "This was an inspection: nothing was built.", detail, view="kernels"
-        )
+        yield from _inspection(reader)
     yield from _differences_from_users_run(reader)
+
+
+def _inspection(reader: SessionReader) -> Iterator[Fact]:
+    """Say that the session was an inspection; nothing where all of it was built, to be saved."""
+    built = set(reader.meta("built_to_save") or ())
+    compilations = {row.id: row.name for row in reader.rows(model.Compilation)}
+    with_kernels = {compilations.get(row.compilation, "") for row in reader.rows(model.Kernel)}
+    if with_kernels <= built:
+        return
+    saved = f", except what is saved ({listed(sorted(built), 5)})" if built else ""
+    detail = (
+        "Kernels were generated and are shown, but not built, so it is not known whether building "
+        "them fails; --build compiles and runs them. "
+        f"{OTHER_RANDOM_NUMBERS if has_other_random_numbers(reader) else ''}"
+    ).rstrip()
+    text = f"This was an inspection: nothing was built{saved}."
+    yield Fact("run", "good", text, detail, view="kernels")
 
 
 def _differences_from_users_run(reader: SessionReader) -> Iterator[Fact]:

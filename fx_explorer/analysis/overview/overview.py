@@ -220,6 +220,9 @@ def _lost_rests(broken: Sequence[DistinctBreak]) -> str:
     return f" The rests of {len(functions)} functions run in eager mode."
 
 
+_FILTER_OF_SAVED_CODE = "aot_compile_fullgraph."
+"""The function in torch/_dynamo/aot_compile.py that the filter is made in."""
+
 _DIRECT = {
     "inductor": "to Inductor",
     "aot": "to AOTAutograd",
@@ -412,7 +415,10 @@ def _recompiles(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
         more = counted(len(found) - SHOWN_AT_MOST, "more recompile")
         yield Fact("recompiles", "problem", f"… and {more}.", view="breaks")
     for drop in filtered(reader):
-        text = f"The guard filter {drop.filter} dropped {drop.dropped:,} of {counted(drop.guards, 'guard')}."
+        guards_dropped = f"{drop.dropped:,} of {counted(drop.guards, 'guard')}"
+        text = f"The guard filter {drop.filter} dropped {guards_dropped}."
+        if drop.filter.startswith(_FILTER_OF_SAVED_CODE):
+            text = f"torch saves the compiled code without {guards_dropped}, which cannot be saved."
         yield Fact("recompiles", "notice", text, FILTERED, view="guards")
     guards = check_count(reader)
     if guards:

@@ -58,9 +58,13 @@ def _whole(recording: Recording, original: Callable[..., Any]) -> Callable[..., 
 def _inner(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def compile_fx_inner(gm: Any, *args: Any, **kwargs: Any) -> Any:
+        direction = recording.here.direction or _direction(kwargs)
+        if recording.here.ahead and not recording.here.direction:
+            # AOTAutograd was through with it before: what saves code compiles its graph afterwards.
+            with recording.here.compiling(direction):
+                return original(gm, *args, **kwargs)
         if not is_given_directly(recording):
             return original(gm, *args, **kwargs)
-        direction = _direction(kwargs)
         with (
             given_directly(recording, "inductor", _name(gm)),
             recording.here.compiling(direction),
@@ -234,7 +238,8 @@ def precompile_hook(recording: Recording) -> contextlib.AbstractContextManager[N
         def _compile(self: Any, *args: Any, **kwargs: Any) -> None:
             if not is_given_directly(recording):
                 return original(self, *args, **kwargs)
-            with given_directly(recording, "precompile", _function_name(self._fn)):
+            with given_directly(recording, "precompile", _function_name(self._fn)) as name:
+                recording.built_to_save.add(name)
                 with building():
                     original(self, *args, **kwargs)
                 with recording.noting("what torch.compiler.precompile saves", "output_code"):

@@ -102,7 +102,9 @@ def _compiling_for_a_file(recording: Recording, original: Callable[..., Any]) ->
         name = "" if backend is None else backend_name(backend)
         try:
             with recording.here.compiling_ahead(), _for_a_file(), _whole(recording, name):
-                return original(*args, **kwargs)
+                made = original(*args, **kwargs)
+                recording.built_to_save.add(recording.compilation_name())
+                return made
         finally:
             recording.here.backend_of_file = before
 

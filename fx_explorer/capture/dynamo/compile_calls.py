@@ -85,6 +85,7 @@ class _Calls:
     def note(self, model: object, given: Mapping[str, Any]) -> None:
         place = caller()
         self._recording.given.note(model, place)
+        self._recording.given.places.setdefault(function_name(model), place)
         passed = with_those_wanted(given, self._wanted)
         for name in _RECORDED:
             if name in self._defaults:

@@ -47,6 +47,8 @@ class GivenCallables:
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Any, GivenCallable]] = {}
+        self.places: dict[str, CallSite] = {}
+        """Function or module class → where it was first given to torch.compile."""
 
     def note(self, given: object, place: CallSite) -> None:
         try:

@@ -99,6 +99,8 @@ class Recording:
         """Compilation → its state; begun anew when torch reuses a name."""
         self.captured_ahead: set[str] = set()
         """Compilations of functions that nobody has called (ahead_of_time.py)."""
+        self.built_to_save: set[str] = set()
+        """Compilations whose code was built because it is saved, also while inspecting."""
         self.traced_ahead: list[tuple[weakref.ref[object], str]] = []
         """What torch builds their guards of, with the compilation. It cannot be hashed."""
 

@@ -24,7 +24,15 @@ from fx_explorer.client import Capture, leftovers
 from fx_explorer.client.outcomes import exit_code
 from fx_explorer.command_line.narration.being_compiled import BeingCompiled
 from fx_explorer.command_line.narration.narration import CaptureNarration
-from fx_explorer.model import CaptureRequest, Graph, GraphBreak, Kernel, Outcome, SupportReport
+from fx_explorer.model import (
+    CaptureRequest,
+    Compilation,
+    Graph,
+    GraphBreak,
+    Kernel,
+    Outcome,
+    SupportReport,
+)
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.breaks import break_count
 from fx_explorer.session.queries.compilations import has_compiled
@@ -226,7 +234,12 @@ def amounts(session: Path, elapsed_s: float) -> str:
     of breaks that were hit more than once, ``2 graph breaks, hit 3 times``.
     """
     with SessionReader(session) as reader:
-        graphs = reader.count(Graph, stage="dynamo")
+        compiled_graphs = {graph.compilation for graph in reader.rows(Graph)}
+        # What the program gave to a compiler itself is named by it: precompile/0/0.
+        without_dynamo = sum(
+            row.name[:1].isalpha() and row.id in compiled_graphs for row in reader.rows(Compilation)
+        )
+        graphs = reader.count(Graph, stage="dynamo") + without_dynamo
         found = [
             counted(graphs, "graph"),
             breaks_hit(break_count(reader), reader.count(GraphBreak)),

@@ -6,8 +6,10 @@ torch: torch/_dynamo/eval_frame.py, ``_callback_from_stance``.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib
+import linecache
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import PurePath
@@ -15,6 +17,7 @@ from typing import Any
 
 import torch
 
+from fx_explorer.capture.recording.rows.callers import CallSite
 from fx_explorer.capture.torch_compat.versions import stances
 from fx_explorer.errors import UsageError
 from fx_explorer.model import ONCE_COMPILED, SECOND_CALL, STANCE, OptionInForce
@@ -91,26 +94,82 @@ def why_nothing_compiled(options: Sequence[OptionInForce]) -> str:
     return ""
 
 
-def compiled_functions(options: Sequence[OptionInForce]) -> dict[str, str]:
-    """Return what the program gave to torch.compile: its name → the place of the call, empty where it is not
-    known.
+def given_and_not_called(given: Mapping[str, CallSite]) -> str:
+    """Say that nothing became of what was given to torch.compile, where, and what the program does
+    with what it got; empty where nothing was given.
     """
-    found: dict[str, str] = {}
-    for one in options:
-        if one.name.startswith("compile.") and one.function:
-            place = f"{PurePath(one.file).name}:{one.line}" if one.file else ""
-            found[one.function] = found.get(one.function) or place
-    return found
-
-
-def given_and_not_called(given: Mapping[str, str]) -> str:
-    """Say that nothing became of what was given to torch.compile; empty where nothing was given."""
     if not given:
         return ""
-    names = [f"{name} ({place})" if place else name for name, place in given.items()]
+    calls = [_call_in_words(name, place) for name, place in given.items()]
     return (
-        f"it gave {', '.join(names)} to torch.compile, and nothing of it was compiled when it ran "
-        "(torch.compile compiles when what it returns is called)"
+        f"it gave {', '.join(calls)} to torch.compile, and nothing of it was compiled when it ran "
+        "(torch.compile is lazy: it compiles when what it returns is called)"
+    )
+
+
+def _call_in_words(name: str, place: CallSite) -> str:
+    if not place.file:
+        return name
+    unused = result_never_called(place)
+    where = f"{PurePath(place.file).name}:{place.line}"
+    return f"{name} ({where}{f', {unused}' if unused else ''})"
+
+
+def result_never_called(place: CallSite) -> str:
+    """Return why what the call of torch.compile at ``place`` returned is never called, as the source
+    shows: it is thrown away, or bound to a name that is nowhere called or handed on. Empty where
+    the source does not show it.
+    """
+    try:
+        tree = ast.parse("".join(linecache.getlines(place.file)))
+    except (SyntaxError, ValueError, RecursionError):
+        return ""
+    scope: ast.AST = tree
+    statement: ast.stmt | None = None
+    for node in ast.walk(tree):  # outer nodes come first
+        if isinstance(node, ast.stmt) and node.lineno <= place.line <= (node.end_lineno or 0):
+            statement = node
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                scope = node
+    if isinstance(statement, ast.Expr) and _is_compile_call(statement.value):
+        return "whose result is thrown away"
+    if not isinstance(statement, ast.Assign) or not _is_compile_call(statement.value):
+        return ""
+    target = statement.targets[0]
+    if len(statement.targets) != 1 or not isinstance(target, ast.Name):
+        return ""
+    # Attributes of a class are reached through its objects.
+    if isinstance(scope, ast.ClassDef) or _is_handed_on(scope, target.id, statement):
+        return ""
+    kind = "the name" if scope is tree else "the local name"
+    return f"whose result is bound to {kind} {target.id} and never called"
+
+
+def _is_compile_call(value: ast.expr) -> bool:
+    """Return whether the value is what ``torch.compile(…)`` returns, and not a decorator."""
+    if not isinstance(value, ast.Call) or not value.args:
+        return False
+    return ast.unparse(value.func).split(".")[-1] == "compile"
+
+
+def _is_handed_on(scope: ast.AST, name: str, binding: ast.stmt) -> bool:
+    """Return whether anything else is done with ``name`` after the binding than to ask for an
+    attribute other than ``forward``.
+    """
+    asked = {
+        id(node.value)
+        for node in ast.walk(scope)
+        if isinstance(node, ast.Attribute) and node.attr not in ("forward", "__call__")
+    }
+    if any(isinstance(node, ast.Global | ast.Nonlocal) for node in ast.walk(scope)):
+        return True
+    return any(
+        isinstance(node, ast.Name)
+        and node.id == name
+        and isinstance(node.ctx, ast.Load)
+        and id(node) not in asked
+        and not binding.lineno <= node.lineno <= (binding.end_lineno or binding.lineno)
+        for node in ast.walk(scope)
     )
 
 

@@ -98,7 +98,8 @@ def test_the_report_has_every_configuration_and_keeps_its_contract(run: Run, ses
         assert all(
             config["registers"] > 0 and config["ptx_lines"] > 0 for config in kernel["configs"]
         )
-        assert kernel["estimate"]["seconds"] == pytest.approx(kernel["estimate"]["bytes"] / 3.35e12)
+        moved_s = kernel["estimate"]["bytes"] / 3.35e12
+        assert kernel["estimate"]["seconds"] == pytest.approx(max(moved_s, 1.5e-6))
     libraries = [kernel for kernel in kernels if kernel["language"] == "extern"]
     assert all(kernel["configs"] == [] and kernel["estimate"]["flops"] > 0 for kernel in libraries)
 

@@ -52,7 +52,7 @@ def test_a_relation_between_sizes_is_put_in_the_names_of_the_program() -> None:
     assert plain_code("L['x'].size()[0] < 2*L['y'].size()[1]") == "size 0 of x < 2*size 1 of y"
     assert (
         plain_code("L['x']._base.size()[0] < L['y'].grad.size()[1]")
-        == "size 0 of x._base < size 1 of y.grad"
+        == "size 0 of the base of x < size 1 of y.grad"
     )
 
 
@@ -239,7 +239,7 @@ def test_what_was_decided_about_a_size_is_said_in_words() -> None:
     assert event_words(same) == "size 0 of y had the same value, and must have it from now on"
 
 
-def test_the_dearest_checks_are_named_once_each() -> None:
+def test_the_dearest_groups_of_checks_are_named_once_each_with_their_sum() -> None:
     costs = [
         ("L['x']", 60.0),
         ("L['x']", 80.0),
@@ -251,4 +251,4 @@ def test_the_dearest_checks_are_named_once_each() -> None:
         explained(check("TENSOR_MATCH", source, "argument", TENSOR, cost_ns=cost))
         for source, cost in costs
     ]
-    assert dearest(rows) == "x (80 ns) and y (70 ns)"
+    assert dearest(rows) == "argument x (140 ns) and argument y (70 ns)"

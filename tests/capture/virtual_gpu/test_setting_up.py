@@ -386,7 +386,7 @@ def test_a_triton_of_another_version_that_lacks_something_is_named(
 def test_a_triton_that_does_not_go_with_torch_is_told(
     monkeypatch: pytest.MonkeyPatch, found: str, wanted: str, said: str
 ) -> None:
-    monkeypatch.setattr("importlib.metadata.version", lambda name: found)
+    monkeypatch.setattr("fx_explorer.capture.virtual_gpu.installing.version_of", lambda name: found)
     monkeypatch.setattr("fx_explorer.capture.torch_compat.versions.fitting_triton", lambda: wanted)
     told = other_triton()
     assert said in told

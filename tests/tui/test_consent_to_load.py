@@ -108,7 +108,7 @@ def test_on_a_terminal_the_app_asks_and_with_trust_it_does_not(
     shown: list[ExplorerApp] = []
     monkeypatch.setattr("sys.stdin", Terminal())
     monkeypatch.setattr("sys.stdout", Terminal())
-    monkeypatch.setattr("sys.stderr", Terminal())
+    monkeypatch.setattr("sys.__stderr__", Terminal())
     monkeypatch.setattr(ExplorerApp, "run", lambda app: shown.append(app))
     program = save_relu(tmp_path / "net.bin")
     assert main([str(program), *(["--trust"] if trusts else [])]) == 0

@@ -43,7 +43,7 @@ def test_commands_and_samples_named_in_a_page_exist(page: Path) -> None:
     modules = re.findall(r"python -m (benchmarks(?:\.\w+)+)", text)
     assert [name for name in modules if not (ROOT / f"{name.replace('.', '/')}.py").is_file()] == []
     first_words = re.findall(r"(?:^ {4}|`)fx-explorer ([a-z]+)\b(?![./:])", text, re.MULTILINE)
-    assert {word for word in first_words if word not in COMMANDS} == set()
+    assert {word for word in first_words if word not in COMMANDS} <= {"help"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -26,7 +26,7 @@ from tests.capture.recorded import failures, record
 
 ROOT = Path(__file__).parents[3]
 SAMPLES = sorted((ROOT / "sample_models").glob("*.py"))
-SCRIPTS = ("script", "recompiles")
+SCRIPTS = ("script", "recompiles", "precompile", "precompile_by_hand")
 REGISTRY = json.loads(
     (Path(torch.__file__).parent / "_dynamo" / "graph_break_registry.json").read_text()
 )

@@ -115,7 +115,11 @@ def _captured_session(name: str, lane: Lane, folder: Path) -> Path:
 
 def _run(command: list[str], folder: Path) -> None:
     folder.mkdir()
-    environment = {**cold_environment(folder), "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}
+    environment = {
+        **cold_environment(folder),
+        "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",
+        "PYTHONHASHSEED": "0",  # or sets of strings are gone through in another order in each
+    }
     try:
         ended = subprocess.run(
             command,

@@ -38,6 +38,9 @@ from fx_explorer.session.write_errors import ExplainedWrite
 
 BUSY_TIMEOUT_MS = 10_000
 
+IN_MEMORY = Path(":memory:")
+"""What SQLite takes for no file at all: a session that is thrown away."""
+
 DESCRIPTORS_CLOSED = (
     "the program closed descriptors that are not its own (os.closerange, as daemons do), and among them those of the session. "
     "What was captured before is kept; leave those from 3 on open to have it all."
@@ -122,9 +125,8 @@ class SessionWriter:
 
     def _open(self) -> None:
         with self._explained("create"):
-            with contextlib.suppress(OSError):  # what is wrong, SQLite says
-                # A session holds the user's source and output: it is for nobody else to read.
-                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            if self.path != IN_MEMORY:
+                self._create_file()
             self._db = sqlite3.connect(
                 self.path,
                 timeout=BUSY_TIMEOUT_MS / 1000,
@@ -141,6 +143,11 @@ class SessionWriter:
             with self.transaction():
                 if not self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
                     self._create()
+
+    def _create_file(self) -> None:
+        """Make the file, which holds the user's source and output, for nobody else to read."""
+        with contextlib.suppress(OSError):  # what is wrong, SQLite says
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
 
     def _create(self) -> None:
         # executescript() would commit the transaction, and a killed writer could leave half a

@@ -13,7 +13,7 @@ import torch
 from fx_explorer.capture.dynamo.breaks.frame_clock import HAS_EXCEPTION_TABLES, FrameClock
 from fx_explorer.capture.recorder import recording
 from fx_explorer.model import CaptureRequest
-from fx_explorer.session import SessionWriter
+from fx_explorer.session.writer import IN_MEMORY, SessionWriter
 from fx_explorer.worker.ledger.timeline import CallStep, steps
 
 pytestmark = pytest.mark.skipif(
@@ -89,7 +89,7 @@ def nesting(ticks: list[tuple[float, str, int]]) -> str:
 def followed(function: Function) -> tuple[str, list[CallStep], list[tuple[float, str, int]]]:
     torch._dynamo.reset()
     with (
-        SessionWriter(":memory:") as writer,
+        SessionWriter(IN_MEMORY) as writer,
         recording(writer, CaptureRequest("test", ""), lambda notice: None) as state,
     ):
         clock = FrameClock(state)
@@ -142,7 +142,7 @@ def test_an_exception_is_the_programs_own_with_a_clock_too() -> None:
     expected = told(compiled(in_a_function_called_behind_a_break))
     torch._dynamo.reset()
     with (
-        SessionWriter(":memory:") as writer,
+        SessionWriter(IN_MEMORY) as writer,
         recording(writer, CaptureRequest("test", ""), lambda notice: None) as state,
     ):
         clock = FrameClock(state)

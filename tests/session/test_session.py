@@ -15,7 +15,7 @@ import pytest
 from fx_explorer import model
 from fx_explorer.errors import NewerSessionError, NotASessionError, SessionError, SessionWriteError
 from fx_explorer.session import SessionReader, SessionWriter, schema
-from fx_explorer.session.writer import finish_session
+from fx_explorer.session.writer import IN_MEMORY, finish_session
 
 
 def node(name: str, **changes: object) -> model.Node:
@@ -121,6 +121,15 @@ def test_every_class_of_the_model_with_rows_has_a_table() -> None:
         name for name in model.__all__ if hasattr(getattr(model, name), "__dataclass_fields__")
     }
     assert dataclasses - not_rows == {row_type.__name__ for row_type in schema.TABLES}
+
+
+def test_a_session_in_memory_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with SessionWriter(IN_MEMORY) as writer:
+        writer.set_meta("program", "thrown away")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_row_added_to_a_complete_session_leaves_it_one_file(tmp_path: Path) -> None:

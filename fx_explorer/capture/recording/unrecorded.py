@@ -11,7 +11,7 @@ from dataclasses import replace
 from fx_explorer.capture.recording.hook_notes import Published
 from fx_explorer.capture.recording.rows.sources import Sources
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.session import SessionWriter
+from fx_explorer.session.writer import IN_MEMORY, SessionWriter
 
 _observing: list[Recording] = []
 
@@ -53,7 +53,7 @@ def unrecorded(recording: Recording) -> Iterator[None]:
         recording.request,
         recording.published,
     )
-    with SessionWriter(":memory:") as scratch:
+    with SessionWriter(IN_MEMORY) as scratch:
         recording.writer, recording.sources, recording.published = (
             scratch,
             Sources(scratch),

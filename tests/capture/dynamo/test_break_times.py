@@ -8,7 +8,7 @@ from fx_explorer.capture.dynamo.breaks.break_times import Tick, TickKind, TimedF
 from fx_explorer.capture.dynamo.breaks.frame_clock import FrameClock
 from fx_explorer.capture.recorder import recording
 from fx_explorer.model import CaptureRequest
-from fx_explorer.session import SessionWriter
+from fx_explorer.session.writer import IN_MEMORY, SessionWriter
 
 CUT, REST, LAST, INNER = 0, 1, 2, 3
 FRAMES = [
@@ -102,7 +102,7 @@ def program(x: torch.Tensor) -> torch.Tensor:
 def test_a_call_ticks_for_each_graph_that_torch_made() -> None:
     torch._dynamo.reset()
     with (
-        SessionWriter(":memory:") as writer,
+        SessionWriter(IN_MEMORY) as writer,
         recording(writer, CaptureRequest("test", ""), lambda notice: None) as state,
     ):
         clock = FrameClock(state)
@@ -135,7 +135,7 @@ def test_on_an_accelerator_each_tick_waits_for_the_device_first() -> None:
     torch._dynamo.reset()
     waited: list[int] = []
     with (
-        SessionWriter(":memory:") as writer,
+        SessionWriter(IN_MEMORY) as writer,
         recording(writer, CaptureRequest("test", ""), lambda notice: None) as state,
     ):
         clock = FrameClock(state, lambda: waited.append(1))

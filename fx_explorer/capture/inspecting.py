@@ -260,9 +260,12 @@ def _build_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
     )
     # With triton.autotune_at_compile_time (set for annotated regions) kernels would run in the
     # middle of code generation.
-    _replace_while_lowering(
-        stack, PythonWrapperCodegen, "generate_and_run_autotune_block", lambda wrapper: None
-    )
+    timed = "generate_and_run_autotune_block"
+    _replace_while_lowering(stack, PythonWrapperCodegen, timed, lambda wrapper: None)
+    if not hasattr(PythonWrapperCodegen, timed):
+        notes["timing"] = (
+            f"torch has no PythonWrapperCodegen.{timed}: kernels of annotated regions may run while their code is generated"
+        )
     # No pool of compile processes is started.
     stack.enter_context(configured(config, {"compile_threads": 1}))
 

@@ -128,7 +128,8 @@ def failure_of(outcome: Outcome, remains: EndedWorker) -> Failure | None:
     """Return the row that keeps the stacks of a process that was killed or stopped; None when there
     is nothing to keep.
     """
-    if outcome.kind not in ("killed", "timed_out") or remains.last_words:
+    has_told = bool(remains.last_words) and not remains.stopped
+    if outcome.kind not in ("killed", "timed_out") or has_told:
         return None
     kind = signal_name(-outcome.exit_code) if outcome.kind == "killed" else "timeout"
     return Failure(0, 0, "program", None, kind, outcome.message)

@@ -17,6 +17,7 @@ from typing import Any, TypeVar, cast
 from fx_explorer import model
 from fx_explorer.errors import NewerSessionError, NotASessionError, SessionError
 from fx_explorer.session import schema
+from fx_explorer.session.bounds import MOST_INFLATED
 from fx_explorer.session.elsewhere import BASE, read_elsewhere
 from fx_explorer.session.file_names import FileNames, begin_showing, end_showing
 from fx_explorer.session.texts import RecentTexts
@@ -33,6 +34,14 @@ MAX_SQL_VARIABLES = 500
 
 
 MOST_LINES = 1_000_000
+
+MOST_INFLATED_FREELY = 2 << 30
+"""Characters of all packed texts of a session together. Above, they are at most ``MOST_INFLATED`` times what
+the file takes: torch's own texts pack to a fifth to a thirteenth, and those of recompiles to far less.
+"""
+
+MOST_READ_AT_ONCE = 256 << 20
+"""Characters of the texts that one question reads, one after the other."""
 """Lines of bytecode, one for each instruction of a function."""
 
 
@@ -61,6 +70,9 @@ class SessionReader:
                 f"{self.path} is not an fx-explorer session: it is {kind_of_file(self.path).words}"
             )
         self.reopen()
+        self._inflated: dict[int, int] = {}
+        """Packed text → its characters, of those that were read."""
+        self._characters_inflated = 0
         self.text = RecentTexts(self._text)
         self._base = RecentTexts(self._packed_alone)
 
@@ -145,7 +157,39 @@ class SessionReader:
         if not text_id:
             return ""
         found = self._query("SELECT body, base, digest FROM text WHERE id=?", (text_id,))
-        return self._checked(lambda: self._unpacked(*found[0])) if found else ""
+        if not found:
+            return ""
+        body, base, digest = found[0]
+        text = self._checked(lambda: self._unpacked(body, base, digest))
+        if base != BASE:
+            self._count_inflated(text_id, len(text))
+        return text
+
+    def _count_inflated(self, text_id: int, characters: int) -> None:
+        """Raise NotASessionError when a small file was made to inflate to very many large texts."""
+        if text_id in self._inflated:
+            return
+        self._inflated[text_id] = characters
+        self._characters_inflated += characters
+        if self._characters_inflated <= MOST_INFLATED_FREELY:
+            return
+        if self._characters_inflated > MOST_INFLATED * self.path.stat().st_size:
+            raise NotASessionError(
+                f"{self.path} is damaged: text: its {len(self._inflated):,} texts that were read inflate to "
+                f"{self._characters_inflated:,} characters"
+            )
+
+    def texts_of(self, artifacts: Iterable[model.Artifact]) -> Iterator[tuple[model.Artifact, str]]:
+        """Yield artifacts with their texts, until these have ``MOST_READ_AT_ONCE`` characters together: a file
+        can let thousands of rows name one large text.
+        """
+        characters = 0
+        for artifact in artifacts:
+            text = self.text(artifact.text)
+            characters += len(text)
+            if characters > MOST_READ_AT_ONCE:
+                return
+            yield artifact, text
 
     def _unpacked(self, body: object, base: int, digest: object) -> str:
         if base == BASE:

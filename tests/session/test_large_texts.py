@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.errors import NotASessionError
+from fx_explorer.model import Artifact
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.bounds import MAX_LINES
+from fx_explorer.session.reader import MOST_READ_AT_ONCE
 
 
 @pytest.mark.parametrize(
@@ -56,3 +58,29 @@ def test_a_text_of_very_many_lines_is_cut_when_written_and_refused_when_read(
         pytest.raises(NotASessionError, match="more than 1,000,000 lines"),
     ):
         reader.text(number)
+
+
+def test_very_many_texts_that_inflate_to_gigabytes_are_refused(tmp_path: Path) -> None:
+    large = zlib.compress(b"a" * 16_000_000)
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        numbers = [writer.text(str(i)) for i in range(200)]
+        writer.finish()
+    with sqlite3.connect(tmp_path / "s.fxs") as database:
+        database.execute("UPDATE text SET body=?, base=0", (large,))
+    database.close()
+    with (
+        SessionReader(tmp_path / "s.fxs") as reader,
+        pytest.raises(NotASessionError, match="texts that were read inflate to"),
+    ):
+        for number in numbers:
+            reader.text(number)
+
+
+def test_many_rows_that_name_one_large_text_are_read_to_a_bound(tmp_path: Path) -> None:
+    with SessionWriter(tmp_path / "s.fxs") as writer:
+        text = writer.text("a" * 16_000_000)
+        writer.finish()
+    row = Artifact(1, 1, "listing", "dynamo", "forward", "many", "json", text=text)
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        read = sum(len(text) for _, text in reader.texts_of([row] * 3_000))
+    assert 16_000_000 < read <= MOST_READ_AT_ONCE

@@ -120,6 +120,8 @@ def open_app() -> OpenApp:
             await driver.settle()
             yield driver
             assert not faults_of(app), faults_of(app)
+        if app.explorer.reader is not None:
+            app.explorer.reader.close()  # or a thousand tests hold a thousand files open
         assert app.return_code in (None, ends_with), "the app ended by itself"
 
     return opened

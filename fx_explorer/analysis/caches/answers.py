@@ -18,9 +18,6 @@ CACHE_NAMES = {"aotautograd": "AOTAutograd's cache", "fx_graph": "Inductor's cac
 MOST_READ = 2_000
 """Records that are read: each can be 100 KB."""
 
-MOST_CHARACTERS = 256 << 20
-"""Of all records that are read. torch's have some thousands each."""
-
 
 @dataclass(frozen=True, slots=True)
 class CacheAnswer:
@@ -39,13 +36,9 @@ def cache_answers(reader: SessionReader, *outcomes: Outcome) -> list[CacheAnswer
         one for one, title in titles.items() if is_cache_record(title) and _is_of(title, outcomes)
     ]
     compilations = {row.id: row for row in reader.rows(model.Compilation)}
+    rows = sorted(reader.by_ids(model.Artifact, wanted[:MOST_READ]), key=lambda row: row.id)
     found = []
-    read = 0
-    for row in sorted(reader.by_ids(model.Artifact, wanted[:MOST_READ]), key=lambda row: row.id):
-        text = reader.text(row.text)
-        read += len(text)
-        if read > MOST_CHARACTERS:
-            break
+    for row, text in reader.texts_of(rows):
         record = parse_cache_record(titles[row.id], text)
         if record is not None and row.compilation in compilations:
             found.append(CacheAnswer(compilations[row.compilation], record))

@@ -296,17 +296,17 @@ def _key_components(
 ) -> dict[str, dict[str, tuple[str, str]]]:
     """Return cache → component of its key → (hash, value), as torch's record of a hit or miss lists them."""
     found: dict[str, dict[str, tuple[str, str]]] = {}
-    for artifact in reader.rows(
-        model.Artifact, compilation=compilation, kind="listing", language="json"
-    ):
-        cache = artifact.title.partition("_cache_")[0] if "_cache_" in artifact.title else ""
+    listings = reader.rows(model.Artifact, compilation=compilation, kind="listing", language="json")
+    of_caches = [artifact for artifact in listings if "_cache_" in artifact.title]
+    for artifact, text in reader.texts_of(of_caches):
+        cache = artifact.title.partition("_cache_")[0]
         if not cache:
             continue
         try:
-            text = json.loads(reader.text(artifact.text))
+            record = json.loads(text)
         except (ValueError, RecursionError):
             continue  # a record that is cut off: the session counts it
-        components = text.get("components") if isinstance(text, dict) else None
+        components = record.get("components") if isinstance(record, dict) else None
         for component in components if isinstance(components, list) else ():
             part = _COMPONENT.match(str(component))
             if part:

@@ -180,8 +180,8 @@ class Texts:
         self.executed: list[str] = []
         self.is_order_whole = False
         """Whether the order of the graphs that ran is one record, written when all had run."""
-        for artifact in reader.rows(model.Artifact, kind="listing", language="json"):
-            text = reader.text(artifact.text)
+        listings = reader.rows(model.Artifact, kind="listing", language="json")
+        for artifact, text in reader.texts_of(listings):
             if _is_told_of(text):
                 self._add(artifact.compilation, text)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from fx_explorer.client.kernels import disassembling
 from fx_explorer.errors import WorkerError
-from fx_explorer.model import KernelBuild, KernelLaunch
+from fx_explorer.model import CaptureRequest, KernelBuild, KernelLaunch
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.analysis.kernel_ir.built_sessions import write_kernel
 from tests.analysis.kernel_ir.samples import sample
@@ -37,7 +37,7 @@ def session(tmp_path: Path) -> Path:
             )
         )
         writer.add(KernelLaunch(0, written.kernel, row.id, (64, 1, 1), 1, ()))
-        writer.set_meta("request", {"target": "m.py", "build": True})
+        writer.set_meta("request", asdict(CaptureRequest("m.py", "", build=True)))
     return path
 
 

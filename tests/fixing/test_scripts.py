@@ -109,7 +109,7 @@ class Scaled(torch.nn.Module):
 
 model = Scaled()
 net = torch.compile(model)
-opt = torch.optim.SGD(model.parameters(), lr=2e-5)
+opt = torch.optim.SGD(model.parameters(), lr=1e-7)
 for _ in range(2):
     net(torch.randn(4, 6)).pow(2).mean().backward()
     opt.step()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -15,6 +16,8 @@ from fx_explorer import model
 from fx_explorer.cli import main
 from fx_explorer.errors import NotASessionError
 from fx_explorer.session import SessionReader
+from fx_explorer.session.untrusted.known_meta import check_meta
+from tests.conftest import ROOT
 from tests.session.fuzzing import ESCAPE, RECURSIVE, SCHEMAS
 from tests.sessions import write_training_step
 
@@ -161,3 +164,20 @@ def _ask_for_nothing(reader: SessionReader) -> None:
     with reader.snapshot():
         reader._db.rollback()
         reader.query("SELECT * FROM nothing")
+
+
+def test_every_entry_of_meta_that_is_read_by_name_is_checked() -> None:
+    sources = [file.read_text() for file in (ROOT / "fx_explorer").rglob("*.py")]
+    keys = {key for source in sources for key in re.findall(r"\.meta\(\"(\w+)\"", source)}
+    assert len(keys) > 10
+    unchecked = {key for key in keys if not _is_refused(key)}
+    assert unchecked == {"schema_version"}, "which SessionReader checks when it opens"
+
+
+def _is_refused(key: str) -> bool:
+    """Return whether a value that belongs nowhere is refused."""
+    try:
+        check_meta(key, -1.5e300)
+    except ValueError:
+        return True
+    return False

@@ -26,6 +26,10 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
 def _is_duration(value: Any) -> bool:
     return isinstance(value, int | float) and abs(value) < 1e12
 
@@ -96,7 +100,9 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
     "target": _is_target,
     "environment": _is_environment,
     "request": _is_request,
-    "left_out": lambda value: isinstance(value, list) and all(map(_is_text, value)),
+    "left_out": _are_texts,
+    "built_to_save": _are_texts,
+    "process": lambda value: isinstance(value, dict) and isinstance(value.get("pid", 0), int),
     "build": lambda value: isinstance(value, bool),
     "virtual_gpu": lambda value: isinstance(value, dict),
     "virtual_gpu_choices": lambda value: isinstance(value, list | dict),

@@ -14,7 +14,7 @@ DEMO ?= sample_models/transformer.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz fuzz-logs fuzz-terminal newest newest-torch newest-gpu virtual-gpu $(VIRTUAL_GPUS) lint format types contracts wheel docs snapshots clean
+.PHONY: help demo test quick fuzz fuzz-logs fuzz-terminal newest newest-torch newest-gpu virtual-gpu $(VIRTUAL_GPUS) lint format types contracts wheel docs snapshots clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -24,6 +24,9 @@ demo: $(READY) ## open the app on a sample (DEMO=sample_models/mlp.py for anothe
 
 test: $(READY) ## run the tests, three at a time (ARGS="-k breaks" for some of them)
 	$(BIN)/python -m pytest -n 3 --dist worksteal $(ARGS)
+
+quick: $(READY) ## the tests that your change concerns, the nearest first, in a minute (ARGS="--seconds 120")
+	$(BIN)/python -m tests.quick $(ARGS)
 
 fuzz-logs: $(READY) ## damage logs of torch by chance for a long time (ARGS="--rounds 1000000 --seed 7")
 	$(BIN)/python -m tests.readers.torch_trace.mutating $(ARGS)

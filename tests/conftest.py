@@ -7,6 +7,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import torch
 
 from fx_explorer.client.process import WorkerProcess
 from fx_explorer.session import SessionReader, SessionWriter
+from tests.quick import note_durations, skip_when_time_is_up
 from tests.sessions import Written
 from tests.shared_files import digest, locked
 from tests.warm_servers import served
@@ -34,6 +36,23 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+
+
+_seconds_of_file: defaultdict[str, float] = defaultdict(float)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _seconds_of_file[report.nodeid.partition("::")[0]] += report.duration
+
+
+def pytest_runtest_setup() -> None:
+    skip_when_time_is_up()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """What test files took is known to make quick the next time; the process that tells all of them writes it."""
+    if not hasattr(session.config, "workerinput"):
+        note_durations(_seconds_of_file)
 
 
 @pytest.fixture(scope="session", autouse=True)

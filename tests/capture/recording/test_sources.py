@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from unittest import mock
 
 import pytest
 import torch
@@ -13,23 +13,30 @@ import fx_explorer
 from fx_explorer.capture.recording.rows.sources import Sources
 from fx_explorer.model import Frame
 from fx_explorer.session import SessionWriter
+from fx_explorer.session.writer import IN_MEMORY
+
+
+@pytest.fixture
+def writer() -> Iterator[SessionWriter]:
+    with SessionWriter(IN_MEMORY) as opened:
+        yield opened
 
 
 def test_what_is_installed_in_another_environment_is_not_the_users(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: SessionWriter
 ) -> None:
     installed = tmp_path / "shared" / "site-packages"  # as a .pth file adds it
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "project"), str(installed)])
-    sources = Sources(mock.create_autospec(SessionWriter))
+    sources = Sources(writer)
     assert not sources.is_users(str(installed / "transformers" / "modeling.py"))
     assert sources.is_users(str(tmp_path / "project" / "model.py"))
 
 
 def test_torch_is_not_the_users_wherever_it_lies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: SessionWriter
 ) -> None:
     monkeypatch.setattr(torch, "__file__", str(tmp_path / "checkout" / "torch" / "__init__.py"))
-    sources = Sources(mock.create_autospec(SessionWriter))
+    sources = Sources(writer)
     assert not sources.is_users(
         str(tmp_path / "checkout" / "torch" / "nn" / "modules" / "module.py")
     )
@@ -37,10 +44,10 @@ def test_torch_is_not_the_users_wherever_it_lies(
 
 
 def test_a_package_whose_name_begins_like_another_is_none_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: SessionWriter
 ) -> None:
     monkeypatch.setattr(torch, "__file__", str(tmp_path / "checkout" / "torch" / "__init__.py"))
-    sources = Sources(mock.create_autospec(SessionWriter))
+    sources = Sources(writer)
     assert sources.is_torch(str(tmp_path / "checkout" / "torch" / "nn" / "modules" / "module.py"))
     assert not sources.is_torch(str(tmp_path / "checkout" / "torchvision" / "models" / "resnet.py"))
     ours = str(Path(fx_explorer.__file__).parent)

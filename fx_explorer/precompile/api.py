@@ -149,8 +149,9 @@ class Precompile:
                 compiled = lowering.compiler(lowering.module, lowering.inputs)
             ahead_of_time.guards_anew()
             rebuilt = captured.guards()
+            recorded = ahead_of_time.recorded()
         return CompiledFunction(
-            captured, graph, compiler, captured.bound(compiled), rebuilt
+            captured, graph, compiler, captured.bound(compiled), rebuilt, recorded
         ), rebuilt
 
     @staticmethod

@@ -146,12 +146,15 @@ class CompiledFunction:
         compiler: Compiler | None,
         run: Callable[..., Any],
         guards: Guards,
+        recorded: ahead_of_time.Recorded = (),
     ) -> None:
         self.captured = captured
         self.graph = graph
         """What was compiled: a copy, its placeholders are parameters, buffers and inputs."""
         self.compiler = compiler
         self.guards = guards
+        self.recorded = recorded
+        """The compilation it is of, where somebody records."""
         self._run = run
 
     def __repr__(self) -> str:

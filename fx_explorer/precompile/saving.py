@@ -14,6 +14,7 @@ import torch
 from torch._dynamo import convert_frame
 from torch.fx.passes.regional_inductor import regional_inductor
 
+from fx_explorer.capture.dynamo import ahead_of_time
 from fx_explorer.capture.inspecting import building
 from fx_explorer.capture.recording.unrecorded import aside, recordings
 from fx_explorer.capture.torch_compat.compile_caches import (
@@ -25,6 +26,7 @@ from fx_explorer.capture.torch_compat.versions import (
     dataclass_of,
     device_type_of,
     guards_of_file,
+    name_of,
     require,
     runtime_env,
 )
@@ -66,8 +68,10 @@ def save(compiled_fn: CompiledFunction, path: Path) -> Path:
             "torch saves out of Inductor's caches, and force_disable_caches is on: turn it off"
         )
     try:
+        guards = GuardsOfFile()
         with _not_recorded():
-            _artifacts(compiled_fn).save_compiled_function(str(path))
+            _artifacts(compiled_fn, guards).save_compiled_function(str(path))
+        ahead_of_time.note_saved(compiled_fn.recorded, guards.count, guards.dropped)
     except OSError as error:
         raise SaveError(f"{path} cannot be written: {error}") from error
     except MissingInTorch as error:
@@ -91,7 +95,7 @@ def _not_recorded() -> Iterator[None]:
         yield
 
 
-def _artifacts(compiled_fn: CompiledFunction) -> Any:
+def _artifacts(compiled_fn: CompiledFunction, guards: GuardsOfFile) -> Any:
     """Build the function that torch's AOT compile would make: the graph lowered anew, the guards
     that can be saved, and what its bytecode needs around it.
     """
@@ -111,7 +115,7 @@ def _artifacts(compiled_fn: CompiledFunction) -> Any:
                 "AOTAutograd did not keep what is needed, because the graph cannot be cached"
             )
         compiled = require(aot, "BundledAOTAutogradSerializableCallable")(compiled)
-        hooks = Hooks(guard_filter_fn=_guards_to_save)
+        hooks = Hooks(guard_filter_fn=guards)
         with _without_gradients(captured.owner):
             checks = traced.build_guards(
                 function.__code__, hooks=hooks, save=True, strict_error=True
@@ -179,14 +183,29 @@ def _lowered(compiled_fn: CompiledFunction) -> Any:
     )
 
 
-def _guards_to_save(entries: Sequence[Any]) -> Sequence[bool]:
-    """Return for each guard whether it is saved: all but those on globals and on the identity of
-    objects, which mean nothing in another process.
+class GuardsOfFile:
+    """A filter of guards that keeps those that can be saved: all but those on globals and on the
+    identity of objects, which mean nothing in another process.
     """
-    unsaved = require(
-        "torch._dynamo.guards", "CheckFunctionManager"
-    ).UNSUPPORTED_SERIALIZATION_GUARD_TYPES
-    return [not (entry.is_global or entry.guard_type in unsaved) for entry in entries]
+
+    def __init__(self) -> None:
+        self.count = 0
+        """How many guards the function has."""
+        self.dropped: list[tuple[str, str]] = []
+        """Kind and source of those that the file has not."""
+
+    def __call__(self, entries: Sequence[Any]) -> Sequence[bool]:
+        unsaved = require(
+            "torch._dynamo.guards", "CheckFunctionManager"
+        ).UNSUPPORTED_SERIALIZATION_GUARD_TYPES
+        kept = [not (entry.is_global or entry.guard_type in unsaved) for entry in entries]
+        self.count = len(kept)
+        self.dropped = [
+            (entry.guard_type, name_of(entry.orig_guard))
+            for entry, is_kept in zip(entries, kept, strict=True)
+            if not is_kept
+        ]
+        return kept
 
 
 def load(path: Path, model: Callable[..., Any] | None) -> Callable[..., Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from fx_explorer import model
 from fx_explorer.analysis.facts import Fact, Severity
+from fx_explorer.analysis.kernels.built import built_kernels, saved_compilations
 from fx_explorer.analysis.overview.console import failures
 from fx_explorer.analysis.overview.facts.log_facts import log_facts
 from fx_explorer.analysis.whole_session.log_sessions import is_log
@@ -102,12 +103,12 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
 
 def _inspection(reader: SessionReader) -> Iterator[Fact]:
     """Say that the session was an inspection; nothing where all of it was built, to be saved."""
-    built = set(reader.meta("built_to_save") or ())
-    compilations = {row.id: row.name for row in reader.rows(model.Compilation)}
-    with_kernels = {compilations.get(row.compilation, "") for row in reader.rows(model.Kernel)}
-    if with_kernels <= built:
+    kernels = built_kernels(reader)
+    if kernels.built == kernels.kernels:
         return
-    saved = f", except what is saved ({listed(sorted(built), 5)})" if built else ""
+    saved = ""
+    if kernels.built:
+        saved = f", except what is saved ({listed(saved_compilations(reader), 5)})"
     detail = (
         "Kernels were generated and are shown, but not built, so it is not known whether building "
         "them fails; --build compiles and runs them. "

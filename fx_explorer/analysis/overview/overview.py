@@ -16,6 +16,13 @@ from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.analysis.compile_time.timing import STAGE_IN_WORDS, stage_times
 from fx_explorer.analysis.documents import Place, artifact_document, place_of_path
 from fx_explorer.analysis.facts import Fact
+from fx_explorer.analysis.guards.saved_guards import (
+    NO_GUARDS_OF_PRECOMPILE,
+    OF_TORCH_ALONE,
+    is_of_saved_code,
+    is_precompiled,
+    saved_guards,
+)
 from fx_explorer.analysis.kernels.counts import DirectionKernels, kernels_by_direction
 from fx_explorer.analysis.kernels.log_tuning import measured_choices
 from fx_explorer.analysis.memory.saved_values import (
@@ -165,7 +172,8 @@ def _graphs(
         yield replace(fact, text=fact.text.removesuffix(".") + times)
     direct = _given_directly(compilations)
     if direct:
-        yield Fact("graphs", "good", f"{direct}.", view="graphs")
+        detail = NO_GUARDS_OF_PRECOMPILE if is_precompiled(reader) else ""
+        yield Fact("graphs", "good", f"{direct}.", detail, view="graphs")
     if not figures.graphs:
         if direct:
             return
@@ -219,9 +227,6 @@ def _lost_rests(broken: Sequence[DistinctBreak]) -> str:
         return f" The rest of {functions.pop()} runs in eager mode."
     return f" The rests of {len(functions)} functions run in eager mode."
 
-
-_FILTER_OF_SAVED_CODE = "aot_compile_fullgraph."
-"""The function in torch/_dynamo/aot_compile.py that the filter is made in."""
 
 _DIRECT = {
     "inductor": "to Inductor",
@@ -415,11 +420,16 @@ def _recompiles(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
         more = counted(len(found) - SHOWN_AT_MOST, "more recompile")
         yield Fact("recompiles", "problem", f"… and {more}.", view="breaks")
     for drop in filtered(reader):
-        guards_dropped = f"{drop.dropped:,} of {counted(drop.guards, 'guard')}"
-        text = f"The guard filter {drop.filter} dropped {guards_dropped}."
-        if drop.filter.startswith(_FILTER_OF_SAVED_CODE):
-            text = f"torch saves the compiled code without {guards_dropped}, which cannot be saved."
-        yield Fact("recompiles", "notice", text, FILTERED, view="guards")
+        if not is_of_saved_code(drop.filter):
+            guards_dropped = f"{drop.dropped:,} of {counted(drop.guards, 'guard')}"
+            text = f"The guard filter {drop.filter} dropped {guards_dropped}."
+            yield Fact("recompiles", "notice", text, FILTERED, view="guards")
+    for saved in saved_guards(reader):
+        if saved.unchecked:
+            detail = f"{saved.unchecked} {FILTERED}"
+            yield Fact("recompiles", "notice", saved.in_words, detail, view="guards")
+        else:
+            yield Fact("recompiles", "good", saved.in_words, OF_TORCH_ALONE, view="guards")
     guards = check_count(reader)
     if guards:
         times = figures.compilations

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import time
 import traceback
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from torch._dynamo import convert_frame
@@ -34,7 +35,8 @@ from fx_explorer.capture.torch_compat.compile_caches import (
     nothing_found_in_caches,
 )
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.model import Failure
+from fx_explorer.model import Compilation, Failure, Metric
+from fx_explorer.model.rows.observation import GUARDS_IN_FILE
 
 _NOT_LOWERED = "only Dynamo has been asked for so far"
 _LOWERED = {"joint", "forward"}
@@ -103,7 +105,9 @@ def _compiling_for_a_file(recording: Recording, original: Callable[..., Any]) ->
         try:
             with recording.here.compiling_ahead(), _for_a_file(), _whole(recording, name):
                 made = original(*args, **kwargs)
-                recording.built_to_save.add(recording.compilation_name())
+                with recording.noting("that a function is built to be saved"):
+                    compilation = recording.row(recording.compilation_name())
+                    recording.built_to_save.add(compilation.name)
                 return made
         finally:
             recording.here.backend_of_file = before
@@ -173,6 +177,32 @@ def guards_anew() -> None:
             recording.writer.remove_guards(recording.compilation_id())
 
 
+Recorded = tuple[tuple[Recording, Compilation], ...]
+"""A compilation as each recording has it."""
+
+
+def recorded() -> Recorded:
+    """Return the compilation that torch is in as each recording has it, for ``note_saved``."""
+    rows = []
+    for recording in recordings():
+        with recording.noting("which compilation a function is of"):
+            rows.append((recording, recording.row(recording.compilation_name())))
+    return tuple(rows)
+
+
+def note_saved(compilations: Recorded, guards: int, dropped: Sequence[tuple[str, str]]) -> None:
+    """Record that a function was built and saved: with how many guards, and without which
+    (``(kind, source)``).
+    """
+    in_file = json.dumps({"guards": guards, "dropped": dropped})
+    for recording, row in compilations:
+        if recording not in recordings():
+            continue
+        with recording.noting("what a function is saved without", "dynamo"):
+            recording.built_to_save.add(row.name)
+            recording.writer.add(Metric(0, row.id, GUARDS_IN_FILE, in_file))
+
+
 @contextlib.contextmanager
 def lowered_by_program(
     recording: Recording, compiler: Compiler, function: str, graph: Any, backend: str
@@ -216,6 +246,9 @@ def guards_hook(recording: Recording) -> contextlib.AbstractContextManager[None]
 
 def _announce(recording: Recording, frame: Any) -> None:
     name = recording.compilation_name()
+    known = recording.of(name).row
+    if known is not None and known.status != "running":
+        recording.begin_again(name)
     forward = forward_of_call(frame.code, frame.locals)
     code = frame.code if forward is None else forward.__code__
     recording.captured_ahead.add(name)

@@ -223,6 +223,11 @@ class Metric:
     """JSON."""
 
 
+GUARDS_IN_FILE = "guards_in_file"
+"""Name of the Metric of a function that was saved: ``{"guards": 12, "dropped": [["ID_MATCH", "G['f']"]]}``,
+how many guards it had and which of them the file has not.
+"""
+
 CUDA_GRAPH_HANDED_OVER = "cudagraph_handed_over"
 CUDA_GRAPH_LEFT_OUT = "cudagraph_left_out"
 CUDA_GRAPH_SKIP = "cudagraph_skip"

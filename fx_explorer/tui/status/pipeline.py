@@ -13,6 +13,7 @@ from typing import Literal
 
 from fx_explorer import model
 from fx_explorer.analysis.compile_time.timing import stage_times
+from fx_explorer.analysis.kernels.built import built_kernels
 from fx_explorer.analysis.memory.saved_values import saved_total
 from fx_explorer.analysis.published.stages import ShownStage, published_stages
 from fx_explorer.analysis.variants.lineage import graphs_in_use
@@ -223,7 +224,9 @@ def _found(reader: SessionReader) -> dict[str, tuple[str, ...]]:
         ),
         "AOTAutograd": _aot_found(reader),
         "Inductor": _said(_fused(reader)),
-        "Kernels": _said(f"{whole.kernels:,}" if whole.kernels else "", _built(reader)),
+        "Kernels": _said(
+            f"{whole.kernels:,}" if whole.kernels else "", built_kernels(reader).in_words
+        ),
     }
 
 
@@ -242,10 +245,6 @@ def _aot_found(reader: SessionReader) -> tuple[str, ...]:
 def _fused(reader: SessionReader) -> str:
     nodes = post_grad_operations(reader, graphs_in_use(reader))
     return f"{nodes:,} ops" if nodes else ""
-
-
-def _built(reader: SessionReader) -> str:
-    return "built" if reader.meta("build") else "not built"
 
 
 def _said(*parts: str) -> tuple[str, ...]:

@@ -21,6 +21,12 @@ from fx_explorer.analysis.guards.guard_tree import (
     verdicts,
 )
 from fx_explorer.analysis.guards.kinds import KIND_IN_WORDS, guard_kinds
+from fx_explorer.analysis.guards.saved_guards import (
+    NO_GUARDS_OF_PRECOMPILE,
+    is_of_saved_code,
+    is_precompiled,
+    saved_guards,
+)
 from fx_explorer.analysis.recompiles.changes import change_of
 from fx_explorer.analysis.variants.versions import functions_of_versions
 from fx_explorer.analysis.whole_session.log_sessions import not_decoded, why_not_in_text
@@ -292,11 +298,13 @@ def _notice(reader: SessionReader, search: str) -> str:
 
 def _dropped(reader: SessionReader) -> str:
     """Return what filters dropped: nothing looks at that any more."""
-    told = (
+    by_filters = (
         f"{one.filter} dropped {one.dropped:,} of {one.guards:,} that Dynamo asked for."
         for one in filtered(reader)
+        if not is_of_saved_code(one.filter)
     )
-    return " ".join(told)
+    of_saved_code = (f"{one.in_words} {one.unchecked}".rstrip() for one in saved_guards(reader))
+    return " ".join((*by_filters, *of_saved_code))
 
 
 def _slowest(reader: SessionReader) -> model.Metric | None:
@@ -329,4 +337,6 @@ def _why_empty(reader: SessionReader) -> str:
         return "None so far: guards are made when Dynamo has finished a graph."
     if filtered(reader):
         return "No guard is left: whatever changes, the compiled code runs."
+    if is_precompiled(reader):
+        return NO_GUARDS_OF_PRECOMPILE
     return "No guard was recorded: nothing was compiled, or the compilation failed before its guards were made."

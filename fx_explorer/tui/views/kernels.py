@@ -9,6 +9,7 @@ from typing import overload
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import place_of_kernel
+from fx_explorer.analysis.kernels.built import built_kernels
 from fx_explorer.analysis.kernels.costs import KernelCost, TimeKind, kernel_costs, time_kinds
 from fx_explorer.analysis.kernels.counts import KernelUse, kind_in_words, run_in_words
 from fx_explorer.analysis.kernels.first_kernel import why_no_kernels
@@ -249,8 +250,9 @@ def _notice(reader: SessionReader, uses: list[KernelUse], gpu: model.Gpu | None,
     widest = max(generated, key=lambda use: len(use.nodes), default=None)
     if widest and widest.nodes:
         words += f" {widest.kernel.name} fuses the most: {counted(len(widest.nodes), 'node')}."
-    return (
-        words
-        if reader.meta("build")
-        else f"{words} Nothing was built: this is what would be (--build builds it)."
-    )
+    of_build = built_kernels(reader)
+    if of_build.built == of_build.kernels:
+        return words
+    if of_build.built:
+        return f"{words} {of_build.built:,} of them were built, to be saved: --build builds all."
+    return f"{words} Nothing was built: this is what would be (--build builds it)."

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fx_explorer import model
 from fx_explorer.analysis.compile_time.timing import STAGE_IN_WORDS, StageTimes, stage_times
+from fx_explorer.analysis.kernels.built import built_kernels
 from fx_explorer.analysis.naming.functions import function_of
 from fx_explorer.analysis.variants.lineage import first_variants
-from fx_explorer.analysis.words import bar, seconds, share
+from fx_explorer.analysis.words import bar, counted, seconds, share
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
@@ -105,11 +106,13 @@ def _notice(reader: SessionReader, whole: StageTimes) -> str:
     part = "most of it" if 2 * took > whole.total_s else "the largest part"
     where = f"{part} ({share(took, whole.total_s)}) went into {STAGE_IN_WORDS.get(stage, stage)}"
     words = f"{seconds(whole.total_s)} in all; {where}."
-    return (
-        words
-        if reader.meta("build")
-        else f"{words} Building kernels is not in it: nothing was built."
-    )
+    of_build = built_kernels(reader)
+    if of_build.built == of_build.kernels:
+        return words
+    if of_build.built:
+        of_all = f"{of_build.built:,} of {counted(of_build.kernels, 'kernel')}"
+        return f"{words} Building is in it for {of_all}: those that were saved."
+    return f"{words} Building kernels is not in it: nothing was built."
 
 
 def why_no_time(reader: SessionReader) -> str:

@@ -24,7 +24,7 @@ from fx_explorer.highlight import printable, printable_text
 from fx_explorer.session import SessionReader
 from fx_explorer.trials.recapture import TrialWorker
 from fx_explorer.tui.availability import absent_from_log
-from fx_explorer.tui.capturing import Captures, MakeCapture
+from fx_explorer.tui.capturing import Captures, MakeBuilt, MakeCapture
 from fx_explorer.tui.commands import COMMANDS, ON_TOP, by_id
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.controllers import Controllers, Services, TrialRunners
@@ -94,6 +94,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         session: Path | None = None,
         make_capture: MakeCapture | None = None,
         make_without_weights: MakeCapture | None = None,
+        make_built: MakeBuilt | None = None,
         read_log: MakeCapture | None = None,
         target: str = "",
         watched: Iterable[Path] = (),
@@ -141,6 +142,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
             self.services, runners or TrialRunners(), named, tour, self.config.after_fix
         )
         self.controllers.capturing.make_without_weights = make_without_weights
+        self.controllers.capturing.make_built = make_built
         self.controllers.capturing.watched = tuple(watched)
         self.controllers.capturing.asks_to_load = asks_to_load
         self._session = session

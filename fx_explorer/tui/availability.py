@@ -27,6 +27,8 @@ class Situation:
     """Whether the program can be captured again."""
     has_gpu: bool
     """Whether it was asked for code of a GPU that is not here."""
+    can_build: bool
+    """Whether it can be captured with its kernels built, and is not."""
     panes: int
     """Linked panes on screen; 0 in another view."""
     shows_graph: bool
@@ -40,7 +42,7 @@ KERNELS_LOOKED_AT = 2_000
 
 NEEDS_PAUSE = ("step.next", "step.go", "step.run_to", "step.skip", "step.pass")
 NEEDS_COMPILER = ("step.again", "step.what_if", "step.mark")
-NEEDS_PROGRAM = ("capture.again", "capture.watch", "capture.without_weights")
+NEEDS_PROGRAM = ("capture.again", "capture.watch", "capture.without_weights", "capture.built")
 NEEDS_REQUEST = ("step.measure", "sizes.try", "bench.run", "ledger.run", "breaks.try_all")
 """Commands of a worker of their own, which runs the program as the session says."""
 
@@ -91,6 +93,8 @@ def why_not(command_id: str, now: Situation) -> str:
         return "This is a saved session: there is no program to run."
     if command_id == "capture.without_weights" and not now.has_gpu:
         return "Only for a program that is captured with --gpu."
+    if command_id == "capture.built" and not now.can_build:
+        return "The kernels are built already, or are for a GPU that is not here."
     if now.reader is None:
         return (
             ""

@@ -15,6 +15,9 @@ from fx_explorer.tui.status.live import CaptureLike, LiveCapture, Waiting
 
 MakeCapture = Callable[[], CaptureLike]
 
+MakeBuilt = Callable[[str], CaptureLike]
+"""Makes a capture that builds the kernels, given what the program raised when it was inspected."""
+
 STOPPED_EARLY = "It was stopped before anything was compiled: what was on screen stays."
 
 Show = Callable[[SessionReader], None]

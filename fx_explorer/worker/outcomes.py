@@ -4,12 +4,13 @@ never reported as the program's.
 
 from __future__ import annotations
 
+import contextlib
 import signal
 from collections.abc import Callable
 from dataclasses import replace
 
 from fx_explorer.capture.stepping.gates import LeftAtGate
-from fx_explorer.errors import TargetError, WorkerError
+from fx_explorer.errors import SessionWriteError, TargetError, WorkerError
 from fx_explorer.model import Compilation, Failure, Outcome
 from fx_explorer.worker.ending import ending
 from fx_explorer.worker.ending.explaining import (
@@ -144,7 +145,17 @@ class Outcomes:
             told = f"the program was ended by SIGINT ({message}) while {self._progress.activity}"
             return Outcome("killed", told, -signal.SIGINT)
         told = f"{message} while {self._progress.activity}"
-        return Outcome("raised", told, 1, in_eager_graphs=self._was_in_eager_graph(error))
+        was_in_eager_graph = self._was_in_eager_graph(error)
+        if was_in_eager_graph:
+            self._note_raised_inspecting(told)
+        return Outcome("raised", told, 1, in_eager_graphs=was_in_eager_graph)
+
+    def _note_raised_inspecting(self, told: str) -> None:
+        """Note it in the session now: at a pause there is no outcome yet. A failed write shows in
+        ``failure``.
+        """
+        with contextlib.suppress(SessionWriteError):
+            self._progress.writer.set_meta("raised_inspecting", told)
 
     def _was_in_eager_graph(self, error: BaseException) -> bool:
         """Return whether a graph was running that is only inspected, or the backward of one."""

@@ -31,6 +31,7 @@ LEAVES = (
     "capture.again",
     "capture.watch",
     "capture.without_weights",
+    "capture.built",
     "place.edit",
     "ledger.run",
 )

@@ -21,10 +21,11 @@ LOST_ITS_NAME = (
 )
 
 
-OF_EAGER_GRAPHS = (
-    "It raised in a graph that ran with PyTorch's operators, because nothing is built while "
-    "inspecting: --build shows whether the compiled program raises, too"
-)
+RAISED_INSPECTING = "It raised in a graph that ran with PyTorch's operators, because nothing is built while inspecting"
+
+OF_EAGER_GRAPHS = f"{RAISED_INSPECTING}: --build shows whether the compiled program raises, too"
+
+NO_COMPILER_HERE = "it needs a C++ compiler, and there is none here"
 
 
 OTHER_RANDOM_NUMBERS = (

@@ -35,7 +35,7 @@ def _texts(reader: SessionReader) -> dict[str, str]:
     return {row.path: reader.text(row.text) for row in rows if row.text}
 
 
-NO_OPTIONS = ("session", "pause", "stay", "trusts_target")
+NO_OPTIONS = ("session", "pause", "stay", "trusts_target", "raised_inspecting")
 """Fields of a request that change nothing of what is compiled: where the session is written, where the
 compiler pauses.
 """

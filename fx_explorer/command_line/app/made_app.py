@@ -72,8 +72,16 @@ def app_for(arguments: argparse.Namespace, session: Path | None, config: Config)
             without, arguments.python, arguments.timeout, output=output, force=arguments.force
         )
 
+    def make_built(raised: str) -> Capture:
+        # Without a pause: what is wanted is whether the compiled program raises.
+        built = replace(request, build=True, raised_inspecting=raised, pause="")
+        return Capture(
+            built, arguments.python, arguments.timeout, output=output, force=arguments.force
+        )
+
     return ExplorerApp(
         make_capture=make_capture,
+        make_built=None if request.build or request.gpu else make_built,
         make_without_weights=make_without_weights
         if request.gpu and not request.no_weights
         else None,

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from fx_explorer.analysis.overview.ending import (
+    NO_COMPILER_HERE,
     OF_EAGER_GRAPHS,
     OTHER_RANDOM_NUMBERS,
     has_other_random_numbers,
@@ -122,7 +123,7 @@ def is_to_be_built(capture: Capture, outcome: Outcome, progress: CaptureNarratio
         progress.tell("building it, to see whether the compiled program raises, too")
         return True
     command = "run --build" if is_script else "capture --build"
-    needed = "" if has_compiler else " (it needs a C++ compiler, and there is none here)"
+    needed = "" if has_compiler else f" ({NO_COMPILER_HERE})"
     progress.tell(f"try: fx-explorer {command} {capture.request.target}{needed}")
     return False
 

@@ -20,6 +20,13 @@ _CAPTURE: tuple[HelpEntry, ...] = (
         "With --gpu: capture again with tensors that are on the GPU from the beginning and have no content (--no-weights).",
     ),
     (
+        "capture.built",
+        "c r",
+        "capturing.built",
+        "run built",
+        "Capture again with the kernels built (--build): the compiled code runs, not PyTorch's operators.",
+    ),
+    (
         "capture.watch",
         "w",
         "capturing.watch",

@@ -12,13 +12,17 @@ from pathlib import Path
 
 from textual.worker import Worker, WorkerError
 
+from fx_explorer.analysis.facts import Fact
+from fx_explorer.analysis.overview.ending import NO_COMPILER_HERE, RAISED_INSPECTING
 from fx_explorer.analysis.words import listed
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.capturing import MakeCapture
+from fx_explorer.tui.capturing import MakeBuilt, MakeCapture
+from fx_explorer.tui.commands import by_id
 from fx_explorer.tui.controllers.change.old_findings import OldFindings
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
+from fx_explorer.tui.keys.bindings import first_key
 from fx_explorer.tui.status.live import LiveCapture, Waiting
 from fx_explorer.tui.terminal.watching import FileWatch
 
@@ -48,6 +52,8 @@ class Capturing:
         """Whether the capture does not pause, wherever it is said to."""
         self.make_without_weights: MakeCapture | None = None
         """What captures with ``--no-weights``, where that makes a difference."""
+        self.make_built: MakeBuilt | None = None
+        """What captures with ``--build``, where that makes a difference."""
         self.watched: Sequence[Path] = ()
         """Files whose change means that the target changed."""
         self.asks_to_load: Path | None = None
@@ -56,6 +62,8 @@ class Capturing:
         self.problem = ""
         """Why the last capture could not be made."""
         self._watch: FileWatch | None = None
+        self._offered: tuple[SessionReader | None, str] = (None, "")
+        """The session on screen, and what its program raised where a build is offered."""
         self._stop_asked: tuple[LiveCapture | None, Waiting | None] | None = None
         """The capture, and the pause, during which escape was pressed once."""
 
@@ -168,6 +176,43 @@ class Capturing:
             captures.make_by(self.make_without_weights)
             self.make_without_weights = None
             self.begin()
+
+    @property
+    def raised_inspecting(self) -> str:
+        """Return what the program on screen raised in a graph that was only inspected, where it can be
+        captured with a build; else an empty text.
+        """
+        reader = self._services.explorer.reader
+        if reader is None or self.make_built is None:
+            return ""
+        return str(reader.meta("raised_inspecting") or "")
+
+    def offer_build(self) -> None:
+        """Say which key builds what raised while it was inspected."""
+        explorer, raised = self._services.explorer, self.raised_inspecting
+        offered = (explorer.reader, raised)
+        if explorer.reader is None or offered == self._offered:
+            return
+        self._offered = offered
+        key = first_key(by_id("capture.built"), explorer.keymap)
+        environment = explorer.reader.meta("environment") or {}
+        needed = "" if environment.get("cxx") else f" ({NO_COMPILER_HERE})"
+        text = f"The compiled program may not raise: {key} builds it and runs it{needed}."
+        fact = Fact("next", "notice", text, f"{RAISED_INSPECTING}.", view="console")
+        explorer.show_of_app("next", [fact] if raised else [])
+
+    def built(self) -> None:
+        """Capture again with the kernels built, and run the compiled code."""
+        if self.make_built is None:
+            self._services.notify(
+                "This holds for a capture that builds nothing, of a program for this machine that is at hand."
+            )
+        elif self._works:
+            self._services.notify(RUNNING)
+        else:
+            self._services.captures.make_by(partial(self.make_built, self.raised_inspecting))
+            self.make_built = None
+            self.anew(pauses=False)
 
     async def watch(self) -> None:
         """Watch the files of the program, or stop that. What has changed already is captured at once."""

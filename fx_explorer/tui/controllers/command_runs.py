@@ -56,6 +56,7 @@ class CommandRuns:
             compiler,
             captures.can_run,
             has_gpu,
+            self._capturing.make_built is not None,
             panes,
             shows_graph,
             self._tour.is_going_on,

@@ -105,12 +105,14 @@ class News:
             self._told = told
             explorer.header.tell(*self._header(reader, captures.live if is_running else None))
             explorer.facts.say_why_empty(printable(capturing.problem))
-            explorer.footer.show_first(self._stepping.first_commands())
+            offered = ("capture.built",) if capturing.raised_inspecting else ()
+            explorer.footer.show_first((*offered, *self._stepping.first_commands()))
             explorer.show_waiting(waiting)
             if reader:
                 self._look_into(reader, version)
                 self._stepping.show_finished_stage()
                 self._since_last.look()
+                capturing.offer_build()
         self._stepping.do_what_waited()
         capturing.go_on_without_pause()
         capturing.begin_when_changed()

@@ -38,7 +38,9 @@ def waiting_fact(reader: SessionReader, waiting: Waiting | None, keymap: Keymap)
         going = f"{end} goes on to the end, {step} shows what Dynamo did and steps on from there."
         text = f"The compiler waits for you: {counted(figures.graphs, 'graph')} {are}. {going}"
         raised = reader.rows(Failure, where="program")
-        ran = f"Your program stopped with an error, {raised[0].message}." if raised else _RAN
+        ran = _RAN
+        if raised:
+            ran = f"Your program stopped with an error, {raised[0].message.removesuffix('.')}."
         return Fact("next", "notice", text, f"{ran} {_before(keymap)}", view=view)
     direction = f", {waiting.direction}" if waiting.direction else ""
     after = printable(waiting.after)

@@ -216,9 +216,13 @@ class _BudgetedTime:
 class _StartedCell:
     """A cell whose process has been started, and its rounds."""
 
-    def __init__(self, cell: BenchCell, process: ContenderProcess) -> None:
+    def __init__(
+        self, cell: BenchCell, process: ContenderProcess, could_say_more: str = ""
+    ) -> None:
         self.cell = cell
         self.process = process
+        self.could_say_more = could_say_more
+        """What comparing its results once more would do; empty where it can say no more."""
         self.rounds: list[BenchRound] = []
         self.is_over = False
         """Whether its process has ended after the rounds."""
@@ -286,15 +290,25 @@ class _SizeOfBench:
             await self._ask_besides(running, "peak", self._peak)
             compiled = [one for one in running if one.cell.is_compiled]
             await self._ask_besides(compiled, "work", self._work)
-            # It may compile once more, which a budget that is spent does not pay for.
-            unequal = [
-                one
-                for one in compiled
-                if one.cell.agreement != "equal" and self._time.allows(one.cell.first_call_s)
-            ]
-            if unequal:
-                self._tell("comparing results once more")
-                await self._ask_besides(unequal, "compare", self._compared)
+            await self._compare_again([one for one in compiled if one.could_say_more])
+
+    async def _compare_again(self, unclear: list[_StartedCell]) -> None:
+        """Compare the results of contenders once more where that can say more of them. It may compile
+        once more: where the budget that is left does not pay for that, it is said.
+        """
+        paid_for = [one for one in unclear if self._time.allows(one.cell.first_call_s)]
+        for one in unclear:
+            if one not in paid_for:
+                self._note_left_out(one)
+        if paid_for:
+            self._tell("comparing results once more")
+            await self._ask_besides(paid_for, "compare", self._compared)
+
+    def _note_left_out(self, one: _StartedCell) -> None:
+        left_out = f"{one.could_say_more} was left out, since the budget was spent: a larger --budget does it"
+        words = "; ".join(filter(None, (one.cell.agreement_words, left_out)))
+        one.cell = replace(one.cell, agreement_words=words)
+        self._writer.update(one.cell)
 
     async def _ready(
         self, task: BenchTask, cell: BenchCell, until: contextlib.AsyncExitStack
@@ -312,7 +326,7 @@ class _SizeOfBench:
         cell = replace(cell, state="measured", **_known(ready.cell))
         self._writer.update(cell)
         self._sharing.begin(cell)
-        return _StartedCell(cell, process)
+        return _StartedCell(cell, process, ready.could_say_more)
 
     async def _take_turns(self, running: list[_StartedCell]) -> None:
         for number in range(1, MAX_ROUNDS + 1):

@@ -96,6 +96,8 @@ class BenchNews:
     traceback: str = ""
     """``failed``: where the program, or the compiler, raised; empty for an error of ours."""
     cell: dict[str, Any] = field(default_factory=dict)
+    could_say_more: str = ""
+    """``ready``: what ``compare`` would do; empty where it can say no more of the results."""
     call_s: float = 0.0
     calls: int = 0
     sharing_s: float = 0.0

@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from fx_explorer.bench.driving import MIN_ROUNDS, _BudgetedTime
+from fx_explorer.bench.driving import MIN_ROUNDS, _BudgetedTime, _SizeOfBench, _StartedCell
+from fx_explorer.model.bench_protocol import BenchNews
+from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.tui.views.performance.bench import bench_table
+from fx_explorer.worker.bench.agreement import (
+    EAGERS_NUMBERS,
+    OTHER_BEGINNING,
+    RANDOM,
+    WITHOUT_TF32,
+    Reference,
+    could_say_more,
+)
+from fx_explorer.worker.bench.calls import Results
+from tests.bench.test_verdict import INDUCTOR
 
 
 class Clock:
@@ -72,3 +87,52 @@ def test_another_compile_is_made_only_where_there_is_time_for_it(clock: Clock) -
         clock.now_s += 40
     assert spent.allows(31)  # 20 s are left, and 12 s of grace
     assert not spent.allows(33)
+
+
+@pytest.mark.parametrize("budget_s", [1.0, 600.0])
+async def test_a_comparison_that_the_budget_does_not_pay_for_is_named_on_screen(
+    tmp_path: Path, budget_s: float
+) -> None:
+    """Eager's numbers take a compile more, of the 40 s that the first took."""
+    asked: list[str] = []
+
+    class Process:
+        async def answer(self, command: str = "") -> BenchNews:
+            asked.append(command)
+            return BenchNews("compared", cell={"agreement": "equal", "agreement_words": ""})
+
+    words = f"not compared: output 0, since {RANDOM}"
+    cell = replace(
+        INDUCTOR, agreement="not_compared", agreement_words=words, first_call_s=40.0, id=1
+    )
+    with SessionWriter(tmp_path / "b.fxs") as writer:
+        writer.set_meta("bench", {"machine": {}, "budget_s": budget_s, "state": "finished"})
+        cell = replace(cell, id=writer.add(cell))
+        of_size = _SizeOfBench(
+            *(None, writer, "", lambda *_: None, _BudgetedTime(budget_s, 1), tmp_path, None)  # type: ignore[arg-type]
+        )
+        await of_size._compare_again([_StartedCell(cell, Process(), EAGERS_NUMBERS)])  # type: ignore[arg-type]
+    with SessionReader(tmp_path / "b.fxs") as reader:
+        shown = bench_table(reader).rows[0].detail()
+    is_left_out = budget_s < 40
+    assert asked == ([] if is_left_out else ["compare"])
+    assert (
+        f"{EAGERS_NUMBERS} was left out, since the budget was spent" in shown.text
+    ) == is_left_out
+
+
+@pytest.mark.parametrize(
+    ("agreement", "words", "without_tf32", "more"),
+    [
+        ("not_compared", f"not compared: output 0, since {RANDOM}", [], EAGERS_NUMBERS),
+        ("not_compared", OTHER_BEGINNING, [{}], ""),
+        ("differs", "", [{}], WITHOUT_TF32),
+        ("within_error", "", [], ""),
+        ("equal", "", [{}], ""),
+    ],
+)
+def test_what_another_comparison_can_say_is_known_beforehand(
+    agreement: str, words: str, without_tf32: list[Results], more: str
+) -> None:
+    agreed = {"agreement": agreement, "agreement_words": words}
+    assert could_say_more(Reference([], without_tf32=without_tf32), agreed) == more

@@ -55,6 +55,9 @@ OTHER_BEGINNING = (
     "that are not torch's, NumPy's or Python's default ones, or that have a seed of their own"
 )
 
+WITHOUT_TF32 = "comparing once more with TF32 switched off"
+EAGERS_NUMBERS = "compiling once more, with eager's random numbers, to compare the results"
+
 MOST_BY_ROUNDING = 0.1
 """What the more exact run changes of a result by rounding alone is less than this part of it."""
 
@@ -188,6 +191,15 @@ def agreement(
     }
 
 
+def could_say_more(reference: Reference, agreed: dict[str, Any]) -> str:
+    """Return what comparing once more would do that can say more than ``agreed``; empty for nothing."""
+    if agreed["agreement"] in ("within_error", "differs") and reference.without_tf32:
+        return WITHOUT_TF32
+    if agreed["agreement"] == "not_compared" and RANDOM in agreed["agreement_words"]:
+        return EAGERS_NUMBERS
+    return ""
+
+
 def agreement_otherwise(
     reference: Reference, caller: Caller, state: State, agreed: dict[str, Any]
 ) -> dict[str, Any]:
@@ -195,10 +207,11 @@ def agreement_otherwise(
     with TF32 switched off, or with PyTorch's own random numbers. Return the fields that are other ones.
     """
     words = str(agreed["agreement_words"])
+    more = could_say_more(reference, agreed)
     try:
-        if agreed["agreement"] in ("within_error", "differs") and reference.without_tf32:
+        if more == WITHOUT_TF32:
             return _without_tf32(reference, caller, state, agreed)
-        if agreed["agreement"] == "not_compared" and RANDOM in words:
+        if more == EAGERS_NUMBERS:
             return _with_pytorchs_numbers(reference, caller, state)
     except Exception as error:  # noqa: BLE001 - told: what was compared before still holds
         return {"agreement_words": f"{words}; compared once more, it fails: {one_line(error)}"}

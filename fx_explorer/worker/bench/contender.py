@@ -143,11 +143,13 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
     warm_up = timing.warmed_up(took_s, caller.call, is_gpu)
     counted = _counted()
     agreed: dict[str, Any] = {}
+    more = ""
     if task.is_compiled:
         say("comparing its results")
         second = calls.observed(caller.with_other_values(), state)
         reference = agreement.Reference.load(task.reference)
         agreed = agreement.agreement(reference, [first, second], begins_with)
+        more = agreement.could_say_more(reference, agreed)
         del reference, second
     del first
 
@@ -169,7 +171,7 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
         "threads": torch.get_num_threads(),
         "notes": told,
     }
-    send(BenchNews("ready", cell=fields))
+    send(BenchNews("ready", cell=fields, could_say_more=more))
     return ReadyCell(caller, task.round_s, warm_up.last_s, is_gpu, compare_again)
 
 

@@ -134,6 +134,36 @@ def test_chance_is_seeded_and_compared_where_the_same_numbers_are_drawn(
     assert [cell["agreement"] for cell in told["cells"]] == ["", "equal", "equal"]
 
 
+ASKS = PROGRAM.replace(
+    "torch.relu(self.fc(x))",
+    "torch.relu(self.fc(x)) * (2 if is_torchdynamo_compiling() else 1)",
+).replace(
+    "import torch\n",
+    """import torch
+
+
+def is_torchdynamo_compiling():
+    return torch.compiler.is_compiling()
+""",
+    1,
+)
+
+
+def test_a_program_that_asks_whether_it_is_compiled_is_told_to_take_another_path(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = file_of(tmp_path, ASKS)
+    asks = next(i for i, line in enumerate(ASKS.splitlines(), 1) if "* (2 if" in line)
+    words = f"the program takes another path while it is compiled: {file.name}:{asks} calls is_torchdynamo_compiling()"
+    assert bench(file, "--backends", "eager", *BUDGET, "--no-train") == 1
+    told = capsys.readouterr().out
+    assert "eager gives other results" in told
+    assert words in told
+    # What a backend does wrong is not laid to the path, although the program asks.
+    assert bench(file, "--backends", f"{file}:broken", *BUDGET, "--no-train") == 1
+    assert "takes another path" not in capsys.readouterr().out
+
+
 # bad input
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,7 @@ from fx_explorer.worker.bench.agreement import (
 )
 from fx_explorer.worker.bench.calls import Caller, State, observed
 from fx_explorer.worker.bench.compiling import uncompiled
+from fx_explorer.worker.bench.path_while_compiling import told_that_it_is_compiled
 from fx_explorer.worker.bench.sizes import with_sizes
 from fx_explorer.worker.target.calling import is_compiled
 from fx_explorer.worker.target.inputs import Arguments
@@ -459,3 +461,22 @@ def test_a_call_does_not_walk_over_the_network_each_time(monkeypatch: pytest.Mon
     called.call()
     dataclasses.replace(called, trains=False).call()
     assert not walked
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        torch.compiler.is_compiling,
+        torch._dynamo.is_compiling,
+        lambda: torch.compiler.is_dynamo_compiling(),
+    ],
+)
+def test_whoever_asks_is_answered_as_dynamo_does_and_named_inside_the_block_only(
+    ask: Callable[[], bool],
+) -> None:
+    assert not ask()
+    with told_that_it_is_compiled() as lines:
+        assert ask()
+    assert not ask()
+    assert sys.getprofile() is None
+    assert [line.rpartition(":")[0] for line in lines] == ["tests/bench/test_cells.py"]

@@ -27,6 +27,7 @@ from fx_explorer.worker.bench.calls import (
     observed,
     state_of,
 )
+from fx_explorer.worker.bench.path_while_compiling import in_words, told_that_it_is_compiled
 from fx_explorer.worker.ending.explaining import one_line
 from fx_explorer.worker.equal_results import (
     GPU_GRADIENT_TOLERANCE,
@@ -189,6 +190,31 @@ def agreement(
         "error": difference.error,
         "reference_error": difference.eager_error,
     }
+
+
+def path_while_compiling(
+    reference: Reference, results: list[Results], plain: Caller, state: State
+) -> str:
+    """Say, as a clause, that the program itself computes otherwise while it is compiled, and which of its
+    lines ask; empty where that does not give the results that differ. ``plain`` calls it uncompiled.
+    """
+    compared = _compare(reference, reference.results, reference.exact, results)
+    differing = [one for one in compared if one.kind == "differs"]
+    try:
+        with told_that_it_is_compiled() as lines:
+            told = [observed(call, state) for call in (plain, plain.with_other_values())]
+    except Exception:  # noqa: BLE001 - the program was not written to be told so in eager mode
+        return ""
+    is_explained = all(
+        _is_same(results[one.call].get(one.name), told[one.call].get(one.name)) for one in differing
+    )
+    return in_words(lines) if lines and is_explained else ""
+
+
+def _is_same(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one.shape == other.shape and is_within_tolerance(one, other)
 
 
 def could_say_more(reference: Reference, agreed: dict[str, Any]) -> str:

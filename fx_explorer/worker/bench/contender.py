@@ -123,6 +123,7 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
     import torch
 
     from fx_explorer.worker.bench import agreement, calls, timing
+    from fx_explorer.worker.bench.compiling import uncompiled
 
     if task.threads:
         torch.set_num_threads(task.threads)
@@ -150,6 +151,11 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
         reference = agreement.Reference.load(task.reference)
         agreed = agreement.agreement(reference, [first, second], begins_with)
         more = agreement.could_say_more(reference, agreed)
+        if agreed["agreement"] == "differs":
+            plain = replace(caller, function=uncompiled(caller.target.callable))
+            other_path = agreement.path_while_compiling(reference, [first, second], plain, state)
+            words = (str(agreed["agreement_words"]), other_path)
+            agreed["agreement_words"] = "; ".join(filter(None, words))
         del reference, second
     del first
 

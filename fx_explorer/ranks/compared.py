@@ -8,7 +8,7 @@ import queue
 import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fx_explorer.analysis.ranks.divergence import differing_ranks, findings, first_divergence
@@ -24,6 +24,7 @@ from fx_explorer.ranks.found_files import FoundFile, OtherFile, find_files, rank
 from fx_explorer.ranks.reading import ReadFile, opened, read_file
 from fx_explorer.ranks.taken_apart import taken_apart
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import FileNames, begin_showing
 from fx_explorer.temporary_folder import new_temporary_folder
 
 Progress = Callable[[int, int], None]
@@ -47,6 +48,8 @@ class ComparedRanks:
     """The earliest first."""
     left_out: tuple[OtherFile, ...]
     notes: tuple[str, ...]
+    file_names: FileNames = field(default_factory=FileNames, repr=False, compare=False)
+    """How files of one name are told apart, as long as this is there: the sessions they are of are closed."""
 
     @property
     def first(self) -> RankFinding | None:
@@ -74,11 +77,16 @@ def compare(
     if not ranks.summaries:
         told = "; ".join(f"{one.path.name} {one.why}" for one in ranks.left_out[:3])
         raise SessionError(f"no rank can be compared: {told}")
+    names = FileNames()
+    for summary in ranks.summaries:
+        names.add(summary.files_of_one_name)
+    begin_showing(names)
     groups = alike(ranks.summaries)
     groups = without_differing_records(groups, differing_ranks(findings(groups)))
     found = _explained(groups, ranks.summaries)
     left_out = (*ranks.left_out, *other_kind, *files.others)
-    return ComparedRanks(ranks.summaries, tuple(groups), found, left_out, (*notes, *ranks.notes))
+    all_notes = (*notes, *ranks.notes)
+    return ComparedRanks(ranks.summaries, tuple(groups), found, left_out, all_notes, names)
 
 
 def _without_mixed(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[str]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.whole_session.log_sessions import NOT_BELOW, is_log
+from fx_explorer.analysis.whole_session.log_sessions import NO_PROGRAM, NOT_BELOW, is_log
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernel.kernels import may_have_language
 
@@ -76,7 +76,6 @@ NO_COMPILER = (
     "There is no compiler to step through: this is a saved session, or the worker has ended."
 )
 NO_REQUEST = "This session does not say how it was captured: open its target, FILE.py:OBJECT."
-OF_A_LOG = "This was read from a log, which has no program to run: open its target, FILE.py:OBJECT."
 WORKS = "The compiler is working: it listens at its next pause."
 RESTS = "Everything is compiled, and nothing waits."
 
@@ -116,7 +115,7 @@ def why_not_of_a_log(command_id: str, reader: SessionReader) -> str:
     if command_id not in (*OF_A_LIVE_PROGRAM, *NEEDS_BUILDS) or not is_log(reader):
         return ""
     if command_id in OF_A_LIVE_PROGRAM:
-        return OF_A_LOG
+        return NO_PROGRAM
     return "" if reader.has(model.KernelBuild) else NOT_BELOW
 
 

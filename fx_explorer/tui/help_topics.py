@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from fx_explorer.tui.commands import Group, sentence_of
+from fx_explorer.tui.commands import Group, by_id, sentence_of
+from fx_explorer.tui.commands.leaders import is_sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +18,24 @@ class Topic:
     text: str
     first: Group
     """The group of commands that matters most here."""
+
+    def text_without(self, commands: Collection[str]) -> str:
+        """Return the text without the sentences that name a key of one of these commands."""
+        keys = [re.escape(key) for command in commands for key in _named_keys(command)]
+        if not keys:
+            return self.text
+        names_one = re.compile(rf"(?<!\S)(?:{'|'.join(keys)})(?!\w)(?=\s|[,.;:])")
+        sentences = re.findall(r".+?(?:(?<=\S)[.?!](?=\s)\s*|$)", self.text, re.DOTALL)
+        return "".join(one for one in sentences if not names_one.search(one)).rstrip()
+
+
+def _named_keys(command: str) -> list[str]:
+    """Return the keys of a command as texts name them: sequences, and the full stop."""
+    return [
+        "." if key == "full_stop" else key
+        for key in by_id(command).keys
+        if is_sequence(key) or key == "full_stop"
+    ]
 
 
 _TEXTS: dict[str, tuple[str, Group]] = {

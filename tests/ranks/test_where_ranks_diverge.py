@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fx_explorer.analysis.ranks.waiting import waits
 from fx_explorer.ranks.compared import ComparedRanks, compare
+from fx_explorer.report.ranks.text import ranks_text
 from tests.ranks.logs_of_ranks import H200, as_rank, text_of, with_texts, write_rank
 
 
@@ -32,6 +33,25 @@ def test_the_branch_that_one_rank_took_is_named_with_its_line_and_the_value_that
         "its graph has softmax, which that of rank 0 lacks"
     )
     assert (Path(found.first.file).name, found.first.line) == ("ranks_zoo.py", 29)
+
+
+def test_two_files_of_one_name_are_told_apart_in_words_and_text_when_the_logs_are_closed(
+    tmp_path: Path,
+) -> None:
+    """The program's file is called as one of torch's that the log names, too."""
+    old, new = b"ranks_zoo.py", b"_functional_collectives.py"
+    for rank in (0, 1):
+        log = text_of(H200 / "h200_ranks_diverge" / f"rank_{rank}.log.gz")
+        heads = [
+            line if line.startswith(b"\t") else line.replace(old, new) for line in log.splitlines()
+        ]
+        write_rank(tmp_path, rank, with_texts(b"\n".join(heads), old, new))
+    found = ranks(tmp_path)
+    assert found.first is not None
+    assert "another branch at project/_functional_collectives.py:29, where" in found.first.words
+    text = " ".join(ranks_text(found, 200))
+    assert "project/_functional_collectives.py" in text
+    assert not re.search(r"(?<!project/)(?<!distributed/)_functional_collectives\.py", text)
 
 
 def test_the_line_that_is_named_is_the_one_torch_printed_above_the_operation() -> None:

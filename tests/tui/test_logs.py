@@ -20,8 +20,10 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.availability import NEEDS_REQUEST, absent_from_log
 from fx_explorer.tui.commands import OF_VIEW, VIEWS, by_id
 from fx_explorer.tui.commands.views import MORE_VIEWS
+from fx_explorer.tui.help_topics import _TEXTS, topic_of
 from fx_explorer.tui.keys.bindings import first_key
 from fx_explorer.tui.screens.help import help_rows
+from fx_explorer.tui.views.tables import TABLES
 from tests.sessions import write_training_step
 from tests.tui.conftest import OpenApp
 from tests.tui.test_live_capture import FakeCapture
@@ -202,6 +204,39 @@ async def test_a_log_offers_no_command_that_needs_a_program(
             topic = explorer.help_topic()
             helped = str(help_rows(topic, explorer.keymap, 80, absent)).partition("Views")[0]
             assert not [word for _, word in here if f"'{word}: " in helped]
+
+
+def named_keys(text: str, absent: tuple[str, ...]) -> list[str]:
+    """Keys of these commands that a text names: those of several keys, which are no words."""
+    keys = [key for command in absent for key in by_id(command).keys if " " in key]
+    return [key for key in keys if re.search(rf"(?<![\w.]){re.escape(key)}(?!\w)", text)]
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in LOGS.glob("*.log.gz")))
+def test_no_text_of_a_log_names_a_key_that_needs_a_program(tmp_path: Path, name: str) -> None:
+    """Neither a view, empty or full, nor what stands below its rows, nor the help about it."""
+    (tmp_path / "job.log").write_bytes(gzip.decompress((LOGS / name).read_bytes()))
+    read_log(tmp_path / "job.log", tmp_path / "s.fxs")
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        absent = absent_from_log(reader)
+        for view, table_of in TABLES.items():
+            table = table_of(reader)
+            below = [row.detail().text for row in table.rows[:30] if row.detail]
+            empty = "" if table.rows else table.empty
+            text = "\n".join((table.shows, table.notice, table.origin, empty, *below))
+            assert named_keys(text, absent) == [], view
+    for view in _TEXTS:
+        assert named_keys(topic_of(view).text_without(absent), absent) == [], view
+        assert topic_of(view).text_without(()) == topic_of(view).text
+
+
+def test_a_sentence_that_names_an_absent_key_is_left_out_of_help_and_no_other() -> None:
+    assert (
+        topic_of("stages").text_without(("step.next",))
+        == (topic_of("stages").text.partition(" While the compiler waits, .")[0])
+    )
+    assert "x p" not in topic_of("bench").text_without(("bench.run",))
+    assert "Below the list: " in topic_of("bench").text_without(("bench.run",))
 
 
 def test_a_captured_session_lacks_no_command_of_a_log(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from fx_explorer.analysis.kernels.candidates import session_gpu
 from fx_explorer.analysis.kernels.card import card, not_described
+from fx_explorer.analysis.whole_session.log_sessions import NO_PROGRAM, is_log
 from fx_explorer.model import CardCeiling, Gpu
 from fx_explorer.session import SessionReader
 
@@ -54,7 +55,9 @@ def roof(reader: SessionReader) -> Roof | None:
 def why_no_roof(reader: SessionReader) -> str:
     """Return a sentence; only where ``roof`` finds none."""
     gpu = card(reader)
-    return NO_BANDWIDTH.format(gpu=gpu.title) if gpu else not_described(reader) or NO_ROOF
+    if gpu:
+        return NO_BANDWIDTH.format(gpu=gpu.title)
+    return not_described(reader) or (f"No roof. {NO_PROGRAM}" if is_log(reader) else NO_ROOF)
 
 
 def _of_data_sheet(gpu: Gpu) -> Roof | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from pathlib import PurePath
 from typing import Any
 
 from fx_explorer import model
@@ -21,6 +23,7 @@ from fx_explorer.analysis.ranks.summary import CompilationSummary, RankSummary
 from fx_explorer.analysis.whole_session.log_sessions import damage, is_text
 from fx_explorer.readers.torch_trace.places import is_library, is_torch
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.sources import source_paths
 from fx_explorer.torch_texts.stacks import parse_stack
 
 _FIRST_STAGES: tuple[model.Stage, ...] = ("dynamo", "pre_grad", "joint", "forward", "backward")
@@ -78,7 +81,15 @@ def summarise(reader: SessionReader, rank: int, path: str) -> RankSummary:
         unknown_end,
         is_pasted,
         tuple(damage(reader)),
+        _files_of_one_name(reader),
     )
+
+
+def _files_of_one_name(reader: SessionReader) -> tuple[str, ...]:
+    by_name: dict[str, list[str]] = defaultdict(list)
+    for path in source_paths(reader).values():
+        by_name[PurePath(path).name].append(path)
+    return tuple(path for paths in by_name.values() if len(paths) > 1 for path in paths)
 
 
 def _compilation(

@@ -96,6 +96,8 @@ class RankSummary:
     """Whether its file is what torch prints: what does not stand there may have been all the same."""
     notes: tuple[str, ...] = ()
     """What else is to be said of its file: what could not be read of it, which other rank it says to be."""
+    files_of_one_name: tuple[str, ...] = ()
+    """Paths of source files that share their name with another one, so that either is shown with its folder."""
 
     @property
     def has_failed(self) -> bool:

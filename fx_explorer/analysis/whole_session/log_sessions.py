@@ -9,6 +9,10 @@ from fx_explorer.session import SessionReader
 
 NOTHING_SAVED = "A log does not say what the forward keeps for the backward, nor in which storages it lies. Capture the program to see it."
 
+NO_PROGRAM = (
+    "This was read from a log, which has no program to run: open its target, FILE.py:OBJECT."
+)
+
 NOT_BELOW = "A log has the source of a kernel, and nothing of what it became. Capture the program with --build to see that."
 
 

@@ -104,7 +104,6 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
     "built_to_save": _are_texts,
     "process": lambda value: isinstance(value, dict) and isinstance(value.get("pid", 0), int),
     "build": lambda value: isinstance(value, bool),
-    "built_to_save": lambda value: isinstance(value, list) and all(map(_is_text, value)),
     "raised_inspecting": _is_text,
     "virtual_gpu": lambda value: isinstance(value, dict),
     "virtual_gpu_choices": lambda value: isinstance(value, list | dict),

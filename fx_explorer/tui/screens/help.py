@@ -49,7 +49,7 @@ class Help(Dialog[None]):
         with Vertical() as box:
             box.border_title = f"Help · {self._topic.title}"
             box.border_subtitle = "esc closes"
-            yield Label(self._topic.text, markup=False)
+            yield Label(self._topic.text_without(self._without), markup=False)
             yield self._list
 
     def on_mount(self) -> None:

@@ -15,6 +15,7 @@ from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.naming.sizes import SizeNames
 from fx_explorer.analysis.naming.sources import plain_code
 from fx_explorer.analysis.overview.fallbacks import LeftToPython
+from fx_explorer.analysis.whole_session.log_sessions import NO_PROGRAM, is_log
 from fx_explorer.analysis.words import first_line, size, tensor
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
@@ -32,7 +33,7 @@ def break_text(reader: SessionReader, found: DistinctBreak) -> str:
     head = f"{found.registry_id}  {first_line(found.reason)}".strip()
     parts: list[Part] = [
         ("", marked_code(found.code, found.carets)),
-        ("What it costs", [f"{found.cost.in_words}.", *run_time_lines(found, call_time(reader))]),
+        ("What it costs", [f"{found.cost.in_words}.", *run_time_lines(reader, found)]),
         (
             "Kept for the backward across it",
             [kept_line(reader, one) for one in found.cost.kept_across],
@@ -66,17 +67,19 @@ def kept_line(reader: SessionReader, one: KeptAcross) -> str:
     return f"{what}  an input that both sides keep, as one tensor"
 
 
-def run_time_lines(found: DistinctBreak, call: model.CallTime | None) -> list[str]:
+def run_time_lines(reader: SessionReader, found: DistinctBreak) -> list[str]:
     """Return what the break costs at run time; if it was not measured, why not and what measures
     it.
     """
     if found.cost.run:
         what = "From leaving the graph before it to entering the graph behind it; what Python runs at that line is included."
         return [f"Run time: {found.cost.run.in_words}.", what]
-    if call:
+    if call_time(reader):
         return [
             "Run time: not told apart. Its function is left to Python whole, or the calls did not come by this line."
         ]
+    if is_log(reader):
+        return [f"Run time: not measured. {NO_PROGRAM}"]
     return [
         "Run time: not measured. x t builds the program and calls it repeatedly (or: report TARGET --measure-breaks)."
     ]

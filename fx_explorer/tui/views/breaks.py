@@ -13,7 +13,7 @@ from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.overview.fallbacks import LeftToPython, left_to_python
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.analysis.regions.region_nodes import RegionKey
-from fx_explorer.analysis.whole_session.log_sessions import why_not_in_text
+from fx_explorer.analysis.whole_session.log_sessions import is_log, why_not_in_text
 from fx_explorer.analysis.words import breaks_hit, counted, first_line
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
@@ -44,7 +44,7 @@ def breaks_table(reader: SessionReader) -> Table:
     rows += [_recompile_row(reader, r) for r in again]
     return Table(
         shows="Where Dynamo had to stop a graph and go back to Python, and what made torch compile a function again.",
-        notice=_notice(breaks, left, again),
+        notice=_notice(breaks, left, again, can_measure=not is_log(reader)),
         origin="torch's own graph break and recompile records",
         columns=COLUMNS if call_time(reader) else (*COLUMNS[:TAKES], *COLUMNS[TAKES + 1 :]),
         rows=rows if call_time(reader) else [_untimed(row) for row in rows],
@@ -165,7 +165,11 @@ def _others(found: ExplainedRecompile) -> str:
 
 
 def _notice(
-    breaks: list[DistinctBreak], left: list[LeftToPython], again: list[ExplainedRecompile]
+    breaks: list[DistinctBreak],
+    left: list[LeftToPython],
+    again: list[ExplainedRecompile],
+    *,
+    can_measure: bool,
 ) -> str:
     parts = []
     if breaks:
@@ -176,8 +180,9 @@ def _notice(
         parts.append(f"{counted(len(left), 'function')} left to Python")
     if again:
         parts.append(counted(len({r.compilation for r in again}), "recompile"))
+    measures = ", x t how long each takes" if can_measure else ""
     offered = (
-        " x x shows what may take one away, x t how long each takes."
+        f" x x shows what may take one away{measures}."
         if breaks
         else " x x shows what may avoid one."
     )

@@ -13,6 +13,7 @@ from fx_explorer.analysis.regions.annotated_regions import (
     eager_nodes,
     regions,
 )
+from fx_explorer.analysis.whole_session.log_sessions import is_log
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.selection.region_colours import RegionColours, colours_of
@@ -36,6 +37,10 @@ COLUMNS = (
     TableColumn("key", "muted", min_width=12, priority=5),
 )
 
+HOW_TO_MARK = "Nothing is marked. Press c m on a node or a line of your source, or put your lines into a block"
+OF_A_LOG = "Nothing was marked in the program. What marks lines is a block"
+ANNOTATE = '`with torch.fx.traceback.annotate({"compile_with_inductor": "name"}):`.'
+
 
 def regions_table(reader: SessionReader) -> Table:
     colours = colours_of(reader)
@@ -45,8 +50,7 @@ def regions_table(reader: SessionReader) -> Table:
         origin="meta of FX nodes at every stage; what regional_inductor was seen to compile",
         columns=COLUMNS,
         rows=[_row(reader, region, colours) for region in regions(reader)],
-        empty="Nothing is marked. Press c m on a node or a line of your source, or put your lines into a block "
-        '`with torch.fx.traceback.annotate({"compile_with_inductor": "name"}):`.',
+        empty=f"{OF_A_LOG if is_log(reader) else HOW_TO_MARK} {ANNOTATE}",
     )
 
 

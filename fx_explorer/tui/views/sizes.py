@@ -6,6 +6,7 @@ from fx_explorer import model
 from fx_explorer.analysis.guards.symbols import ExplainedSymbol, event_words, plain_range, symbols
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.naming.sources import plain_code
+from fx_explorer.analysis.whole_session.log_sessions import is_log
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
@@ -30,7 +31,7 @@ def sizes_table(reader: SessionReader) -> Table:
     found = symbols(reader)
     return Table(
         shows="Sizes and numbers that may differ from call to call, and who fixed the others.",
-        notice=_notice(found),
+        notice=_notice(found, "" if is_log(reader) else f" {TRIES}"),
         origin="torch's ShapeEnv and its structured records",
         columns=COLUMNS,
         rows=[_row(one) for one in found],
@@ -100,18 +101,19 @@ def _text(one: ExplainedSymbol) -> str:
     return "\n".join(lines)
 
 
-def _notice(found: list[ExplainedSymbol]) -> str:
+def _notice(found: list[ExplainedSymbol], tries: str) -> str:
+    """Return how many there are; ``tries`` says what can be done about them."""
     if not found:
         return ""
     fixed = [one for one in found if one.symbol.became]
     words = f"{counted(len(found) - len(fixed), 'size or number')} may differ from call to call"
     if not fixed:
-        return f"{words}. {TRIES}"
+        return f"{words}.{tries}"
     first = fixed[0].specialized
     where = (
         f", {_told(fixed[0])} at {_where(first.file, first.line)}" if first and first.file else ""
     )
-    return f"{words}; {len(fixed)} could have, and had to be fixed{where}. {TRIES}"
+    return f"{words}; {len(fixed)} could have, and had to be fixed{where}.{tries}"
 
 
 def _why_empty(reader: SessionReader) -> str:
@@ -119,6 +121,5 @@ def _why_empty(reader: SessionReader) -> str:
         return "None so far."
     if not reader.count(model.Compilation):
         return "Nothing was compiled."
-    return (
-        "Every size is fixed: other sizes are compiled again. x d tries what can be done about it."
-    )
+    tries = "" if is_log(reader) else " x d tries what can be done about it."
+    return f"Every size is fixed: other sizes are compiled again.{tries}"

@@ -6,6 +6,7 @@ from fx_explorer.analysis.bench.cells import BenchFigures, CellFigures, bench_fi
 from fx_explorer.analysis.bench.table import RESULTS, CellRow, row_of
 from fx_explorer.analysis.bench.verdict import difference, times, verdict
 from fx_explorer.analysis.measured_times import run_time
+from fx_explorer.analysis.whole_session.log_sessions import NO_PROGRAM, is_log
 from fx_explorer.analysis.words import counted, seconds
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader
@@ -36,7 +37,7 @@ def bench_table(reader: SessionReader) -> Table:
         origin="calls in processes of their own, which take turns; the range in brackets holds the speed-up with 95 %",
         columns=COLUMNS,
         rows=[_row(figures, one) for one in figures.cells] if figures else (),
-        empty=NONE_YET,
+        empty=f"Nothing was measured. {NO_PROGRAM}" if is_log(reader) else NONE_YET,
         svg=(lambda: _svg(figures)) if figures else None,
     )
 

@@ -27,6 +27,7 @@ from fx_explorer.analysis.ledger.table import (
 )
 from fx_explorer.analysis.ledger.verdict import verdict
 from fx_explorer.analysis.measured_times import run_time
+from fx_explorer.analysis.whole_session.log_sessions import NO_PROGRAM, is_log
 from fx_explorer.analysis.words import counted, share, size
 from fx_explorer.model import LedgerOperator, SourceFile
 from fx_explorer.session import SessionReader
@@ -72,7 +73,7 @@ def ledger_table(reader: SessionReader) -> Table:
         origin="a clock between the steps of many calls; what the clock takes is taken off",
         columns=COLUMNS,
         rows=[row for row, _ in found],
-        empty=NONE_YET,
+        empty=f"No call was accounted for. {NO_PROGRAM}" if is_log(reader) else NONE_YET,
         chart=FlameChart(flame(figures), [steps for _, steps in found], TONES) if figures else None,
         svg=(lambda: _svg(figures)) if figures else None,
     )

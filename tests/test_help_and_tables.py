@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from fx_explorer import cli
 from fx_explorer.command_line.help.parser import HelpParser, emphasised, reflowed, split_examples
 from fx_explorer.command_line.tables.columns import Columns
-from fx_explorer.command_line.tables.fitting import fitted, paragraphs_fitted
+from fx_explorer.command_line.tables.fitting import fitted
 from fx_explorer.commands.keys import as_text
 from fx_explorer.tui.commands import COMMANDS
 
@@ -181,16 +181,3 @@ def test_a_path_is_not_broken_and_colours_do_not_count() -> None:
     assert path in fitted(f"  file    {path}", 40).split()
     coloured = "\x1b[32m✓ torch\x1b[0m  " + "x" * 30
     assert fitted(coloured, 40) == coloured
-
-
-TABLE = "kernel   bytes     of all of them together\nk_0     1.2 kB     the longest of the rows there are\n"
-SENTENCE = "    A sentence that is longer than the terminal is wide goes on below.\n"
-
-
-def test_sentences_go_on_and_tables_stay() -> None:
-    assert paragraphs_fitted(TABLE + SENTENCE, 40).splitlines() == [
-        *TABLE.splitlines(),
-        "    A sentence that is longer than the",
-        "    terminal is wide goes on below.",
-    ]
-    assert paragraphs_fitted(TABLE + SENTENCE, None) == TABLE + SENTENCE

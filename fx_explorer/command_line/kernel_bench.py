@@ -15,7 +15,7 @@ from fx_explorer.model import Kernel
 from fx_explorer.session import SessionReader
 
 
-def bench_text(session: Path, kernel: Kernel, arguments: argparse.Namespace) -> str:
+def bench_lines(session: Path, kernel: Kernel, arguments: argparse.Namespace) -> list[str]:
     """Measure a kernel and return what was measured, a line per fact; it is kept in the session
     too. Raises UsageError where it cannot be measured.
     """
@@ -25,4 +25,4 @@ def bench_text(session: Path, kernel: Kernel, arguments: argparse.Namespace) -> 
     with SessionReader(session) as reader:
         speed = kernel_speed(reader, kernel)
     assert speed is not None
-    return "\n".join(speed_in_words(speed, measured_card(reader, speed.time.device))) + "\n"
+    return list(speed_in_words(speed, measured_card(reader, speed.time.device)))

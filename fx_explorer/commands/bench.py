@@ -11,7 +11,6 @@ import shutil
 import signal
 import sys
 from collections.abc import Coroutine
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,9 +27,9 @@ from fx_explorer.command_line.capture_options import (
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.command_line.narration.narration import CaptureNarration
 from fx_explorer.command_line.outputs import add_force_argument, session_output, text_output
-from fx_explorer.command_line.tables.fitting import tell_tables
 from fx_explorer.errors import ProgramError, UsageError, WorkerError
 from fx_explorer.model import BenchCell, CaptureRequest, Failure
+from fx_explorer.output.terminal import width_for
 from fx_explorer.output_file import OutputFile
 from fx_explorer.report.performance.bench_picture import check_libraries
 from fx_explorer.session import SessionReader, SessionWriter
@@ -141,7 +140,7 @@ def _tell(reader: SessionReader, arguments: argparse.Namespace, svg: OutputFile 
             f"{arguments.target} has no bench; make one with: fx-explorer bench TARGET -o {arguments.target}"
         )
     if arguments.format == "text":
-        tell_tables(partial(bench_text, figures))
+        sys.stdout.write(bench_text(figures, width_for(sys.stdout)))
     else:
         sys.stdout.write(FORMATS[arguments.format](figures))
     if arguments.plot and arguments.format == "text":

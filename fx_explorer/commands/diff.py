@@ -19,11 +19,11 @@ from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import is_session, refuse_gpu
 from fx_explorer.command_line.shown_names import shown_name
 from fx_explorer.command_line.tables.fitting import fitted
-from fx_explorer.command_line.tables.terminal import is_read_in_colour, width_for
 from fx_explorer.command_line.unused_options import refuse_capture_options
 from fx_explorer.errors import ProgramError, UsageError, WorkerError
 from fx_explorer.gpus import find_gpu
 from fx_explorer.highlight import printable
+from fx_explorer.output.terminal import is_read_in_colour, width_for
 from fx_explorer.report.two_sessions import two_sessions_report
 from fx_explorer.report.two_sessions_text import text_of_both
 from fx_explorer.session import SessionReader

@@ -10,8 +10,8 @@ import sys
 
 from fx_explorer.command_line.doctor.checks import DoctorCheck, machine_checks, torch_checks
 from fx_explorer.command_line.tables.fitting import fitted
-from fx_explorer.command_line.tables.terminal import width_for
 from fx_explorer.highlight import printable
+from fx_explorer.output.terminal import width_for
 
 MARKS = {"ok": "✓", "warning": "!", "problem": "✗"}
 COLOURS = {"ok": "32", "warning": "33", "problem": "31"}

@@ -9,13 +9,13 @@ import asyncio
 import sys
 
 from fx_explorer.command_line.capture_options import add_capture_arguments, request_from
-from fx_explorer.command_line.tables.fitting import tell
-from fx_explorer.command_line.tables.terminal import width_for
 from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest
-from fx_explorer.text_table import IN_A_FILE, ColumnRules, text_table
+from fx_explorer.output.table import IN_A_FILE, Table
+from fx_explorer.output.terminal import tell, width_for
+from fx_explorer.output.text import TextTable, text_table
 from fx_explorer.trials.dynamic import DynamicTrial, try_dynamic
-from fx_explorer.trials.dynamic_in_words import HEADER, advice, cells, verdict
+from fx_explorer.trials.dynamic_in_words import COLUMNS, advice, cells, verdict
 from fx_explorer.trials.recapture import TrialWorker
 
 EPILOG = """\
@@ -28,10 +28,6 @@ Each way is captured by a worker of its own; nothing is built. Whether the other
 guards say: the program is not run with them. mark_dynamic marks the dimensions in which the other inputs differ.
 """
 
-_COLUMNS = ColumnRules(
-    prose={"other inputs": 18},
-    first_to_go=("graphs", "kernels", "compile s", "guards", "fixed sizes"),
-)
 _WIDEST = (
     "dynamic=False",
     "9 (8 again)",
@@ -71,16 +67,22 @@ async def _compare(request: CaptureRequest, arguments: argparse.Namespace) -> in
     """Print each way as it is done. Returns 1 when one of them did not come to its end."""
     worker = TrialWorker(arguments.python, arguments.timeout)
     trials: list[DynamicTrial] = []
-    table = text_table(HEADER, [_WIDEST], _COLUMNS, width_for(sys.stdout))
+    width = width_for(sys.stdout)
+    laid_out = _laid_out([], width)
     async for trial in try_dynamic(request, arguments.others, worker=worker):
-        table = text_table(HEADER, [cells(trial), _WIDEST], _COLUMNS, width_for(sys.stdout))
+        laid_out = _laid_out([cells(trial)], width)
         if not trials:
-            print(*table.rows[0], sep="\n")
-        print(*table.rows[1], sep="\n", flush=True)
+            print(*laid_out.titles, sep="\n")
+        print(*laid_out.rows[0], sep="\n", flush=True)
         trials.append(trial)
-    for sentence in table.left_out_in_words(IN_A_FILE):
+    for sentence in laid_out.below:
         tell(sentence)
     tell(f"\n{printable(verdict(trials))}")
     for line in advice(trials).splitlines():
         tell(f"  {printable(line)}")
     return int(not all(trial.is_whole for trial in trials))
+
+
+def _laid_out(rows: list[tuple[str, ...]], width: int | None) -> TextTable:
+    """Lay out rows as wide as the widest that is expected, which comes after them."""
+    return text_table(Table(COLUMNS, [*rows, _WIDEST], elsewhere=IN_A_FILE), width)

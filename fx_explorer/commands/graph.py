@@ -12,10 +12,9 @@ from fx_explorer.analysis.words import counted
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
 from fx_explorer.command_line.outputs import add_force_argument, text_output
-from fx_explorer.command_line.tables.fitting import paragraphs_fitted, tell
-from fx_explorer.command_line.tables.terminal import width_for
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
+from fx_explorer.output.terminal import Hanging, tell, width_for
 from fx_explorer.output_file import OutputFile
 from fx_explorer.session import SessionReader
 
@@ -74,15 +73,16 @@ def _answer(
 
     graphs = _graphs(reader)
     if not arguments.name:
-        tell("\n".join(map(_line, graphs)) or _no_graph(reader))
+        for document in graphs:
+            tell(_line(document))
+        if not graphs:
+            tell(_no_graph(reader))
         return
     document = _the_one(reader, graphs, arguments.name)
     graph = reader.get(model.Graph, document.id)
     width = width_for(sys.stdout)
     if arguments.format == "table" and not output and width is not None:
-        sys.stdout.write(
-            paragraphs_fitted(graph_table_text(reader, graph, document.title, width), width)
-        )
+        sys.stdout.write(graph_table_text(reader, graph, document.title, width))
         return
     text = written_graph(
         reader, graph, document.title, arguments.format, is_own=is_own(reader.path)
@@ -117,11 +117,14 @@ def _graphs(reader: SessionReader) -> list[Document]:
     ]
 
 
-def _line(document: Document) -> str:
+def _line(document: Document) -> Hanging:
     owner = f"[{document.owner}] " if document.owner else ""
-    return printable(
-        f"{document.id:>4}  {owner}{document.title}  ({counted(document.line_count, 'node')})"
-    )
+    nodes = counted(document.line_count, "node")
+    return Hanging(f"{document.id:>4}  ", printable(f"{owner}{document.title}  ({nodes})"))
+
+
+def _listed(graphs: list[Document]) -> str:
+    return "\n".join(str(_line(document)) for document in graphs)
 
 
 def _the_one(reader: SessionReader, graphs: list[Document], name: str) -> Document:
@@ -150,12 +153,9 @@ def _the_one(reader: SessionReader, graphs: list[Document], name: str) -> Docume
         ]
     )
     if not found:
-        raise UsageError(
-            f"no graph is called {name!r}; there are:\n" + "\n".join(map(_line, graphs))
-        )
+        raise UsageError(f"no graph is called {name!r}; there are:\n{_listed(graphs)}")
     if len(found) > 1:
         raise UsageError(
-            f"{name!r} fits {len(found)} graphs; give the number of one:\n"
-            + "\n".join(map(_line, found))
+            f"{name!r} fits {len(found)} graphs; give the number of one:\n{_listed(found)}"
         )
     return found[0]

@@ -8,7 +8,6 @@ import argparse
 import sys
 from collections.abc import Coroutine
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +32,10 @@ from fx_explorer.command_line.build_first import (
 )
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
-from fx_explorer.command_line.tables.fitting import paragraphs_fitted, tell_tables, with_tables
-from fx_explorer.command_line.tables.terminal import width_for
 from fx_explorer.command_line.trusting import COMPILES, DISASSEMBLES, MEASURES, check_trust
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.model import LEVELS, Gpu, KernelBuild
+from fx_explorer.output.terminal import text_of, width_for
 from fx_explorer.session import SessionReader
 
 SOURCE = "triton"
@@ -111,14 +109,14 @@ def _answer(reader: SessionReader, arguments: argparse.Namespace) -> None:
     from fx_explorer.report.kernel_text import kernels_text
 
     if arguments.bench:
-        from fx_explorer.command_line.kernel_bench import bench_text
+        from fx_explorer.command_line.kernel_bench import bench_lines
 
         check_trust(reader.path, arguments, MEASURES)
         with ExitStack() as stack:
-            told = bench_text(
+            lines = bench_lines(
                 to_write(reader, stack).path, _the_one(reader, arguments.name), arguments
             )
-            sys.stdout.write(paragraphs_fitted(told, width_for(sys.stdout)))
+            sys.stdout.write(text_of(lines, width_for(sys.stdout)))
         return
     if was_launched(reader) and session_gpu(reader) is None:
         with ExitStack() as stack:
@@ -126,9 +124,8 @@ def _answer(reader: SessionReader, arguments: argparse.Namespace) -> None:
         return
     gpu = gpu_of(reader)
     if not arguments.name:
-        tell_tables(
-            partial(kernels_text, reader, [*triton_kernels(reader), *tuned_libraries(reader)], gpu)
-        )
+        kernels = [*triton_kernels(reader), *tuned_libraries(reader)]
+        sys.stdout.write(kernels_text(reader, kernels, gpu, width_for(sys.stdout)))
         return
     kernel = _the_one(reader, arguments.name)
     check_trust(reader.path, arguments, COMPILES)
@@ -155,14 +152,14 @@ def _text_of_launched(reader: SessionReader, arguments: argparse.Namespace, sess
             if real_builds(reader, kernel)
         ]
         return "\n".join(
-            with_tables(partial(launched_kernel_text, reader, kernel)) for kernel in kernels
+            launched_kernel_text(reader, kernel, width_for(sys.stdout)) for kernel in kernels
         )
     kernel = _the_one(reader, arguments.name)
     rows = real_builds(reader, kernel)
     if not rows:
         raise UsageError(f"{kernel.name} was not launched while this session was captured")
     if not arguments.level:
-        return with_tables(partial(launched_kernel_text, reader, kernel))
+        return launched_kernel_text(reader, kernel, width_for(sys.stdout))
     picked = next((row.position for row in rows if row.is_picked), 0)
     wanted = picked if arguments.config is None else arguments.config
     row = next((row for row in rows if row.position == wanted), None)
@@ -213,7 +210,7 @@ def _text(
         return _passes(reader.path, kernel, gpu, arguments)
     if not arguments.level:
         run_to_end(build_every(reader.path, gpu, [kernel], arguments.python))
-        return with_tables(partial(kernel_text, reader, kernel, gpu))
+        return kernel_text(reader, kernel, gpu, width_for(sys.stdout))
     if arguments.level == "sass" and gpu.vendor == "amd":
         raise UsageError(NO_SASS_ON_AMD)
     row = run_to_end(_built(reader.path, kernel, gpu, arguments))
@@ -251,7 +248,7 @@ def _passes(session: Path, kernel: model.Kernel, gpu: Gpu, arguments: argparse.N
 
     found = passes(run_to_end(dump()))
     if arguments.mlir_pass is None:
-        return with_tables(partial(passes_text, found))
+        return passes_text(found, width_for(sys.stdout))
     if not 0 <= arguments.mlir_pass < len(found):
         raise UsageError(
             f"there are {len(found)} passes, numbered from 0; there is no {arguments.mlir_pass}"

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 
 from fx_explorer.command_line.tables.columns import Columns
-from fx_explorer.command_line.tables.terminal import heading, width_for
+from fx_explorer.output.terminal import heading, width_for
 from fx_explorer.tui.commands import COMMANDS, GROUPS, AppCommand, Keymap, key_label, keys_of
 
 EPILOG = """\

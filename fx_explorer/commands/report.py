@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
 from pathlib import Path
 
@@ -15,8 +14,7 @@ from fx_explorer.command_line.capture_options import add_allow_argument, add_cap
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
 from fx_explorer.command_line.measure_first import add_measure_argument, with_break_times
 from fx_explorer.command_line.outputs import add_force_argument, text_output
-from fx_explorer.command_line.tables.fitting import paragraphs_fitted
-from fx_explorer.command_line.tables.terminal import width_for
+from fx_explorer.output.terminal import terminal_width, width_for
 from fx_explorer.output_file import OutputFile
 from fx_explorer.session import SessionReader
 
@@ -81,8 +79,8 @@ def write_text(reader: SessionReader, output: OutputFile | None) -> None:
 
     columns = width_for(sys.stdout) if output is None else None
     # A pager and a paste are as narrow as a terminal; what is to be read by a program is JSON.
-    table_columns = shutil.get_terminal_size().columns if output is None else None
-    kernels = paragraphs_fitted(kernels_as_text(reader, table_columns), table_columns)
+    table_columns = terminal_width() if output is None else None
+    kernels = kernels_as_text(reader, table_columns)
     text = "\n".join(filter(None, (overview_text(reader, columns), kernels)))
     if output is None:
         sys.stdout.write(text)

@@ -13,8 +13,8 @@ from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
 from fx_explorer.command_line.outputs import add_force_argument, session_output
 from fx_explorer.command_line.tables.fitting import fitted, tell
-from fx_explorer.command_line.tables.terminal import width_for
 from fx_explorer.highlight import printable
+from fx_explorer.output.terminal import width_for
 
 if TYPE_CHECKING:
     from fx_explorer.session import SessionReader

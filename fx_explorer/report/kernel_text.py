@@ -22,10 +22,9 @@ from fx_explorer.analysis.kernels.unknown_without_gpu import RUN_TIME
 from fx_explorer.analysis.links.own_kernels import definition
 from fx_explorer.analysis.words import compile_error, counted
 from fx_explorer.model import Gpu, KernelBuild
+from fx_explorer.output.table import IN_A_FILE, Cells, Column, Narrowing, Table
+from fx_explorer.output.terminal import Block, text_of
 from fx_explorer.session import SessionReader
-from fx_explorer.text_table import IN_A_FILE, ColumnRules, text_table
-
-Rows = Sequence[Sequence[str]]
 
 LIMITS_IN_SHORT: dict[Limit, str] = {
     "warps": "warps",
@@ -40,22 +39,23 @@ NO_RESOURCES = {"candidate": "not built", "built": "a library call"}
 NAMES = {"kernel": 24, "name": 24, "argument": 16, "function": 16}
 """Columns of names → the cells below which they are not cut while another may be left out."""
 
-FIRST_TO_GO = (
-    "PTX lines",
-    "limited by",
-    "num_stages",
-    "num_warps",
-    "spilled",
-    "direction",
-    "FLOPs",
-)
+PRIORITIES = {
+    "FLOPs": 1,
+    "direction": 2,
+    "spilled": 3,
+    "num_warps": 4,
+    "num_stages": 5,
+    "limited by": 6,
+    "PTX lines": 7,
+}
+"""Columns that may be left out, the highest number first."""
 
 
 def kernels_text(
     reader: SessionReader, kernels: Sequence[model.Kernel], gpu: Gpu, width: int | None = None
 ) -> str:
-    """Return the text of every Triton kernel, with what bounds it. The table has at most ``width`` cells, None where a
-    program reads.
+    """Return the text of every Triton kernel, with what bounds it. Lines have at most ``width`` cells, None where a program
+    reads.
     """
     rows = [["kernel", "direction", "bytes", "FLOPs", "bound by", "estimate"]]
     for kernel in kernels:
@@ -74,7 +74,7 @@ def kernels_text(
                 microseconds(found.estimated_s) if known else "?",
             ]
         )
-    return f"{table(rows, width)}\n\n{RUN_TIME}\n{FLOPS_COUNTED}\n"
+    return text_of([table(rows), "", RUN_TIME, FLOPS_COUNTED], width)
 
 
 def kernel_text(
@@ -86,16 +86,17 @@ def kernel_text(
     found = candidates(reader, kernel, gpu)
     builds = [one.build for one in found]
     built = next((build for build in builds if build.has_resources), None)
-    lines = [named(reader, kernel), roofline_in_words(gpu, estimate(reader, kernel, gpu, built))]
+    blocks: list[Block] = [named(reader, kernel)]
+    blocks += [roofline_in_words(gpu, estimate(reader, kernel, gpu, built))]
     if built and (counts := instruction_mix(reader, built)):
-        lines.append(f"configuration {built.position}: {mix_in_words(counts)}")
-    lines += [*shared_in_words(builds), "", table(configurations(found), width), ""]
-    lines += [
+        blocks.append(f"configuration {built.position}: {mix_in_words(counts)}")
+    blocks += [*shared_in_words(builds), "", table(configurations(found)), ""]
+    blocks += [
         f"configuration {build.position}: {compile_error(build.error)}"
         for build in builds
         if build.error
     ]
-    return "\n".join([*lines, *what_is_not_known(kernel, builds)]).rstrip() + "\n"
+    return text_of([*blocks, *what_is_not_known(kernel, builds)], width)
 
 
 def named(reader: SessionReader, kernel: model.Kernel) -> str:
@@ -168,19 +169,18 @@ def _number(number: int) -> str:
     return "?" if number < 0 else f"{number:,}"
 
 
-def table(rows: Rows, width: int | None = None) -> str:
-    """Return rows, the heading first, as columns under each other, with numbers to the right; below them, what there was no
-    room for.
-    """
-    heading, *others = rows
-    # Also ``12.5 %`` and ``3.8 µs`` are numbers to whoever compares a column.
-    numbers = frozenset(
-        name for at, name in enumerate(heading) if any(row[at][:1].isdigit() for row in others)
-    )
-    shown = text_table(
-        heading, others, ColumnRules(right=numbers, names=NAMES, first_to_go=FIRST_TO_GO), width
-    )
-    return "\n".join([*shown.lines, *shown.left_out_in_words(IN_A_FILE)])
+def table(rows: Sequence[Cells]) -> Table:
+    """Return rows, the titles first, as a table with numbers to the right."""
+    titles, *others = rows
+    columns = []
+    for at, title in enumerate(titles):
+        # Also ``12.5 %`` and ``3.8 µs`` are numbers to whoever compares a column.
+        is_number = any(row[at][:1].isdigit() for row in others)
+        priority = PRIORITIES.get(title, 0)
+        least = NAMES.get(title, 0)
+        narrowing: Narrowing = "cut" if least else "never"
+        columns.append(Column(title, is_number, narrowing, least, priority))
+    return Table(columns, others, elsewhere=IN_A_FILE)
 
 
 def passes_text(found: Sequence[Pass], width: int | None = None) -> str:
@@ -191,7 +191,8 @@ def passes_text(found: Sequence[Pass], width: int | None = None) -> str:
         [str(one.position), "*" if one.changed else "", one.name, one.argument, one.function]
         for one in found
     ]
-    return f"{table(rows, width)}\n\n{counted(len(found), 'pass')}, {changed} of them changed the text (*).\n"
+    counts = f"{counted(len(found), 'pass')}, {changed} of them changed the text (*)."
+    return text_of([table(rows), "", counts], width)
 
 
 def pass_text(one: Pass) -> str:

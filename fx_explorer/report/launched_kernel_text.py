@@ -15,6 +15,7 @@ from fx_explorer.analysis.kernels.launched import launches_in_words, real_builds
 from fx_explorer.analysis.kernels.roofline import microseconds, roofline_in_words
 from fx_explorer.analysis.whole_session.log_sessions import is_tritonparse
 from fx_explorer.model import Gpu, KernelBuild
+from fx_explorer.output.terminal import Block, text_of
 from fx_explorer.report.kernel_text import configurations, named, shared_in_words, table
 from fx_explorer.session import SessionReader
 
@@ -25,29 +26,30 @@ PICKED = "picked"
 def launched_kernel_text(
     reader: SessionReader, kernel: model.Kernel, width: int | None = None
 ) -> str:
-    """Describe a kernel that has ``real_builds``. The table has at most ``width`` cells, None where a program reads."""
+    """Describe a kernel that has ``real_builds``. Lines have at most ``width`` cells, None where a program reads."""
     rows = real_builds(reader, kernel)
     gpu = card(reader)
     picked = next((row for row in rows if row.is_picked), rows[0])
     toolchain = f" ({picked.toolchain})" if picked.toolchain else ""
     who = "" if is_tritonparse(reader) else " by torch"
-    lines = [named(reader, kernel), f"built and run{who} on {picked.gpu}{toolchain}"]
+    blocks: list[Block] = [named(reader, kernel)]
+    blocks += [f"built and run{who} on {picked.gpu}{toolchain}"]
     if gpu:
-        lines.append(roofline_in_words(gpu, estimate(reader, kernel, gpu, picked)))
+        blocks.append(roofline_in_words(gpu, estimate(reader, kernel, gpu, picked)))
     if sentence := not_described(reader):
-        lines.append(sentence)
+        blocks.append(sentence)
     if counts := instruction_mix(reader, picked):
-        lines.append(f"configuration {picked.position}: {mix_in_words(counts)}")
-    lines += [
+        blocks.append(f"configuration {picked.position}: {mix_in_words(counts)}")
+    blocks += [
         *shared_in_words(rows),
         "",
-        table(_with_times(reader, rows, gpu), width),
+        table(_with_times(reader, rows, gpu)),
         "",
         *launches_in_words(reader, kernel),
     ]
     if speed := kernel_speed(reader, kernel):
-        lines += ["", *speed_in_words(speed, gpu)]
-    return "\n".join(lines) + "\n"
+        blocks += ["", *speed_in_words(speed, gpu)]
+    return text_of(blocks, width)
 
 
 def _with_times(

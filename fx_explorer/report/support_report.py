@@ -27,7 +27,7 @@ from fx_explorer.analysis.backends.table import (
 from fx_explorer.analysis.backends.verdict import FLOPS_COUNTED, split_words, verdict
 from fx_explorer.analysis.nodes import operation
 from fx_explorer.highlight import printable
-from fx_explorer.report.csv_text import csv_text
+from fx_explorer.output.formats import csv_text
 
 SCHEMA = "fx-explorer/support/1"
 

@@ -9,29 +9,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fx_explorer.analysis.words import counted, first_line
+from fx_explorer.output.table import Column
 from fx_explorer.trials.dynamic import WAYS, DynamicTrial
 
-HEADER = (
-    "way",
-    "compiled",
-    "graphs",
-    "guards",
-    "free sizes",
-    "fixed sizes",
-    "kernels",
-    "compile s",
-    "other inputs",
+COLUMNS = (
+    Column("way"),
+    Column("compiled", is_number=True),
+    Column("graphs", is_number=True, priority=5),
+    Column("guards", is_number=True, priority=2),
+    Column("free sizes", is_number=True),
+    Column("fixed sizes", is_number=True, priority=1),
+    Column("kernels", is_number=True, priority=4),
+    Column("compile s", is_number=True, priority=3),
+    Column("other inputs", narrowing="wrapped", least=18),
 )
 
 ALWAYS = "torch.compile(…, dynamic=True)"
 
 
 def cells(trial: DynamicTrial) -> tuple[str, ...]:
-    """Return the cells of a trial's row under HEADER. For a program that did not come to its end,
+    """Return the cells of a trial's row under COLUMNS. For a program that did not come to its end,
     they are the way and, in the last place, the reason.
     """
     if not trial.is_whole:
-        return (trial.way, *[""] * (len(HEADER) - 2), told(trial))
+        return (trial.way, *[""] * (len(COLUMNS) - 2), told(trial))
     found = trial.figures
     compiled = (
         f"{found.compiled} ({found.recompiles} again)" if found.recompiles else str(found.compiled)

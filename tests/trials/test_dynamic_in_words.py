@@ -11,7 +11,7 @@ from fx_explorer import cli
 from fx_explorer.commands import dynamic
 from fx_explorer.model import Outcome
 from fx_explorer.trials.dynamic import WAYS, DynamicTrial, Way
-from fx_explorer.trials.dynamic_in_words import ALWAYS, HEADER, advice, cells, verdict
+from fx_explorer.trials.dynamic_in_words import ALWAYS, COLUMNS, advice, cells, verdict
 from tests.figures import figures
 
 MISMATCH = "tensor 'x' size mismatch at index 0. expected 4, actual 8"
@@ -121,7 +121,8 @@ def test_trials_that_were_stopped_are_told_by_what_was_found() -> None:
 
 def test_cells_stand_under_their_header() -> None:
     again = replace(FITS, figures=replace(FIGURES, recompiles=1, compiled=2))
-    assert dict(zip(HEADER, cells(again), strict=True)) == {
+    titles = [column.title for column in COLUMNS]
+    assert dict(zip(titles, cells(again), strict=True)) == {
         "way": "dynamic=True",
         "compiled": "2 (1 again)",
         "graphs": "2",
@@ -133,7 +134,7 @@ def test_cells_stand_under_their_header() -> None:
         "other inputs": "used again",
     }
     assert cells(raised("mark_dynamic"))[-1] == "raised: ConstraintViolationError: x was marked"
-    assert len(cells(raised("mark_dynamic"))) == len(HEADER)
+    assert len(cells(raised("mark_dynamic"))) == len(COLUMNS)
 
 
 def test_rows_that_are_printed_one_by_one_stand_in_the_same_columns_of_a_narrow_terminal(

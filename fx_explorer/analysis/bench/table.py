@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from fx_explorer.analysis.bench.cells import CellFigures
+from fx_explorer.analysis.bench.cells import BenchFigures, CellFigures
 from fx_explorer.analysis.bench.interval import factor
 from fx_explorer.analysis.measured_times import run_time, with_spread
 from fx_explorer.analysis.words import counted, seconds, size
+from fx_explorer.output.table import Column, Table
 
 MS = 1e-3
 
 CellRow = tuple[str, ...]
 
-HEADER = (
-    "size",
-    "contender",
-    "a call",
-    "speed-up",
-    "first call",
-    "pays after",
-    "memory",
-    "graphs",
-    "results",
+COLUMNS = (
+    Column("size", narrowing="cut", least=12),
+    Column("contender", narrowing="cut", least=16),
+    Column("a call"),
+    Column("speed-up", narrowing="wrapped", least=20),
+    Column("first call", priority=2),
+    Column("pays after", priority=1),
+    Column("memory", priority=4),
+    Column("graphs", narrowing="wrapped", least=9, priority=3),
+    Column("results", narrowing="wrapped", least=12),
 )
 
 RESULTS = {
@@ -39,11 +40,15 @@ STATES = {
 }
 
 
+def bench_table(figures: BenchFigures) -> Table:
+    return Table(COLUMNS, [row_of(cell) for cell in figures.cells])
+
+
 def row_of(one: CellFigures) -> CellRow:
-    """Return the cells of the table for one cell of the bench, in the order of HEADER."""
+    """Return the cells of the table for one cell of the bench, in the order of COLUMNS."""
     cell = one.cell
     if cell.state != "measured":
-        return (cell.size, cell.contender, STATES[cell.state], *[""] * (len(HEADER) - 3))
+        return (cell.size, cell.contender, STATES[cell.state], *[""] * (len(COLUMNS) - 3))
     return (
         cell.size,
         cell.contender,

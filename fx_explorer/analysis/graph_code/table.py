@@ -11,9 +11,17 @@ from fx_explorer.analysis.graph_code.code import GraphText
 from fx_explorer.analysis.graph_code.expressions import DEVICE, QUOTED
 from fx_explorer.analysis.nodes import value_text
 from fx_explorer.highlight import printable
+from fx_explorer.output.table import Column
 from fx_explorer.session import SessionReader
 
-COLUMNS = ("opcode", "name", "target", "args", "kwargs", "value")
+COLUMNS = (
+    Column("opcode", priority=1),
+    Column("name", narrowing="cut", least=22),
+    Column("target", narrowing="cut", least=16),
+    Column("args", narrowing="cut", least=16),
+    Column("kwargs", narrowing="cut", least=10, priority=2),
+    Column("value", narrowing="cut", least=14),
+)
 
 WIDEST = 60
 """Cells that a column is padded to at most: a longer text sticks out, and the others stay in line."""
@@ -22,8 +30,9 @@ WIDEST = 60
 def graph_table(reader: SessionReader, graph: model.Graph) -> GraphText:
     nodes = reader.nodes(graph)
     rows = [tuple(map(printable, table_row(node))) for node in nodes]
-    widths = [min(WIDEST, max(map(len, column))) for column in zip(COLUMNS, *rows, strict=True)]
-    lines = [_line(COLUMNS, widths), _line(["-" * width for width in widths], widths)]
+    titles = [column.title for column in COLUMNS]
+    widths = [min(WIDEST, max(map(len, column))) for column in zip(titles, *rows, strict=True)]
+    lines = [_line(titles, widths), _line(["-" * width for width in widths], widths)]
     lines += [_line(row, widths) for row in rows]
     return GraphText(tuple(lines), {i + 2: node.id for i, node in enumerate(nodes)})
 

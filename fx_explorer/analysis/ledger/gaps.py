@@ -7,16 +7,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fx_explorer.analysis.ledger.figures import LedgerEntry, LedgerFigures
-from fx_explorer.analysis.ledger.table import Cells, step_name
+from fx_explorer.analysis.ledger.table import SHARE, TIME, Cells, step_name
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import listed, share
 from fx_explorer.model import LedgerGap
+from fx_explorer.output.table import Column
 
-GAP_HEADER = ("the GPU waits", "time", "share", "meanwhile on the host")
+GAP_COLUMNS = (
+    Column("the GPU waits", narrowing="wrapped", least=22),
+    TIME,
+    SHARE,
+    Column("meanwhile on the host", narrowing="wrapped", least=24),
+)
 
 MOST_GAPS, MOST_STEPS = 12, 3
-
-LONGEST_NAME = 48
 
 LONGEST_NAME = 48
 
@@ -49,7 +53,7 @@ def _told(figures: LedgerFigures, gap: LedgerGap) -> ToldGap:
 
 
 def gap_rows(figures: LedgerFigures) -> list[Cells]:
-    """Return a row for each gap, in the order of the header."""
+    """Return a row for each gap, in the order of GAP_COLUMNS."""
     return [_row(figures, one, one.gap.seconds) for one in gaps_told(figures)]
 
 

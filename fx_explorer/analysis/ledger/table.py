@@ -10,16 +10,33 @@ from fx_explorer.analysis.ledger.rates import rate
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted, share
 from fx_explorer.model import LedgerKind, LedgerStep
+from fx_explorer.output.table import Column, Table
 from fx_explorer.session.file_names import in_file
 
 LEAST_S = 1e-9
 
 NOT_ACCOUNTED = "not accounted for"
 
-KIND_HEADER = ("where the time goes", "time", "share")
-LINE_HEADER = ("line", "compiled", "uncompiled", "gained")
-STEP_HEADER = ("step", "graph", "time", "share", "reaches", "line")
-GPU_STEP_HEADER = ("step", "graph", "time", "GPU", "share", "reaches", "line")
+TIME = Column("time", is_number=True)
+SHARE = Column("share", is_number=True, priority=1)
+LINE = Column("line", narrowing="wrapped", least=20)
+
+KIND_COLUMNS = (Column("where the time goes", narrowing="wrapped", least=24), TIME, SHARE)
+LINE_COLUMNS = (
+    LINE,
+    Column("compiled", is_number=True),
+    Column("uncompiled", is_number=True),
+    Column("gained", is_number=True),
+)
+STEP_COLUMNS = (
+    Column("step", narrowing="wrapped", least=26),
+    Column("graph", priority=3),
+    TIME,
+    Column("GPU", is_number=True),
+    SHARE,
+    Column("reaches", narrowing="wrapped", least=24, priority=2),
+    LINE,
+)
 
 Cells = tuple[str, ...]
 
@@ -59,23 +76,27 @@ def line_rows(figures: LedgerFigures) -> list[Cells]:
 
 
 def step_row(figures: LedgerFigures, entry: LedgerEntry) -> Cells:
-    """Return the cells of a step, in the order of the header (``step_header``)."""
+    """Return the cells of a step, in the order of STEP_COLUMNS."""
     step, call_s = entry.step, figures.call.call_s
     reached = rate(figures, entry)
-    device = (_time(step.device_s) if step.device_s > 0 else "",) if figures.is_on_gpu else ()
     return (
         step_name(figures, entry),
         f"[{step.compilation}] {step.direction}".strip() if step.compilation else step.direction,
         _time(step.host_s),
-        *device,
+        _time(step.device_s) if step.device_s > 0 else "",
         _share(step.host_s, call_s),
         reached.in_words if reached else "",
         lines_in_words(entry),
     )
 
 
-def step_header(figures: LedgerFigures) -> Cells:
-    return GPU_STEP_HEADER if figures.is_on_gpu else STEP_HEADER
+def step_table(figures: LedgerFigures) -> Table:
+    """Return every step of a call in order; the GPU's time of each where the call is on a GPU."""
+    rows = [step_row(figures, entry) for entry in figures.entries]
+    if figures.is_on_gpu:
+        return Table(STEP_COLUMNS, rows)
+    shown = [at for at, column in enumerate(STEP_COLUMNS) if column.title != "GPU"]
+    return Table([STEP_COLUMNS[at] for at in shown], [[row[at] for at in shown] for row in rows])
 
 
 def step_name(figures: LedgerFigures, entry: LedgerEntry) -> str:

@@ -1,4 +1,4 @@
-"""A profile as rows of words, which text, markdown and the screen have alike: a header, and its rows."""
+"""A profile as rows of words, which text, markdown and the screen have alike: columns, and their rows."""
 
 from __future__ import annotations
 
@@ -11,16 +11,25 @@ from fx_explorer.analysis.profiles.figures import ProfileFigures, module_name
 from fx_explorer.analysis.profiles.outside import KIND_WORDS
 from fx_explorer.analysis.profiles.verdict import between, doing_in_words
 from fx_explorer.analysis.words import careful_share
+from fx_explorer.output.table import Column
 from fx_explorer.session.file_names import in_file
 
 Cells = tuple[str, ...]
+
+LINE = Column("line", narrowing="cut", least=18)
+MODULE = Column("module", narrowing="cut", least=14)
+FRAME = Column("frame", priority=3)
+DIRECTION = Column("direction", priority=2)
+TIME = Column("time", is_number=True)
+SHARE = Column("share", is_number=True)
+RUNS = Column("runs", is_number=True, priority=4)
 
 
 class ProfileTable(NamedTuple):
     """Rows of one kind, the dearest first."""
 
     title: str
-    header: Cells
+    columns: Sequence[Column]
     rows: Sequence[Cells]
 
 
@@ -48,7 +57,8 @@ def _lines(figures: ProfileFigures) -> ProfileTable:
         )
         for one in figures.lines
     ]
-    return ProfileTable("your lines", ("line", "time", "share", "forward", "backward"), rows)
+    directions = (Column("forward", is_number=True), Column("backward", is_number=True))
+    return ProfileTable("your lines", (LINE, TIME, SHARE, *directions), rows)
 
 
 def _modules(figures: ProfileFigures) -> ProfileTable:
@@ -61,7 +71,8 @@ def _modules(figures: ProfileFigures) -> ProfileTable:
         )
         for row in _folded(figures.modules)
     ]
-    return ProfileTable("modules", ("module", "itself", "with all in it", "share"), rows)
+    times = (Column("itself", is_number=True), Column("with all in it", is_number=True))
+    return ProfileTable("modules", (MODULE, *times, SHARE), rows)
 
 
 def _folded(rows: Sequence[ModuleRow]) -> list[ModuleRow]:
@@ -90,11 +101,10 @@ def _kernels(figures: ProfileFigures) -> ProfileTable:
         )
         for one in figures.kernels
     ]
-    return ProfileTable(
-        "kernels",
-        ("kernel", "frame", "direction", "time", "share", "runs", "your line", "module"),
-        rows,
-    )
+    kernel = Column("kernel", narrowing="cut", least=24)
+    line = Column("your line", narrowing="cut", least=18)
+    columns = (kernel, FRAME, DIRECTION, TIME, SHARE, RUNS, line, MODULE)
+    return ProfileTable("kernels", columns, rows)
 
 
 def _nodes(figures: ProfileFigures) -> ProfileTable:
@@ -108,9 +118,9 @@ def _nodes(figures: ProfileFigures) -> ProfileTable:
         )
         for one in figures.nodes
     ]
-    return ProfileTable(
-        "operations", ("operation", "direction", "time", "share", "part of its kernel"), rows
-    )
+    operation = Column("operation", narrowing="cut", least=24)
+    part = Column("part of its kernel", priority=1)
+    return ProfileTable("operations", (operation, DIRECTION, TIME, SHARE, part), rows)
 
 
 def _others(figures: ProfileFigures) -> ProfileTable:
@@ -126,9 +136,10 @@ def _others(figures: ProfileFigures) -> ProfileTable:
         )
         for one in figures.others
     ]
-    return ProfileTable(
-        "joined to no kernel", ("what", "operator", "frame", "time", "share", "runs", "line"), rows
-    )
+    what = Column("what", narrowing="wrapped", least=18)
+    operator = Column("operator", narrowing="cut", least=16)
+    columns = (what, operator, FRAME, TIME, SHARE, RUNS, LINE)
+    return ProfileTable("joined to no kernel", columns, rows)
 
 
 def _gaps(figures: ProfileFigures) -> ProfileTable:
@@ -136,7 +147,13 @@ def _gaps(figures: ProfileFigures) -> ProfileTable:
         (run_time(gap.seconds), f"at {run_time(gap.start_s)}", between(gap), doing_in_words(gap))
         for gap in figures.gaps
     ]
-    return ProfileTable("the GPU is idle", ("for", "when", "where", "meanwhile the program"), rows)
+    columns = (
+        Column("for", is_number=True),
+        Column("when"),
+        Column("where", narrowing="wrapped", least=22),
+        Column("meanwhile the program", narrowing="wrapped", least=24),
+    )
+    return ProfileTable("the GPU is idle", columns, rows)
 
 
 def mark(is_shared: bool, is_similar: bool) -> str:

@@ -16,11 +16,11 @@ import fx_explorer
 from fx_explorer.client.asked_python import ask_python
 from fx_explorer.command_line.doctor.checks import DoctorCheck
 from fx_explorer.command_line.tables.columns import Columns
-from fx_explorer.command_line.tables.terminal import heading, width_for
 from fx_explorer.errors import WorkerError
 from fx_explorer.gpus import find_gpu, known_gpus
 from fx_explorer.model import Gpu
 from fx_explorer.model.gpu import NUMBERS
+from fx_explorer.output.terminal import heading, width_for
 
 CHECK = Path(fx_explorer.__file__).parent / "worker" / "gpu_check.py"
 TIMEOUT_S = 300

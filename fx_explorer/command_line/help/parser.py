@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from fx_explorer.command_line.tables.fitting import fitted
-from fx_explorer.command_line.tables.terminal import is_read_in_colour, width_for
+from fx_explorer.output.terminal import is_read_in_colour, width_for
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite

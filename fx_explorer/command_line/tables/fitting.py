@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import sys
 import textwrap
-from collections.abc import Callable
 from typing import TextIO
 
-from fx_explorer.command_line.tables.terminal import width_for
+from fx_explorer.output.terminal import width_for
 
 LEAST_PROSE = 24
 """Cells that the last column has at least; on a narrower terminal its text begins in a row of its own."""
@@ -29,33 +28,10 @@ def fitted(text: str, width: int | None) -> str:
     return "\n".join(part for line in text.split("\n") for part in _parts(line, width))
 
 
-def paragraphs_fitted(text: str, width: int | None) -> str:
-    """Return the text with long sentences going on under their own indentation. Rows of tables, which
-    have gaps between their columns, stay as they are, and everything does where a program reads.
-    """
-    if width is None:
-        return text
-    parts = (
-        ([line] if _GAP.search(line.strip()) else _parts(line, width)) for line in text.split("\n")
-    )
-    return "\n".join(part for line in parts for part in line)
-
-
 def tell(text: str, out: TextIO | None = None) -> None:
     """Print a text at once, fitted to the terminal of whoever reads it: on stdout, unless ``out`` is another."""
     out = out or sys.stdout
     print(fitted(text, width_for(out)), file=out, flush=True)
-
-
-def tell_tables(written: Callable[[int | None], str]) -> None:
-    """Print a text with tables, each of which fits the terminal of whoever reads it."""
-    sys.stdout.write(with_tables(written))
-
-
-def with_tables(written: Callable[[int | None], str]) -> str:
-    """Return a text whose tables are written for the width of the terminal, with its sentences fitted too."""
-    width = width_for(sys.stdout)
-    return paragraphs_fitted(written(width), width)
 
 
 def _parts(line: str, width: int) -> list[str]:

@@ -7,7 +7,6 @@ import asyncio
 import shutil
 import sys
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,9 +21,9 @@ from fx_explorer.command_line.capture_options import (
 from fx_explorer.command_line.given_session import answer_from, is_session
 from fx_explorer.command_line.narration.narration import CaptureNarration
 from fx_explorer.command_line.outputs import add_force_argument, session_output, text_output
-from fx_explorer.command_line.tables.fitting import tell, tell_tables
 from fx_explorer.errors import UsageError
 from fx_explorer.model import GUARD_FILTER, CaptureRequest
+from fx_explorer.output.terminal import tell, terminal_width, width_for
 from fx_explorer.session import SessionReader, SessionWriter
 
 if TYPE_CHECKING:
@@ -173,7 +172,7 @@ def _tell(
         sys.stderr.write(f"No call was accounted for. {_why_none(reader)}\n")
         return None
     if arguments.format == "text":
-        tell_tables(partial(ledger_text, figures, arguments.steps))
+        sys.stdout.write(ledger_text(figures, arguments.steps, width_for(sys.stdout)))
     else:
         sys.stdout.write(FORMATS[arguments.format](figures, arguments.steps))
     if arguments.flame:
@@ -191,7 +190,7 @@ def _draw(figures: LedgerFigures) -> None:
 
     from fx_explorer.report.performance.flame_text import ASCII, flame_text, in_ascii
 
-    console = Console(file=sys.stdout, width=shutil.get_terminal_size().columns, highlight=False)
+    console = Console(file=sys.stdout, width=terminal_width(), highlight=False)
     has_colours = console.color_system is not None and not console.no_color
     console.print()
     chart = flame_text(figures, console.width, has_colours=has_colours)
@@ -260,7 +259,7 @@ async def _try(found: list[Remedy], arguments: argparse.Namespace) -> int:
             told = TRIED[arguments.format](tried(reader, names, plain))
             sys.stdout.write("\n")
             if arguments.format == "text":
-                tell_tables(partial(bench_text, figures))
+                sys.stdout.write(bench_text(figures, width_for(sys.stdout)))
                 tell(f"\n{told.rstrip()}")
             else:
                 sys.stdout.write(f"{FORMATS[arguments.format](figures)}\n{told}")

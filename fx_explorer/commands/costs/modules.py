@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _tell(reader: SessionReader, arguments: argparse.Namespace) -> bool:
     from fx_explorer.analysis.modules.listed import module_list
-    from fx_explorer.command_line.tables.terminal import width_for
+    from fx_explorer.output.terminal import width_for
     from fx_explorer.report.performance.modules_report import FORMATS
 
     found = module_list(reader, every=arguments.every, depth=arguments.depth, sort=arguments.sort)

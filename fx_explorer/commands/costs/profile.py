@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from functools import partial
 from pathlib import Path
 
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.command_line.profiles.given_profile import FOR_SESSIONS, session_with_profile
-from fx_explorer.command_line.tables.fitting import tell_tables
 from fx_explorer.errors import UsageError
+from fx_explorer.output.terminal import width_for
 from fx_explorer.session import SessionReader
 
 EPILOG = """\
@@ -78,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
                     f"{session} has no profile. Give one: fx-explorer profile {session} TRACE"
                 )
             if arguments.format == "text":
-                tell_tables(partial(profile_text, figures, arguments.every))
+                sys.stdout.write(profile_text(figures, arguments.every, width_for(sys.stdout)))
             else:
                 sys.stdout.write(FORMATS[arguments.format](figures, arguments.every))
     return int(not figures.kernels)

@@ -2,61 +2,40 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections.abc import Callable
 from dataclasses import asdict
 
 from fx_explorer.analysis.bench.cells import BenchFigures, CellFigures
 from fx_explorer.analysis.bench.interval import Interval
-from fx_explorer.analysis.bench.table import HEADER, row_of
+from fx_explorer.analysis.bench.table import bench_table
 from fx_explorer.analysis.bench.verdict import difference, verdict
 from fx_explorer.analysis.words import counted
-from fx_explorer.highlight import printable
-from fx_explorer.text_table import ColumnRules, text_table
+from fx_explorer.output.formats import csv_of_objects, json_text, markdown_list, markdown_table
+from fx_explorer.output.terminal import text_of
 
 SCHEMA = "fx-explorer/bench/1"
 
 
-COLUMNS = ColumnRules(
-    names={"contender": 16, "size": 12},
-    prose={"speed-up": 20, "graphs": 9, "results": 12},
-    first_to_go=("memory", "graphs", "first call", "pays after"),
-)
-
-
 def bench_text(figures: BenchFigures, width: int | None = None) -> str:
-    """Return the verdict and the table as plain text. The table has at most ``width`` cells, None where a program reads."""
-    table = text_table(HEADER, [*map(row_of, figures.cells)], COLUMNS, width)
-    lines = [*verdict(figures), "", *table.lines, *table.left_out_in_words(), "", *_notes(figures)]
-    return "\n".join(map(printable, lines)).rstrip() + "\n"
+    """Return the verdict and the table as plain text. Lines have at most ``width`` cells, None where a program reads."""
+    return text_of([*verdict(figures), "", bench_table(figures), "", *_notes(figures)], width)
 
 
 def bench_markdown(figures: BenchFigures) -> str:
     """Return the verdict as a list and the cells as a table, to be put into an issue or a README."""
-    rows = [HEADER, ["---"] * len(HEADER), *map(row_of, figures.cells)]
-    table = (f"| {' | '.join(_in_markdown(text) for text in row)} |" for row in rows)
-    told = (f"- {_in_markdown(sentence)}" for sentence in [*verdict(figures), *_notes(figures)])
-    return "\n".join([*told, "", *table]) + "\n"
+    sentences = [*verdict(figures), *_notes(figures)]
+    lines = [*markdown_list(sentences), "", *markdown_table(bench_table(figures))]
+    return "\n".join(lines) + "\n"
 
 
 def bench_csv(figures: BenchFigures) -> str:
     """Return a line for each cell, with times in seconds and sizes in bytes."""
-    out = io.StringIO()
-    rows = [_plain(one) for one in figures.cells]
-    writer = csv.DictWriter(out, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue()
+    return csv_of_objects([_plain(cell) for cell in figures.cells])
 
 
 def bench_json(figures: BenchFigures) -> str:
     """Return everything as JSON."""
-    return (
-        json.dumps({"schema": SCHEMA, "target": figures.target, **bench_object(figures)}, indent=2)
-        + "\n"
-    )
+    return json_text({"schema": SCHEMA, "target": figures.target, **bench_object(figures)})
 
 
 def bench_object(figures: BenchFigures) -> dict[str, object]:
@@ -101,10 +80,6 @@ def _notes(figures: BenchFigures) -> list[str]:
         if len(figures.sizes) == 1:
             told.append(f"Inputs: {cell.inputs}.")
     return told
-
-
-def _in_markdown(text: str) -> str:
-    return printable(text).replace("|", "\\|").replace("<", "&lt;")
 
 
 def _interval(found: Interval | None) -> dict[str, float] | None:

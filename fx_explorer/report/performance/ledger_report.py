@@ -4,95 +4,80 @@ of the user's, and step by step.
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 
 from fx_explorer.analysis.ledger.by_line import LineTime, line_times
 from fx_explorer.analysis.ledger.figures import LedgerEntry, LedgerFigures
-from fx_explorer.analysis.ledger.gaps import GAP_HEADER, MOST_GAPS, ToldGap, gap_rows, gaps_told
+from fx_explorer.analysis.ledger.gaps import GAP_COLUMNS, MOST_GAPS, ToldGap, gap_rows, gaps_told
 from fx_explorer.analysis.ledger.rates import rate
 from fx_explorer.analysis.ledger.remedies import checks_in_words, remedies
 from fx_explorer.analysis.ledger.table import (
-    KIND_HEADER,
-    LINE_HEADER,
+    KIND_COLUMNS,
+    LINE_COLUMNS,
     Cells,
     kind_rows,
     line_rows,
-    step_header,
     step_name,
-    step_row,
+    step_table,
 )
 from fx_explorer.analysis.ledger.verdict import verdict
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted
 from fx_explorer.highlight import printable
-from fx_explorer.text_table import ColumnRules, text_table
+from fx_explorer.output.formats import csv_of_objects, json_text, markdown_list, markdown_table
+from fx_explorer.output.table import Table
+from fx_explorer.output.terminal import Block, text_of
 
 SCHEMA = "fx-explorer/ledger/1"
 
 MOST_LINES = 12
 """Lines of the user's that the text has; the other formats have all."""
 
-COLUMNS = ColumnRules(
-    right=frozenset(("time", "share", "compiled", "uncompiled", "gained", "GPU")),
-    prose={
-        **{"the GPU waits": 22, "meanwhile on the host": 24, "where the time goes": 24},
-        **{"step": 26, "reaches": 24, "line": 20},
-    },
-    first_to_go=("graph", "reaches", "share"),
-)
-
 Format = Callable[[LedgerFigures, bool], str]
 
 
 def ledger_text(figures: LedgerFigures, steps: bool, width: int | None = None) -> str:
-    """Return the verdict and the tables as plain text; with ``steps`` every step of the call. The tables have at most
+    """Return the verdict and the tables as plain text; with ``steps`` every step of the call. Lines have at most
     ``width`` cells, None where a program reads.
     """
-    tables = [(KIND_HEADER, kind_rows(figures)), (LINE_HEADER, _most(line_rows(figures)))]
-    tables += [(GAP_HEADER, gap_rows(figures)[:MOST_GAPS])] if figures.gaps else []
-    tables += [(step_header(figures), _steps(figures))] if steps else []
-    lines = [*verdict(figures), ""]
-    for header, rows in tables:
-        shown = text_table(header, rows, COLUMNS, width)
-        lines += [*shown.lines, *shown.left_out_in_words(), ""]
-    return "\n".join(map(printable, [*lines, *_guards(figures), *_notes(figures)])).rstrip() + "\n"
+    blocks: list[Block] = [*verdict(figures), ""]
+    for table in _tables(figures, _most(line_rows(figures)), MOST_GAPS, steps):
+        blocks += [table, ""]
+    return text_of([*blocks, *_guards(figures), *_notes(figures)], width)
 
 
 def ledger_markdown(figures: LedgerFigures, steps: bool) -> str:
     """Return the verdict as a list and the tables, to be put into an issue."""
-    tables = [(KIND_HEADER, kind_rows(figures)), (LINE_HEADER, line_rows(figures))]
-    tables += [(GAP_HEADER, gap_rows(figures))] if figures.gaps else []
-    tables += [(step_header(figures), _steps(figures))] if steps else []
-    told = [
-        f"- {_in_markdown(sentence)}"
-        for sentence in [*verdict(figures), *_guards(figures), *_notes(figures)]
-    ]
-    return (
-        "\n".join([*told, *(line for header, rows in tables for line in _markdown(header, rows))])
-        + "\n"
-    )
+    lines = markdown_list([*verdict(figures), *_guards(figures), *_notes(figures)])
+    for table in _tables(figures, line_rows(figures), None, steps):
+        lines += ["", *markdown_table(table)]
+    return "\n".join(lines) + "\n"
+
+
+def _tables(
+    figures: LedgerFigures, lines: Sequence[Cells], most_gaps: int | None, steps: bool
+) -> Iterator[Table]:
+    """Yield where the time goes by kind and by line, where the GPU waits, and every step where that is wanted."""
+    yield Table(KIND_COLUMNS, kind_rows(figures))
+    yield Table(LINE_COLUMNS, lines)
+    if figures.gaps:
+        yield Table(GAP_COLUMNS, gap_rows(figures)[:most_gaps])
+    if steps:
+        yield step_table(figures)
 
 
 def ledger_csv(figures: LedgerFigures, steps: bool) -> str:
     """Return a line for each step in order, with times in seconds."""
-    out = io.StringIO()
     rows = [_step(figures, entry) for entry in figures.entries]
-    writer = csv.DictWriter(out, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(
-        {**row, "lines": " ".join(f"{one['file']}:{one['line']}" for one in row["lines"])}  # type: ignore[attr-defined]
-        for row in rows
-    )
-    return out.getvalue()
+    for row, entry in zip(rows, figures.entries, strict=True):
+        row["lines"] = " ".join(f"{line.file}:{line.line}" for line, _ in entry.lines)
+    return csv_of_objects(rows)
 
 
 def ledger_json(figures: LedgerFigures, steps: bool) -> str:
     """Return everything as JSON."""
-    return json.dumps({"schema": SCHEMA, **ledger_object(figures)}, indent=2) + "\n"
+    return json_text({"schema": SCHEMA, **ledger_object(figures)})
 
 
 def ledger_object(figures: LedgerFigures) -> dict[str, object]:
@@ -134,7 +119,7 @@ def tried_text(sentences: Sequence[str]) -> str:
 
 def tried_markdown(sentences: Sequence[str]) -> str:
     """Return what was tried as a list."""
-    return "".join(f"- {_in_markdown(sentence)}\n" for sentence in sentences)
+    return "".join(f"{line}\n" for line in markdown_list(sentences))
 
 
 TRIED: dict[str, Callable[[Sequence[str]], str]] = {"text": tried_text, "markdown": tried_markdown}
@@ -192,22 +177,12 @@ def _operator(row: object) -> dict[str, object]:
     return {name: value for name, value in fields.items() if name not in ("id", "call", "position")}
 
 
-def _steps(figures: LedgerFigures) -> list[Cells]:
-    return [step_row(figures, entry) for entry in figures.entries]
-
-
 def _most(rows: list[Cells]) -> list[Cells]:
     """Return the longest lines, and the last row, which is of no line."""
     left_out = len(rows) - 1 - MOST_LINES
     if left_out <= 0:
         return rows
     return [*rows[:MOST_LINES], (f"and {counted(left_out, 'line')} more", "", "", ""), rows[-1]]
-
-
-def _markdown(header: Cells, rows: Sequence[Cells]) -> Iterator[str]:
-    yield ""
-    for row in [header, ("---",) * len(header), *rows]:
-        yield f"| {' | '.join(_in_markdown(text) for text in row)} |"
 
 
 def _filters(figures: LedgerFigures) -> list[dict[str, object]]:
@@ -230,7 +205,3 @@ def _notes(figures: LedgerFigures) -> Iterator[str]:
         f"means of the middle half of {counted(call.calls, 'call')} that took turns with calls without a clock. "
         f"The clock took {run_time(call.clock_s)} of a call, which is taken off."
     )
-
-
-def _in_markdown(text: str) -> str:
-    return printable(text).replace("|", "\\|").replace("<", "&lt;")

@@ -4,7 +4,6 @@ timeline.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -22,12 +21,12 @@ from fx_explorer.analysis.memory.usage import BEFORE, Usage, usage
 from fx_explorer.analysis.memory.verdict import IN_WORDS, name_of, verdict, where
 from fx_explorer.analysis.words import counted, share, size
 from fx_explorer.cut_text import cut_in_middle
-from fx_explorer.highlight import printable
-from fx_explorer.report.csv_text import csv_text
+from fx_explorer.output.formats import csv_text, json_text, markdown_list, markdown_table
+from fx_explorer.output.table import LEAST_PROSE, Column, Table
+from fx_explorer.output.terminal import Block, text_of
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.sources import source_paths
-from fx_explorer.text_table import LEAST_PROSE, ColumnRules, text_table
 
 SCHEMA = "fx-explorer/memory/1"
 
@@ -105,25 +104,33 @@ def memory_report(reader: SessionReader, optimizer: str = "") -> MemoryReport:
 # text
 
 
-PEAK_HEADER = ("size", "kind", "what")
+KIND_COLUMNS = (
+    Column("kind"),
+    Column("bytes", is_number=True),
+    Column("share", is_number=True),
+)
 
-PEAK_COLUMNS = ColumnRules(right=frozenset(("size",)), prose={"what": LEAST_PROSE})
+PEAK_COLUMNS = (
+    Column("size", is_number=True),
+    Column("kind"),
+    Column("what", narrowing="wrapped", least=LEAST_PROSE),
+)
 
 
 def memory_text(report: MemoryReport, width: int | None = None) -> str:
-    """Return the answer, what makes up the peak, and the timeline. Rows have at most ``width`` cells, None where a program
+    """Return the answer, what makes up the peak, and the timeline. Lines have at most ``width`` cells, None where a program
     reads.
     """
-    lines = list(report.sentences)
+    blocks: list[Block] = list(report.sentences)
     if report.memory.is_known:
-        lines += ["", *_peak_lines(report, width), "", *_timeline_lines(report)]
-    return "\n".join(map(printable, lines)).rstrip() + "\n"
+        blocks += ["", *_peak(report), "", *_timeline_lines(report)]
+    return text_of(blocks, width)
 
 
-def _peak_lines(report: MemoryReport, width: int | None) -> list[str]:
+def _peak(report: MemoryReport) -> list[Block]:
     peak = report.used.peak
     kinds = [
-        f"  {IN_WORDS[kind][0]:<12}{size(peak.by_kind[kind]):>10}  {share(peak.by_kind[kind], peak.total_bytes):>5}"
+        (IN_WORDS[kind][0], size(peak.by_kind[kind]), share(peak.by_kind[kind], peak.total_bytes))
         for kind in KINDS
         if kind in peak.by_kind
     ]
@@ -131,12 +138,13 @@ def _peak_lines(report: MemoryReport, width: int | None) -> list[str]:
     rest = sum(max(0, one.size_bytes) for one in held[BIGGEST:])
     rows = [_of_peak(report, one) for one in held[:BIGGEST]]
     rows += [(size(rest), "", f"in {counted(len(held) - BIGGEST, 'more storage')}")] if rest else []
-    told = [
-        line
-        for lines in text_table(PEAK_HEADER, rows, PEAK_COLUMNS, width, indent=2).rows[1:]
-        for line in lines
+    return [
+        f"At the peak, {size(peak.total_bytes)}:",
+        Table(KIND_COLUMNS, kinds, indent=2, has_titles=False),
+        "",
+        "The biggest of it:",
+        Table(PEAK_COLUMNS, rows, indent=2, has_titles=False),
     ]
-    return [f"At the peak, {size(peak.total_bytes)}:", *kinds, "", "The biggest of it:", *told]
 
 
 def _of_peak(report: MemoryReport, one: Held) -> tuple[str, ...]:
@@ -171,29 +179,21 @@ def _timeline_line(report: MemoryReport, row: TimelineRow, whole: int) -> str:
 # others
 
 
+MARKDOWN_COLUMNS = (Column("bytes", is_number=True), Column("kind"), Column("what"), Column("line"))
+
+
 def memory_markdown(report: MemoryReport) -> str:
     """Return the answer as a list, and what makes up the peak as a table."""
-    told = [f"- {_in_markdown(sentence)}" for sentence in report.sentences]
-    if not report.memory.is_known:
-        return "\n".join(told) + "\n"
-    held = report.used.held_at(report.used.peak.at)[:BIGGEST]
-    rows = [
-        ("bytes", "kind", "what", "line"),
-        ("---:", "---", "---", "---"),
-        *(_row_of_peak(report, one) for one in held),
-    ]
-    return (
-        "\n".join([*told, "", *(f"| {' | '.join(map(_in_markdown, row))} |" for row in rows)])
-        + "\n"
-    )
+    lines = markdown_list(report.sentences)
+    if report.memory.is_known:
+        held = report.used.held_at(report.used.peak.at)[:BIGGEST]
+        rows = [_row_of_peak(report, one) for one in held]
+        lines += ["", *markdown_table(Table(MARKDOWN_COLUMNS, rows))]
+    return "\n".join(lines) + "\n"
 
 
 def _row_of_peak(report: MemoryReport, one: Held) -> Sequence[str]:
     return f"{one.size_bytes:,}", IN_WORDS[one.kind][0], name_of(one), where(one.node, report.paths)
-
-
-def _in_markdown(text: str) -> str:
-    return printable(text).replace("|", "\\|").replace("<", "&lt;")
 
 
 def memory_csv(report: MemoryReport) -> str:
@@ -227,7 +227,7 @@ def memory_json(report: MemoryReport) -> str:
         "workspaces": [_workspace(report, row) for row in _every_call(report) if _works(row)],
         "timeline": [_moment(report, row) for row in _every_call(report)],
     }
-    return json.dumps(whole, indent=2) + "\n"
+    return json_text(whole)
 
 
 MOST_COMPILATIONS = 200

@@ -13,7 +13,7 @@ from fx_explorer.analysis.modules.paths import in_words
 from fx_explorer.analysis.modules.tree import ModuleRow
 from fx_explorer.analysis.words import seconds, size
 from fx_explorer.highlight import printable
-from fx_explorer.report.csv_text import csv_text
+from fx_explorer.output.formats import csv_text
 
 SCHEMA = "fx-explorer/modules/1"
 

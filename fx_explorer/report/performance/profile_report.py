@@ -4,63 +4,47 @@ operations, what ran elsewhere, and when the GPU was idle.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 
 from fx_explorer.analysis.profiles.figures import KernelShare, ProfileFigures, module_name
-from fx_explorer.analysis.profiles.table import Cells, tables
+from fx_explorer.analysis.profiles.table import ProfileTable, tables
 from fx_explorer.analysis.profiles.verdict import verdict
-from fx_explorer.highlight import printable
-from fx_explorer.report.csv_text import csv_text
-from fx_explorer.text_table import ColumnRules, text_table
+from fx_explorer.output.formats import (
+    csv_text,
+    in_markdown,
+    json_text,
+    markdown_list,
+    markdown_table,
+)
+from fx_explorer.output.table import Table
+from fx_explorer.output.terminal import Block, text_of
 
 SCHEMA = "fx-explorer/profile/1"
 
 MOST_ROWS = 10
 """Rows of each table, unless all are asked for."""
 
-RIGHT = frozenset(
-    ("time", "share", "runs", "forward", "backward", "itself", "with all in it", "for")
-)
-
-COLUMNS = ColumnRules(
-    right=RIGHT,
-    names={
-        "kernel": 24,
-        "operation": 24,
-        "operator": 16,
-        "your line": 18,
-        "line": 18,
-        "module": 14,
-    },
-    prose={"what": 18, "where": 22, "meanwhile the program": 24},
-    first_to_go=("runs", "frame", "direction", "part of its kernel"),
-)
 INDENT = 2
 
 Format = Callable[[ProfileFigures, bool], str]
 
 
 def profile_text(figures: ProfileFigures, every: bool, width: int | None = None) -> str:
-    """Return the verdict and the tables in columns; ``every`` row of them, or the dearest. The tables have at most ``width``
+    """Return the verdict and the tables in columns; ``every`` row of them, or the dearest. Lines have at most ``width``
     cells, None where a program reads.
     """
-    lines = [*verdict(figures)]
+    blocks: list[Block] = [*verdict(figures)]
     for table in tables(figures):
-        shown = text_table(table.header, _most(table.rows, every), COLUMNS, width, INDENT)
-        lines += ["", f"{table.title}:", *shown.lines, *_left(table.rows, every)]
-        lines += [" " * INDENT + sentence for sentence in shown.left_out_in_words()]
-    return "\n".join(map(printable, lines)) + "\n"
+        blocks += ["", f"{table.title}:", _shown(table, every)]
+    return text_of(blocks, width)
 
 
 def profile_markdown(figures: ProfileFigures, every: bool) -> str:
     """Return the verdict as a list and the tables, to be put into an issue."""
-    lines = [f"- {_in_markdown(sentence)}" for sentence in verdict(figures)]
+    lines = markdown_list(verdict(figures))
     for table in tables(figures):
-        marks = ["---:" if name in RIGHT else "---" for name in table.header]
-        lines += ["", f"**{table.title}**", "", _row(table.header), _row(marks)]
-        lines += [_row(map(_in_markdown, row)) for row in _most(table.rows, every)]
+        lines += ["", f"**{in_markdown(table.title)}**", "", *markdown_table(_shown(table, every))]
     return "\n".join(lines) + "\n"
 
 
@@ -132,7 +116,7 @@ def profile_json(figures: ProfileFigures, every: bool) -> str:
         "idle_s": figures.idle_s,
         "gaps": [_without_ids(asdict(one)) for one in figures.gaps],
     }
-    return json.dumps(whole, indent=2) + "\n"
+    return json_text(whole)
 
 
 FORMATS: dict[str, Format] = {
@@ -162,18 +146,9 @@ def _without_ids(row: dict[str, object]) -> dict[str, object]:
     return {name: value for name, value in row.items() if name not in ("id", "profile", "position")}
 
 
-def _most(rows: Sequence[Cells], every: bool) -> Sequence[Cells]:
-    return rows if every else rows[:MOST_ROWS]
-
-
-def _left(rows: Sequence[Cells], every: bool) -> list[str]:
-    left = 0 if every else max(0, len(rows) - MOST_ROWS)
-    return [f"  and {left:,} more (--all shows them)"] if left else []
-
-
-def _row(cells: Sequence[str] | map[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _in_markdown(text: str) -> str:
-    return printable(text).replace("|", "\\|").replace("<", "&lt;")
+def _shown(table: ProfileTable, every: bool) -> Table:
+    """Return the rows that are shown: ``every`` one, or the dearest."""
+    rows = table.rows if every else table.rows[:MOST_ROWS]
+    more = len(table.rows) - len(rows)
+    note = f"and {more:,} more (--all shows them)" if more else ""
+    return Table(table.columns, rows, INDENT, note)

@@ -11,25 +11,21 @@ from fx_explorer.analysis.kernels.costs import KernelCost, kernel_costs, time_ki
 from fx_explorer.analysis.kernels.roofline import microseconds
 from fx_explorer.analysis.variants.versions import over_versions
 from fx_explorer.analysis.words import counted, listed, size
+from fx_explorer.output.table import Column, Table
+from fx_explorer.output.terminal import text_of
 from fx_explorer.session import SessionReader
-from fx_explorer.text_table import ColumnRules, text_table
 
-HEADINGS = (
-    "kernel",
-    "frame",
-    "version",
-    "direction",
-    "your line",
-    "module",
-    "bytes",
-    "time",
-    "known",
-    "calls",
-)
-COLUMNS = ColumnRules(
-    right=frozenset(("bytes", "time", "calls")),
-    names={"kernel": 24, "your line": 18, "module": 14},
-    first_to_go=("calls", "version", "frame", "known", "direction", "bytes", "module"),
+COLUMNS = (
+    Column("kernel", narrowing="cut", least=24),
+    Column("frame", priority=5),
+    Column("version", priority=6),
+    Column("direction", priority=3),
+    Column("your line", narrowing="cut", least=18),
+    Column("module", narrowing="cut", least=14, priority=1),
+    Column("bytes", is_number=True, priority=2),
+    Column("time", is_number=True),
+    Column("known", priority=4),
+    Column("calls", is_number=True, priority=7),
 )
 
 
@@ -58,8 +54,8 @@ def kernels_as_text(reader: SessionReader, width: int | None = None) -> str:
     costs = kernel_costs(reader)
     if not costs:
         return ""
-    table = text_table(HEADINGS, [_cells(one) for one in costs], COLUMNS, width)
-    return "\n".join([*table.lines, "", _sum(reader, costs), *table.left_out_in_words()]) + "\n"
+    table = Table(COLUMNS, [_cells(one) for one in costs])
+    return text_of([table, "", _sum(reader, costs)], width)
 
 
 def _cells(one: KernelCost) -> tuple[str, ...]:

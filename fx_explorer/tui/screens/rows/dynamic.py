@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fx_explorer.trials.dynamic import DynamicTrial, Way
-from fx_explorer.trials.dynamic_in_words import HEADER, advice, cells, told, verdict
+from fx_explorer.trials.dynamic_in_words import COLUMNS as TRIAL_COLUMNS
+from fx_explorer.trials.dynamic_in_words import advice, cells, told, verdict
 from fx_explorer.tui.widgets.row_list import Column, Row
 
-_PRIORITIES = {"graphs": 2, "guards": 1, "fixed sizes": 3, "kernels": 4}
-"""Priorities of columns: where there is no room for all, the highest go first."""
+_WAY, *_NUMBERS, _OTHERS = TRIAL_COLUMNS
 
 COLUMNS = (
-    Column(HEADER[0], "strong", min_width=13),
+    Column(_WAY.title, "strong", min_width=13),
     *(
-        Column(title, align="right", min_width=len(title), priority=_PRIORITIES.get(title, 0))
-        for title in HEADER[1:-1]
+        Column(number.title, align="right", min_width=len(number.title), priority=number.priority)
+        for number in _NUMBERS
     ),
-    Column(HEADER[-1], min_width=18, max_width=120),
+    Column(_OTHERS.title, min_width=_OTHERS.least, max_width=120),
 )
 
 _SIGNS = {"used again": ("✓", "good"), "compiled again": ("↻", "warning"), "": ("?", "warning")}
@@ -28,7 +28,7 @@ def way_row(way: Way, trials: Sequence[DynamicTrial], doing: tuple[Way, str] | N
     trial = next((trial for trial in trials if trial.way == way), None)
     if trial is None:
         state = f"… {doing[1]}" if doing and doing[0] == way else "not tried"
-        return (way, *[""] * (len(HEADER) - 2), (state, "muted"))
+        return (way, *[""] * (len(COLUMNS) - 2), (state, "muted"))
     sign, kind = _SIGNS[trial.others] if trial.is_whole else ("✗", "bad")
     *numbers, last = cells(trial)
     return (*numbers, (f"{sign} {last}", kind))

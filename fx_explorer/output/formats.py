@@ -1,0 +1,54 @@
+"""A table as markdown and CSV, and what a program reads as JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+from fx_explorer.highlight import printable
+from fx_explorer.output.table import Cells, Table
+
+
+def in_markdown(text: str) -> str:
+    """Return a text that markdown shows as it is in the cell of a table, and in a list."""
+    return printable(text).replace("|", "\\|").replace("<", "&lt;")
+
+
+def markdown_list(sentences: Iterable[str]) -> list[str]:
+    """Return the lines of a list, a sentence each."""
+    return [f"- {in_markdown(sentence)}" for sentence in sentences]
+
+
+def markdown_table(table: Table) -> list[str]:
+    """Return the lines of a table, with all of its columns."""
+    marks = ["---:" if column.is_number else "---" for column in table.columns]
+    return [_markdown_row(row) for row in (table.titles, marks, *table.rows)]
+
+
+def _markdown_row(row: Cells) -> str:
+    return f"| {' | '.join(map(in_markdown, row))} |"
+
+
+def csv_text(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """Return the lines, the header first. A text is one line and safe to print, whatever is in it: names may come from a
+    program or from a file of somebody's.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    for row in rows:
+        writer.writerow([printable(cell) if isinstance(cell, str) else cell for cell in row])
+    return out.getvalue()
+
+
+def csv_of_objects(rows: Sequence[Mapping[str, object]]) -> str:
+    """Return a line for each object, with the names of the first as the header; an empty line where there is none."""
+    header = list(rows[0]) if rows else []
+    return csv_text(header, ([row.get(name, "") for name in header] for row in rows))
+
+
+def json_text(whole: object) -> str:
+    """Return the text of an answer that a program reads."""
+    return json.dumps(whole, indent=2) + "\n"

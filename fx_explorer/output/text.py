@@ -1,0 +1,121 @@
+"""A table as text, in the cells that there are: names are cut in the middle, sentences go on under themselves, and where that
+is not enough the columns that matter least are left out and named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from rich.cells import cell_len
+
+from fx_explorer.cut_text import cut_in_middle
+from fx_explorer.highlight import printable
+from fx_explorer.output.table import Cells, Column, Narrowing, Table
+
+GAP = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class TextTable:
+    """A table that was laid out as text."""
+
+    titles: Sequence[str]
+    """The lines of the titles; none where the table is without."""
+    rows: Sequence[Sequence[str]]
+    """The lines of each row."""
+    below: Sequence[str]
+    """What stands below: the note, and which columns were left out."""
+
+    @property
+    def lines(self) -> list[str]:
+        """The titles and the rows, without what stands below."""
+        return [*self.titles, *(line for row in self.rows for line in row)]
+
+
+def text_table(table: Table, room: int | None) -> TextTable:
+    """Lay out a table in ``room`` cells; None is for all there is, a line for each row."""
+    titles = [printable(title) for title in table.titles]
+    rows = [[printable(cell) for cell in row] for row in table.rows]
+    measured = [titles, *rows] if table.has_titles else rows
+    filled = [at for at in range(len(titles)) if any(row[at] for row in rows)]
+    natural = {at: max(cell_len(row[at]) for row in measured) for at in filled}
+    widths = _fitting(natural, table.columns, None if room is None else room - table.indent)
+    left_out = [titles[at] for at in filled if at not in widths]
+    before = " " * table.indent
+    below = [table.note] if table.note else []
+    if left_out:
+        below.append(_left_out_in_words(left_out, table.elsewhere))
+
+    def lines_of(row: Cells) -> list[str]:
+        lines = _lines(row, widths, table.columns)
+        return [(before + line).rstrip() for line in lines]
+
+    return TextTable(
+        lines_of(titles) if table.has_titles else [],
+        [lines_of(row) for row in rows],
+        [before + printable(line) for line in below],
+    )
+
+
+def _left_out_in_words(titles: Sequence[str], elsewhere: str) -> str:
+    """Name the columns that were left out, and say where all are."""
+    *first, last = (f"“{title}”" for title in titles)
+    named = f"{', '.join(first)} and {last}" if first else last
+    return f"Left out for want of room: {named}. A wider terminal and {elsewhere} have all."
+
+
+def _fitting(
+    natural: Mapping[int, int], columns: Sequence[Column], room: int | None
+) -> dict[int, int]:
+    """Return the columns that there is room for, with their widths."""
+    shown = dict(natural)
+    if room is None:
+        return shown
+    narrowed = [at for at in natural if columns[at].narrowing != "never"]
+    least = dict(natural)
+    for at in narrowed:
+        least[at] = min(natural[at], columns[at].least)
+    may_go = [at for at in natural if columns[at].priority]
+    for at in sorted(may_go, key=lambda at: -columns[at].priority):
+        if _total(least[at] for at in shown) <= room:
+            break
+        shown.pop(at)
+    texts = [at for at in narrowed if at in shown]
+    while _total(shown.values()) > room and any(shown[at] > 1 for at in texts):
+        shown[max(texts, key=lambda at: shown[at] - least[at])] -= 1
+    return shown
+
+
+def _total(widths: Iterable[int]) -> int:
+    """Return the cells that columns take with the gaps between them."""
+    cells = [*widths]
+    return sum(cells) + len(GAP) * (len(cells) - 1)
+
+
+def _lines(row: Cells, widths: Mapping[int, int], columns: Sequence[Column]) -> Iterable[str]:
+    cells = [_parts(row[at], width, columns[at].narrowing) for at, width in widths.items()]
+    rights = [columns[at].is_number for at in widths]
+    for parts in zip_longest(*cells, fillvalue=""):
+        filled = zip(parts, widths.values(), rights, strict=True)
+        yield GAP.join(_padded(part, width, is_right) for part, width, is_right in filled)
+
+
+def _padded(text: str, width: int, is_right: bool) -> str:
+    gap = " " * (width - cell_len(text))
+    return gap + text if is_right else text + gap
+
+
+def _parts(cell: str, width: int, narrowing: Narrowing) -> list[str]:
+    """Return a cell as the lines that it takes in this width."""
+    if cell_len(cell) <= width or narrowing != "wrapped":
+        return [cut_in_middle(cell, width)]
+    lines = [""]
+    for word in (cut_in_middle(word, width) for word in cell.split()):
+        longer = f"{lines[-1]} {word}".lstrip()
+        if cell_len(longer) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines

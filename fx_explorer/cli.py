@@ -359,8 +359,8 @@ def _refuse_misspelt_command(word: str) -> None:
 
 
 def _explain(error: FxExplorerError) -> int:
-    from fx_explorer.command_line.tables.fitting import tell
     from fx_explorer.highlight import printable_text
+    from fx_explorer.output.terminal import tell
 
     tell(f"fx-explorer: {printable_text(str(error) or type(error).__name__)}", sys.stderr)
     return error.exit_code

@@ -15,7 +15,7 @@ import pytest
 from fx_explorer import cli
 from fx_explorer.command_line.doctor import checks as doctor_checks
 from fx_explorer.command_line.doctor.checks import DoctorCheck, judge_torch, machine_checks, probe
-from fx_explorer.commands.doctor import closing_line, line_of
+from fx_explorer.commands.doctor import closing_line, lines_of
 
 GOOD: dict[str, Any] = {
     "python": "3.11.7",
@@ -168,9 +168,9 @@ def test_an_editor_that_is_not_there_is_worth_a_look() -> None:
 
 
 def test_a_line_has_sign_word_and_advice() -> None:
-    lines = line_of(
-        DoctorCheck("torch", "problem", "cannot be \x1b[31mimported", "Install it.")
-    ).splitlines()
+    lines = lines_of(
+        DoctorCheck("torch", "problem", "cannot be \x1b[31mimported", "Install it."), None
+    )
     assert lines[0].split() == ["✗", "torch", "problem", "cannot", "be", "␛[31mimported"]
     assert lines[1].strip() == "→ Install it."
 

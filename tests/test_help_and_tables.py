@@ -13,8 +13,6 @@ from rich.cells import cell_len
 
 from fx_explorer import cli
 from fx_explorer.command_line.help.parser import HelpParser, emphasised, reflowed, split_examples
-from fx_explorer.command_line.tables.columns import Columns
-from fx_explorer.command_line.tables.fitting import fitted
 from fx_explorer.commands.keys import as_text
 from fx_explorer.tui.commands import COMMANDS
 
@@ -119,65 +117,8 @@ def test_only_headings_are_emphasised() -> None:
     assert emphasised("a sentence.\n  indented:\n") == "a sentence.\n  indented:\n"
 
 
-ROWS = [("a", "first.id", "One two three four five six seven."), ("ctrl+p", "id", "Eight.")]
-
-
-def test_a_program_reads_one_line_a_row() -> None:
-    lines = Columns(ROWS, None).lines(ROWS)
-    assert lines == [
-        "  a       first.id  One two three four five six seven.",
-        "  ctrl+p  id        Eight.",
-    ]
-
-
-@pytest.mark.parametrize("width", [20, 30, 50, 60])
-def test_on_a_terminal_the_last_column_goes_on_under_itself(width: int) -> None:
-    lines = Columns(ROWS, width).lines(ROWS)
-    assert " ".join(" ".join(lines).split()) == " ".join(
-        " ".join(" ".join(row) for row in ROWS).split()
-    )
-    if width == 50:
-        assert max(map(len, lines)) <= width
-        assert lines[1].startswith(" " * 20)
-
-
 def test_the_table_of_keys_fits_a_terminal_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fx_explorer.commands.keys.width_for", lambda out: 80)
     text = as_text(COMMANDS, {})
     assert max(map(len, text.splitlines())) <= 80
     assert all(command.id in text for command in COMMANDS)
-
-
-LONG = "  name    value  and a sentence that is much longer than the terminal is wide\nshort\n"
-
-
-def test_a_long_line_goes_on_under_its_last_column() -> None:
-    assert fitted(LONG, 44).splitlines() == [
-        "  name    value  and a sentence that is much",
-        "                 longer than the terminal is",
-        "                 wide",
-        "short",
-    ]
-
-
-@pytest.mark.parametrize("width", [None, 20, 44, 200])
-def test_fitting_loses_no_word_and_leaves_alone_what_a_program_reads(width: int | None) -> None:
-    assert fitted(LONG, width).split() == LONG.split()
-    if width in (None, 200):
-        assert fitted(LONG, width) == LONG
-
-
-def test_what_begins_too_far_to_the_right_goes_below() -> None:
-    assert fitted(
-        "  a command that is long      and what it does with everything", 40
-    ).splitlines() == [
-        "  a command that is long",
-        "      and what it does with everything",
-    ]
-
-
-def test_a_path_is_not_broken_and_colours_do_not_count() -> None:
-    path = "/a/very/long/path/that/is/one/word/and/must/stay/whole.py"
-    assert path in fitted(f"  file    {path}", 40).split()
-    coloured = "\x1b[32m✓ torch\x1b[0m  " + "x" * 30
-    assert fitted(coloured, 40) == coloured

@@ -150,3 +150,20 @@ def test_sentences_and_tables_are_written_in_one_width() -> None:
     assert max(map(cell_len, text_lines(blocks, 60))) <= 60
     assert "  and 3 more" in text_lines(blocks, 60)
     assert text_of(["a\x1bb", ""]) == "a␛b\n"
+
+
+BESIDE = (Column("keys"), Column("id"), Column("help", narrowing="wrapped", least=24))
+KEYS = [("a", "first.id", "One two three four five six seven."), ("ctrl+p", "id", "Eight.")]
+
+
+@pytest.mark.parametrize("width", [26, 30, 50, 60])
+def test_a_last_sentence_goes_on_under_itself_or_begins_below_and_loses_no_word(
+    width: int,
+) -> None:
+    table = text_table(Table(BESIDE, KEYS, indent=2, has_titles=False), width)
+    assert " ".join(table.lines).split() == " ".join(" ".join(row) for row in KEYS).split()
+    assert max(map(cell_len, table.lines)) <= max(width, 24 + 6)
+    if width == 50:
+        assert table.rows[0][1].startswith(" " * 20)
+    if width == 26:
+        assert table.rows[1] == ["  ctrl+p  id", "      Eight."]

@@ -18,11 +18,11 @@ from fx_explorer.analysis.kernels.candidates import kernels_named, session_gpu, 
 from fx_explorer.analysis.kernels.unknown_without_gpu import NO_GPU
 from fx_explorer.client.kernels.builder_pool import BuilderPool
 from fx_explorer.client.session_files import writable_session
-from fx_explorer.command_line.tables import fitting
 from fx_explorer.command_line.trusting import COMPILES, check_trust
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.model import Gpu
+from fx_explorer.output import terminal
 from fx_explorer.session import SessionReader
 
 Answer = Callable[[SessionReader], None]
@@ -135,4 +135,4 @@ def run_to_end(work: Coroutine[object, object, ResultT]) -> ResultT:
 
 
 def tell(text: str) -> None:
-    fitting.tell(f"fx-explorer: {printable(text)}", sys.stderr)
+    terminal.tell(f"fx-explorer: {printable(text)}", sys.stderr)

@@ -13,7 +13,7 @@ from fx_explorer.command_line.capture_options import (
 )
 from fx_explorer.command_line.outputs import add_force_argument, session_output
 from fx_explorer.command_line.shown_names import is_of_package, shown_name
-from fx_explorer.command_line.tables.fitting import tell
+from fx_explorer.output.terminal import tell
 
 EPILOG = """\
 examples:

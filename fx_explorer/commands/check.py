@@ -18,9 +18,9 @@ from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
 from fx_explorer.command_line.outputs import add_force_argument, session_output, text_output
 from fx_explorer.command_line.standard_streams import drop_output, why_output_is_lost
-from fx_explorer.command_line.tables.fitting import tell
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
+from fx_explorer.output.terminal import tell
 from fx_explorer.output_file import OutputFile
 from fx_explorer.report.junit import SUITE
 from fx_explorer.session import SessionReader

@@ -18,12 +18,11 @@ from fx_explorer.command_line.build_first import add_kernels_argument, with_kern
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import is_session, refuse_gpu
 from fx_explorer.command_line.shown_names import shown_name
-from fx_explorer.command_line.tables.fitting import fitted
 from fx_explorer.command_line.unused_options import refuse_capture_options
 from fx_explorer.errors import ProgramError, UsageError, WorkerError
 from fx_explorer.gpus import find_gpu
 from fx_explorer.highlight import printable
-from fx_explorer.output.terminal import is_read_in_colour, width_for
+from fx_explorer.output.terminal import is_read_in_colour, width_for, wrapped
 from fx_explorer.report.two_sessions import two_sessions_report
 from fx_explorer.report.two_sessions_text import text_of_both
 from fx_explorer.session import SessionReader
@@ -83,7 +82,9 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.kernel:
             lines = list(_code(left, right, arguments.kernel))
         else:
-            lines = fitted("\n".join(text_of_both(left, right, names, width)), width).split("\n")
+            lines = []
+            for line in text_of_both(left, right, names, width):
+                lines += wrapped(line, width)
         for line in lines:
             print(
                 DIFFERING.format(printable(line))

@@ -9,9 +9,8 @@ import json
 import sys
 
 from fx_explorer.command_line.doctor.checks import DoctorCheck, machine_checks, torch_checks
-from fx_explorer.command_line.tables.fitting import fitted
 from fx_explorer.highlight import printable
-from fx_explorer.output.terminal import width_for
+from fx_explorer.output.terminal import Hanging, is_read_in_colour, width_for, wrapped
 
 MARKS = {"ok": "✓", "warning": "!", "problem": "✗"}
 COLOURS = {"ok": "32", "warning": "33", "problem": "31"}
@@ -56,7 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
         ]
         print(json.dumps({"schema": "fx-explorer/doctor/1", "checks": listed}, indent=2))
     else:
-        print(fitted("\n".join(line_of(check) for check in checks), width_for(sys.stdout)))
+        for check in checks:
+            print("\n".join(lines_of(check, width_for(sys.stdout))))
         print(closing_line(checks))
     return int(any(check.state == "problem" for check in checks))
 
@@ -77,15 +77,20 @@ def _list_gpus(form: str) -> int:
     return 0
 
 
-def line_of(check: DoctorCheck) -> str:
+def lines_of(check: DoctorCheck, width: int | None) -> list[str]:
     """Return the line of a check, ``✓ torch ok 2.13.0 (CPU)``, and the advice on a line of its
-    own.
+    own, both in ``width`` cells.
     """
     mark = f"{MARKS[check.state]} {check.name:<12} {check.state:<8}"
-    if _has_colour():
-        mark = f"\x1b[{COLOURS[check.state]}m{mark}\x1b[0m"
-    advice = f"\n{'':<24}→ {printable(check.advice)}" if check.advice else ""
-    return f"{mark} {printable(check.found)}{advice}"
+    first, *rest = wrapped(Hanging(f"{mark} ", printable(check.found)), width)
+    if is_read_in_colour(sys.stdout):
+        # Colours are not measured: they come once the lines are known.
+        shown = first[: len(mark)]
+        first = f"\x1b[{COLOURS[check.state]}m{shown}\x1b[0m{first[len(mark) :]}"
+    lines = [first, *rest]
+    if check.advice:
+        lines += wrapped(f"{'':<24}→ {printable(check.advice)}", width)
+    return lines
 
 
 def closing_line(checks: list[DoctorCheck]) -> str:
@@ -96,9 +101,3 @@ def closing_line(checks: list[DoctorCheck]) -> str:
     if warnings:
         return f"\nReady. Worth a look: {', '.join(warnings)}."
     return "\nReady."
-
-
-def _has_colour() -> bool:
-    import os
-
-    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"

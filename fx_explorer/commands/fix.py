@@ -15,9 +15,9 @@ from fx_explorer.command_line.fix.recompiles import list_recompiles, recompiles_
 from fx_explorer.command_line.fix.together import ALL, apply_together, list_together
 from fx_explorer.command_line.fix.trying import SessionFixes, apply, place, told, trial
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
-from fx_explorer.command_line.tables.fitting import tell
 from fx_explorer.highlight import printable
 from fx_explorer.model import Outcome
+from fx_explorer.output.terminal import Hanging, tell
 from fx_explorer.session import SessionReader
 
 if TYPE_CHECKING:
@@ -117,11 +117,11 @@ async def _list(found: SessionFixes, arguments: argparse.Namespace) -> None:
         tell(printable(_no_breaks(found)))
     number = 0
     for one, fixes, obstacle in found.breaks:
-        tell(printable(f"{place(one.file, one.line)}  {one.code}"))
+        tell(Hanging(f"{printable(place(one.file, one.line))}  ", printable(one.code)))
         tell(f"    {printable(one.in_words)}")
         for fix in fixes:
             number += 1
-            tell(f"  {number:>3}  {printable(fix.title)}")
+            tell(Hanging(f"  {number:>3}  ", printable(fix.title)))
             if arguments.trying or arguments.together:
                 tell(f"       {told(await trial(found, fix, arguments))}")
             if fix.risk:

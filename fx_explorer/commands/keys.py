@@ -7,8 +7,9 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
-from fx_explorer.command_line.tables.columns import Columns
+from fx_explorer.output.table import LEAST_PROSE, Column, Table
 from fx_explorer.output.terminal import heading, width_for
+from fx_explorer.output.text import text_table
 from fx_explorer.tui.commands import COMMANDS, GROUPS, AppCommand, Keymap, key_label, keys_of
 
 EPILOG = """\
@@ -26,6 +27,13 @@ what is done when a fix was written ("ask", "capture" again, "nothing"), too:
     "pane.zoom" = "Z"
     "history.back" = ["b", "backspace"]
 """
+
+
+COLUMNS = (
+    Column("keys"),
+    Column("id"),
+    Column("what it does", narrowing="wrapped", least=LEAST_PROSE),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,16 +64,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 def as_text(commands: Sequence[AppCommand], keymap: Keymap) -> str:
     """Return the table by groups: keys, ids, and sentences, which are wrapped on a terminal."""
-    rows = {
-        group: [_row(one, keymap) for one in commands if one.group == group] for group in GROUPS
-    }
-    table = Columns([row for of_group in rows.values() for row in of_group], width_for(sys.stdout))
-    lines = [
-        line
-        for group in GROUPS
-        for line in (heading(group, sys.stdout), *table.lines(rows[group]), "")
-    ]
-    return "\n".join(lines[:-1]) + "\n"
+    members = [(group, one) for group in GROUPS for one in commands if one.group == group]
+    rows = [_row(command, keymap) for _, command in members]
+    table = Table(COLUMNS, rows, indent=2, has_titles=False)
+    laid_out = text_table(table, width_for(sys.stdout)).rows
+    lines = []
+    for group in GROUPS:
+        lines += ["", heading(group, sys.stdout)]
+        for (of_group, _), row in zip(members, laid_out, strict=True):
+            lines += row if of_group == group else []
+    return "\n".join(lines[1:]) + "\n"
 
 
 def _row(command: AppCommand, keymap: Keymap) -> tuple[str, str, str]:

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 from fx_explorer.argument_types import option
 from fx_explorer.command_line.capture_options import add_allow_argument, add_capture_arguments
 from fx_explorer.command_line.given_session import answer_from
-from fx_explorer.command_line.tables.fitting import fitted, tell
 from fx_explorer.command_line.trusting import check_program
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest, Outcome
-from fx_explorer.output.terminal import width_for
+from fx_explorer.output.terminal import tell, width_for
 from fx_explorer.session import SessionReader
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ def _known(arguments: argparse.Namespace) -> int:
     if arguments.format == "json":
         sys.stdout.write(_as_json(known_options(arguments.name)))
     else:
-        sys.stdout.write(fitted(known_text(arguments.name), width_for(sys.stdout)))
+        sys.stdout.write(known_text(arguments.name, width_for(sys.stdout)))
     return 0
 
 
@@ -172,9 +171,10 @@ def _tell(options: list[ExplainedOption], arguments: argparse.Namespace) -> None
         ]
         sys.stdout.write(_as_json(listed))
     elif arguments.name:
-        sys.stdout.write(fitted("\n".join(map(option_text, options)), width_for(sys.stdout)))
+        width = width_for(sys.stdout)
+        sys.stdout.write("\n".join(option_text(option, width) for option in options))
     else:
-        sys.stdout.write(fitted(options_text(options), width_for(sys.stdout)))
+        sys.stdout.write(options_text(options, width_for(sys.stdout)))
 
 
 async def _try(found: SessionOptions, arguments: argparse.Namespace) -> int:
@@ -207,7 +207,7 @@ async def _try(found: SessionOptions, arguments: argparse.Namespace) -> int:
         tell(printable(settings_in_words(settings)))
         if trial.outcome.message or trial.outcome.kind != "finished":
             tell(f"  {printable(ended_in_words(trial.outcome, found.ending))}")
-        sys.stdout.write(fitted(figures_text(figures), width_for(sys.stdout)))
+        sys.stdout.write(figures_text(figures, width_for(sys.stdout)))
     return int(trial.outcome.kind != "finished")
 
 

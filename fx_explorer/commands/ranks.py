@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
 from pathlib import Path
 
-from fx_explorer.command_line.tables.fitting import tell
 from fx_explorer.highlight import printable
+from fx_explorer.output.terminal import terminal_width, text_lines, width_for
 
 EPILOG = """\
 examples:
@@ -70,8 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
         for line in ranks_markdown(found):
             print(printable(line))
     else:
-        for line in ranks_text(found, shutil.get_terminal_size((100, 40)).columns):
-            tell(printable(line))
+        lines = ranks_text(found, terminal_width(100))
+        print("\n".join(text_lines(lines, width_for(sys.stdout))))
     if not arguments.check:
         return 0
     return int(

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
 from fx_explorer.command_line.outputs import add_force_argument, session_output
-from fx_explorer.command_line.tables.fitting import fitted, tell
 from fx_explorer.highlight import printable
-from fx_explorer.output.terminal import width_for
+from fx_explorer.output.terminal import tell, width_for
 
 if TYPE_CHECKING:
     from fx_explorer.session import SessionReader
@@ -65,15 +64,18 @@ def _tell(reader: SessionReader, arguments: argparse.Namespace) -> bool:
     from fx_explorer.analysis.backends.amounts import reports_to_show, summaries_of
     from fx_explorer.analysis.backends.support import support_of
     from fx_explorer.analysis.backends.verdict import of_other_variants, why_unknown
-    from fx_explorer.report.support_report import FORMATS
+    from fx_explorer.report.support_report import FORMATS, support_text
 
     reports = reports_to_show(reader)
     graphs = support_of(reader, reports)
     if not graphs:
-        sys.stderr.write(fitted(printable(why_unknown(reader)), width_for(sys.stderr)) + "\n")
+        tell(printable(why_unknown(reader)), sys.stderr)
         return False
     for told in of_other_variants(reader):
         tell(f"fx-explorer: {printable(told)}", sys.stderr)
-    text = FORMATS[arguments.format](str(arguments.target), summaries_of(reader, reports), graphs)
-    sys.stdout.write(fitted(text, width_for(sys.stdout)) if arguments.format == "text" else text)
+    answer = str(arguments.target), summaries_of(reader, reports), graphs
+    if arguments.format == "text":
+        sys.stdout.write(support_text(*answer, width_for(sys.stdout)))
+    else:
+        sys.stdout.write(FORMATS[arguments.format](*answer))
     return True

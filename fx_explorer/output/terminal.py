@@ -17,15 +17,12 @@ from rich.cells import cell_len
 
 from fx_explorer.highlight import printable
 from fx_explorer.output.table import LEAST_PROSE, Table
-from fx_explorer.output.text import text_table
-
-INDENT = 4
-"""Cells by which a sentence is indented that has no room beside what it belongs to, and begins below."""
+from fx_explorer.output.text import INDENT, text_table
 
 
-def terminal_width() -> int:
-    """Return the columns of the terminal, also where a pager reads in place of a person; 80 where there is none."""
-    return shutil.get_terminal_size().columns
+def terminal_width(otherwise: int = 80) -> int:
+    """Return the columns of the terminal, also where a pager reads in place of a person; ``otherwise`` where there is none."""
+    return shutil.get_terminal_size((otherwise, 24)).columns
 
 
 def width_for(out: object) -> int | None:

@@ -12,9 +12,12 @@ from rich.cells import cell_len
 
 from fx_explorer.cut_text import cut_in_middle
 from fx_explorer.highlight import printable
-from fx_explorer.output.table import Cells, Column, Narrowing, Table
+from fx_explorer.output.table import LEAST_PROSE, Cells, Column, Narrowing, Table
 
 GAP = "  "
+
+INDENT = 4
+"""Cells by which a sentence is indented that has no room beside what it belongs to, and begins below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,13 @@ def text_table(table: Table, room: int | None) -> TextTable:
     measured = [titles, *rows] if table.has_titles else rows
     filled = [at for at in range(len(titles)) if any(row[at] for row in rows)]
     natural = {at: max(cell_len(row[at]) for row in measured) for at in filled}
-    widths = _fitting(natural, table.columns, None if room is None else room - table.indent)
+    room = None if room is None else room - table.indent
+    widths = _fitting(natural, table.columns, room)
+    below_row = _without_room(widths, natural, table.columns)
+    if below_row is not None:
+        del natural[below_row]
+        widths = _fitting(natural, table.columns, room)
+        filled.remove(below_row)
     left_out = [titles[at] for at in filled if at not in widths]
     before = " " * table.indent
     below = [table.note] if table.note else []
@@ -49,7 +58,10 @@ def text_table(table: Table, room: int | None) -> TextTable:
         below.append(_left_out_in_words(left_out, table.elsewhere))
 
     def lines_of(row: Cells) -> list[str]:
-        lines = _lines(row, widths, table.columns)
+        lines = [*_lines(row, widths, table.columns)]
+        if below_row is not None and room is not None:
+            sentence = _parts(row[below_row], max(LEAST_PROSE, room - INDENT), "wrapped")
+            lines += [" " * INDENT + part for part in sentence]
         return [(before + line).rstrip() for line in lines]
 
     return TextTable(
@@ -57,6 +69,16 @@ def text_table(table: Table, room: int | None) -> TextTable:
         [lines_of(row) for row in rows],
         [before + printable(line) for line in below],
     )
+
+
+def _without_room(
+    widths: Mapping[int, int], natural: Mapping[int, int], columns: Sequence[Column]
+) -> int | None:
+    """Return the last column where it is of sentences that have no room beside the others, and go below them; else None."""
+    last = max(widths, default=None)
+    if last is None or columns[last].narrowing != "wrapped" or len(widths) == 1:
+        return None
+    return last if widths[last] < min(columns[last].least, natural[last]) else None
 
 
 def _left_out_in_words(titles: Sequence[str], elsewhere: str) -> str:

@@ -18,9 +18,9 @@ from fx_explorer.analysis.options.explained_options import (
     meaning,
     origins,
 )
-from fx_explorer.analysis.options.option_words import GROUPS, OptionWords
-from fx_explorer.highlight import printable
+from fx_explorer.analysis.options.option_words import GROUPS
 from fx_explorer.model.setting_values import as_python
+from fx_explorer.output.terminal import Hanging, Line, text_of
 
 FULL = 56
 """Characters of a line of torch's after which its next line goes on with the sentence."""
@@ -28,14 +28,16 @@ FULL = 56
 _ITEM = re.compile(r"[-*•] |\w+[:.)] |[`\"']\S+[`\"']:")
 
 
-def options_text(options: Sequence[ExplainedOption]) -> str:
-    """Print the options by group; below an option stands who set what is not the default."""
-    lines: list[str] = []
+def options_text(options: Sequence[ExplainedOption], width: int | None = None) -> str:
+    """Return the options by group; below an option stands who set what is not the default. Lines have at most ``width``
+    cells here and below, None where a program reads.
+    """
+    lines: list[Line] = []
     for group, found in groupby(options, key=lambda option: option.group):
         lines += ["", group] if lines else [group]
         for option in found:
             lines += _lines(option)
-    return "\n".join(map(printable, lines)) + "\n"
+    return text_of(lines, width)
 
 
 def _lines(option: ExplainedOption) -> Iterator[str]:
@@ -45,29 +47,30 @@ def _lines(option: ExplainedOption) -> Iterator[str]:
         yield from (f"      {origin}" for origin in origins(option, Path.cwd()))
 
 
-def option_text(option: ExplainedOption) -> str:
+def option_text(option: ExplainedOption, width: int | None = None) -> str:
     """Return everything about one option."""
-    lines = [option.name]
+    lines: list[Line] = [option.name]
     if option.group != OTHERS:
         lines += _indented(f"{option.words.does} {option.words.more}".strip(), "  ")
     elif not option.setting.help:
         lines += ["  torch does not document this option."]
     lines += [""]
-    lines += [f"  in force   {origin}" for origin in origins(option, Path.cwd())]
+    lines += [Hanging("  in force   ", origin) for origin in origins(option, Path.cwd())]
     if not option.in_force:
-        lines += [f"  value      {one}: when the capture began" for one in as_python(option.values)]
-    lines += [f"  default    {one}" for one in as_python((option.setting.default,))]
+        values = as_python(option.values)
+        lines += [Hanging("  value      ", f"{one}: when the capture began") for one in values]
+    lines += [Hanging("  default    ", one) for one in as_python((option.setting.default,))]
     choices = choices_in_order(option)
     means = (meaning(option, value) for value in choices)
-    lines += [f"  choice     {line}" for line in _side_by_side(as_python(choices), [*means])]
+    lines += _side_by_side("  choice     ", as_python(choices), [*means])
     if option.setting.help:
         lines += ["", "  torch says", *_indented(_reflowed(option.setting.help), "    ")]
-    return "\n".join(map(printable, lines)) + "\n"
+    return text_of(lines, width)
 
 
-def known_text(wanted: str = "") -> str:
+def known_text(wanted: str = "", width: int | None = None) -> str:
     """Return what is known without a session, of all or of one option."""
-    lines: list[str] = []
+    lines: list[Line] = []
     for group, every in GROUPS.items():
         options = {one: words for one, words in every.items() if is_called(one, wanted)}
         if options:
@@ -76,28 +79,23 @@ def known_text(wanted: str = "") -> str:
             lines += [
                 f"  {name}",
                 *_indented(f"{words.does} {words.more}".strip(), "      "),
-                *_values(words),
+                *_side_by_side(" " * 8, as_python(words.values), [*words.values.values()]),
             ]
-    return "\n".join(lines) + "\n"
+    return text_of(lines, width)
 
 
-def _values(words: OptionWords) -> list[str]:
-    return [
-        f"        {line}"
-        for line in _side_by_side(as_python(words.values), [*words.values.values()])
-    ]
-
-
-def figures_text(figures: Sequence[Figure]) -> str:
+def figures_text(figures: Sequence[Figure], width: int | None = None) -> str:
     """Return what differs, before and after; a line for all that is as before."""
     differing = [figure for figure in figures if figure.differs]
     same = [figure.what for figure in figures if not figure.differs]
-    lines = [
-        f"  {figure.what:<28} {figure.left:>10} → {figure.right:<10} {figure.change}".rstrip()
+    lines: list[Line] = [
+        Hanging(f"  {figure.what:<28} {figure.left:>10} → {figure.right:<10} ", figure.change)
+        if figure.change
+        else f"  {figure.what:<28} {figure.left:>10} → {figure.right}"
         for figure in differing
     ]
     lines += [f"  as before: {', '.join(same)}"] if same else []
-    return "\n".join(lines) + "\n"
+    return text_of(lines, width)
 
 
 def _indented(text: str, indent: str) -> list[str]:
@@ -119,8 +117,11 @@ def _reflowed(text: str) -> str:
     return "\n".join(lines)
 
 
-def _side_by_side(values: Sequence[str], means: Sequence[str]) -> list[str]:
+def _side_by_side(before: str, values: Sequence[str], means: Sequence[str]) -> list[Line]:
+    """Return what each value means beside it, below each other."""
     wide = max(map(len, values), default=0)
-    return [
-        f"{value:<{wide}}  {meaning}".rstrip() for value, meaning in zip(values, means, strict=True)
-    ]
+    lines: list[Line] = []
+    for value, effect in zip(values, means, strict=True):
+        head = f"{before}{value:<{wide}}  "
+        lines.append(Hanging(head, effect) if effect else head.rstrip())
+    return lines

@@ -4,7 +4,6 @@ each graph's segments.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 
@@ -18,63 +17,62 @@ from fx_explorer.analysis.backends.support import (
     operator_rows,
 )
 from fx_explorer.analysis.backends.table import (
-    OPERATOR_HEADER,
-    PART_HEADER,
-    Cells,
+    OPERATOR_COLUMNS,
+    PART_COLUMNS,
     operator_table,
     part_table,
 )
 from fx_explorer.analysis.backends.verdict import FLOPS_COUNTED, split_words, verdict
 from fx_explorer.analysis.nodes import operation
-from fx_explorer.highlight import printable
-from fx_explorer.output.formats import csv_text
+from fx_explorer.output.formats import (
+    csv_text,
+    in_markdown,
+    json_text,
+    markdown_list,
+    markdown_table,
+)
+from fx_explorer.output.table import Table
+from fx_explorer.output.terminal import Block, text_of
 
 SCHEMA = "fx-explorer/support/1"
 
 Json = dict[str, object]
 
 
-def support_text(target: str, backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> str:
-    """Return everything as plain text."""
-    lines = [
-        *verdict(backends, graphs),
-        "",
-        *_aligned([OPERATOR_HEADER, *operator_table(operator_rows(graphs))]),
-    ]
+def support_text(
+    target: str,
+    backends: Sequence[Summary],
+    graphs: Sequence[GraphSupport],
+    width: int | None = None,
+) -> str:
+    """Return everything as plain text. Lines have at most ``width`` cells, None where a program reads."""
+    blocks: list[Block] = [*verdict(backends, graphs), "", _operator_table(graphs)]
     for graph in graphs:
-        lines += ["", f"{graph.document.title} [{graph.compilation}]"]
-        lines += _aligned([PART_HEADER, *part_table(graph)]) if graph.parts else []
-        lines += split_words(graph)
-    return "\n".join(map(printable, [*lines, "", FLOPS_COUNTED])) + "\n"
+        blocks += ["", f"{graph.document.title} [{graph.compilation}]"]
+        blocks += [_part_table(graph)] if graph.parts else []
+        blocks += split_words(graph)
+    return text_of([*blocks, "", FLOPS_COUNTED], width)
 
 
-def _aligned(rows: Sequence[Cells]) -> list[str]:
-    """Return the rows in columns, without those that are empty."""
-    shown = [i for i in range(len(rows[0])) if any(row[i] for row in rows[1:])]
-    widths = {i: max(len(row[i]) for row in rows) for i in shown}
-    return ["  " + "  ".join(f"{row[i]:<{widths[i]}}" for i in shown).rstrip() for row in rows]
+def _operator_table(graphs: Sequence[GraphSupport]) -> Table:
+    return Table(OPERATOR_COLUMNS, operator_table(operator_rows(graphs)), indent=2)
+
+
+def _part_table(graph: GraphSupport) -> Table:
+    return Table(PART_COLUMNS, part_table(graph), indent=2)
 
 
 def support_markdown(
     target: str, backends: Sequence[Summary], graphs: Sequence[GraphSupport]
 ) -> str:
     """Return the verdict as a list, and operators and segments as tables."""
-    lines = [*(f"- {_in_markdown(one)}" for one in verdict(backends, graphs)), ""]
-    lines += _markdown_table([OPERATOR_HEADER, *operator_table(operator_rows(graphs))])
+    lines = [*markdown_list(verdict(backends, graphs)), ""]
+    lines += markdown_table(_operator_table(graphs))
     for graph in graphs:
-        lines += ["", f"**{_in_markdown(graph.document.title)} [{graph.compilation}]**", ""]
-        lines += [*_markdown_table([PART_HEADER, *part_table(graph)]), ""] if graph.parts else []
-        lines += [f"- {_in_markdown(one)}" for one in split_words(graph)]
+        lines += ["", f"**{in_markdown(graph.document.title)} [{graph.compilation}]**", ""]
+        lines += [*markdown_table(_part_table(graph)), ""] if graph.parts else []
+        lines += markdown_list(split_words(graph))
     return "\n".join([*lines, "", FLOPS_COUNTED]) + "\n"
-
-
-def _markdown_table(rows: Sequence[Cells]) -> list[str]:
-    whole = [rows[0], ("---",) * len(rows[0]), *rows[1:]]
-    return [f"| {' | '.join(map(_in_markdown, row))} |" for row in whole]
-
-
-def _in_markdown(text: str) -> str:
-    return printable(text).replace("|", "\\|").replace("<", "&lt;")
 
 
 def support_csv(target: str, backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> str:
@@ -109,17 +107,8 @@ _COLUMNS = ("operator", "support", "segment", "reason", "flops", "read_bytes", "
 
 def support_json(target: str, backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> str:
     """Return everything as JSON."""
-    return (
-        json.dumps(
-            {
-                "schema": SCHEMA,
-                "target": target,
-                **(support_object(backends, graphs) or {"graphs": []}),
-            },
-            indent=2,
-        )
-        + "\n"
-    )
+    found = support_object(backends, graphs) or {"graphs": []}
+    return json_text({"schema": SCHEMA, "target": target, **found})
 
 
 def support_object(backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> Json | None:

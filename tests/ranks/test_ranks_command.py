@@ -175,7 +175,7 @@ def test_on_a_terminal_no_line_is_wider_and_no_word_is_lost(
     monkeypatch.setenv("COLUMNS", str(width))
     assert cli.main(["ranks", str(DIVERGING)]) == 0
     plain = capsys.readouterr().out
-    monkeypatch.setattr("fx_explorer.command_line.tables.fitting.width_for", lambda out: width)
+    monkeypatch.setattr("fx_explorer.commands.ranks.width_for", lambda out: width)
     assert cli.main(["ranks", str(DIVERGING)]) == 0
     fitted = capsys.readouterr().out
     assert max(map(len, plain.splitlines())) > width

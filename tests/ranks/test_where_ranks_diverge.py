@@ -49,7 +49,7 @@ def test_two_files_of_one_name_are_told_apart_in_words_and_text_when_the_logs_ar
     found = ranks(tmp_path)
     assert found.first is not None
     assert "another branch at project/_functional_collectives.py:29, where" in found.first.words
-    text = " ".join(ranks_text(found, 200))
+    text = " ".join(map(str, ranks_text(found, 200)))
     assert "project/_functional_collectives.py" in text
     assert not re.search(r"(?<!project/)(?<!distributed/)_functional_collectives\.py", text)
 

@@ -9,9 +9,25 @@ from fx_explorer.analysis.backends.borders import Crossing, size_of
 from fx_explorer.analysis.backends.support import GraphSupport, OperatorRow, ShownPart, amount_of
 from fx_explorer.analysis.nodes import operation
 from fx_explorer.analysis.words import careful_share, counted, listed, size
+from fx_explorer.output.table import LEAST_PROSE, Column
 
-OPERATOR_HEADER = ("operator", "calls", "FLOPs", "bytes", "supported", "in segments", "reason")
-PART_HEADER = ("part", "operators", "FLOPs", "takes", "gives", "made of")
+OPERATOR_COLUMNS = (
+    Column("operator", narrowing="cut", least=24),
+    Column("calls"),
+    Column("FLOPs", priority=1),
+    Column("bytes", priority=2),
+    Column("supported"),
+    Column("in segments", priority=3),
+    Column("reason", narrowing="wrapped", least=20),
+)
+PART_COLUMNS = (
+    Column("part"),
+    Column("operators"),
+    Column("FLOPs", priority=1),
+    Column("takes", narrowing="wrapped", least=14),
+    Column("gives", narrowing="wrapped", least=14),
+    Column("made of", narrowing="wrapped", least=LEAST_PROSE),
+)
 
 Cells = tuple[str, ...]
 

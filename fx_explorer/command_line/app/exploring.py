@@ -98,7 +98,7 @@ def explore_ranks(arguments: argparse.Namespace) -> int:
         ranks = compare([Path(arguments.target)], progress=progress.tell)
     if not is_on_terminal():
         for line in ranks_text(ranks):
-            print(printable(line))
+            print(printable(str(line)))
         return 0
     from fx_explorer.tui.ranks.state import RanksState
 

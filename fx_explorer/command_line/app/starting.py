@@ -44,7 +44,7 @@ def run_app(
     app.run()
     left_behind = app.controllers.leaving.left_behind
     if left_behind:
-        from fx_explorer.command_line.tables.fitting import tell
+        from fx_explorer.output.terminal import tell
 
         tell(f"fx-explorer: {printable(left_behind)}", sys.stderr)
     from fx_explorer.tui.failures.faults import faults_of

@@ -15,18 +15,25 @@ from pathlib import Path
 import fx_explorer
 from fx_explorer.client.asked_python import ask_python
 from fx_explorer.command_line.doctor.checks import DoctorCheck
-from fx_explorer.command_line.tables.columns import Columns
 from fx_explorer.errors import WorkerError
 from fx_explorer.gpus import find_gpu, known_gpus
 from fx_explorer.model import Gpu
 from fx_explorer.model.gpu import NUMBERS
-from fx_explorer.output.terminal import heading, width_for
+from fx_explorer.output.table import LEAST_PROSE, Column, Table
+from fx_explorer.output.terminal import heading, text_lines, width_for
 
 CHECK = Path(fx_explorer.__file__).parent / "worker" / "gpu_check.py"
 TIMEOUT_S = 300
 ADVICE = "Nothing that comes after this was tried; without it --gpu cannot be used."
 LAST = "machine code"
 """The check that comes last: before it, the process ended too early."""
+
+
+COLUMNS = (
+    Column("number"),
+    Column("value"),
+    Column("source", narrowing="wrapped", least=LEAST_PROSE),
+)
 
 
 def gpus_in_words() -> Iterator[str]:
@@ -37,7 +44,8 @@ def gpus_in_words() -> Iterator[str]:
         rows = [
             (f"{what:<28}", f"{value:>22,}", gpu.sources[what]) for what, value in _numbers(gpu)
         ]
-        yield from Columns(rows, width_for(sys.stdout), indent=4).lines(rows)
+        table = Table(COLUMNS, rows, indent=4, has_titles=False)
+        yield from text_lines([table], width_for(sys.stdout))
         yield ""
     yield "Any other one: --gpu FILE.toml, with the same numbers."
 

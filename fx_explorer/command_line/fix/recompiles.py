@@ -11,11 +11,11 @@ from pathlib import Path
 from fx_explorer.analysis.overview.checks import relative_path
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.analysis.whole_session.totals import totals
-from fx_explorer.command_line.tables.fitting import tell
 from fx_explorer.command_line.trusting import check_program
 from fx_explorer.fixing.dynamic_marks import DynamicMark, instruction, marks, sources_of
 from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest
+from fx_explorer.output.terminal import Hanging, tell
 from fx_explorer.session import SessionReader
 from fx_explorer.trials.dynamic_marks import try_marks
 from fx_explorer.trials.recapture import TrialWorker
@@ -46,7 +46,7 @@ async def list_recompiles(
             if cause.file
             else f"[{cause.compilation}]"
         )
-        tell(printable(f"{where}  compiled again: {cause.in_words}"))
+        tell(Hanging(f"{printable(where)}  ", printable(f"compiled again: {cause.in_words}")))
         if cause.remedy:
             tell(f"       {printable(cause.remedy)}")
         for mark in found.marks:

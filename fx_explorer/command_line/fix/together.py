@@ -9,8 +9,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from fx_explorer.command_line.fix.trying import SessionFixes, apply, told, trial, written
-from fx_explorer.command_line.tables.fitting import tell
 from fx_explorer.highlight import printable, printable_text
+from fx_explorer.output.terminal import tell
 
 if TYPE_CHECKING:
     from fx_explorer.fixing import Together

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fx_explorer.command_line.fix.recompiles import Recompiles
-from fx_explorer.command_line.tables.fitting import tell
 from fx_explorer.command_line.trusting import check_program
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import CaptureRequest
+from fx_explorer.output.terminal import tell
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.breaks.grouped import DistinctBreak

@@ -10,8 +10,7 @@ import sys
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from fx_explorer.command_line.tables.fitting import fitted
-from fx_explorer.output.terminal import is_read_in_colour, width_for
+from fx_explorer.output.terminal import Hanging, Line, is_read_in_colour, width_for, wrapped
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -58,8 +57,22 @@ class HelpParser(argparse.ArgumentParser):
         out = sys.stdout if file is None else file
         width = width_for(out)
         text = self.format_help()
-        text = fitted(reflowed(text), width) if width and width < SOURCE_COLUMNS else text
+        if width and width < SOURCE_COLUMNS:
+            lines = (wrapped(_written(line), width) for line in reflowed(text).split("\n"))
+            text = "\n".join(part for parts in lines for part in parts)
         out.write(emphasised(text) if is_read_in_colour(out) else text)
+
+
+_BESIDE = re.compile(r"^(.*\S {2,})(?=\S)(.*)$")
+"""How a help is written: what something does stands beside it, after two spaces or more."""
+
+
+def _written(line: str) -> Line:
+    """Return a line as it is written in the help: an example, a command or an option with what it does beside it, or a
+    sentence.
+    """
+    beside = _BESIDE.match(line)
+    return Hanging(beside[1], beside[2]) if beside else line
 
 
 def _shown(action: argparse.Action) -> str:

@@ -6,9 +6,9 @@ import sys
 import time
 from pathlib import Path
 
-from fx_explorer.command_line.tables.fitting import tell
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
+from fx_explorer.output.terminal import tell
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 
 LOOKED_AFTER_S = 0.2

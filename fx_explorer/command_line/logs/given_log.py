@@ -9,10 +9,10 @@ from pathlib import Path
 
 from fx_explorer.client.session_files import copy_session, session_file
 from fx_explorer.command_line.logs.followed_log import is_on_terminal
-from fx_explorer.command_line.tables.fitting import tell
 from fx_explorer.command_line.temporary_session import place_of_session
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
+from fx_explorer.output.terminal import tell
 from fx_explorer.session.elsewhere import tell_where_texts_lie
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 

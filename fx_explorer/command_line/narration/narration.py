@@ -5,16 +5,15 @@ between them.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable
 from typing import TextIO
 
 from fx_explorer.client.console import LineSplitter
-from fx_explorer.command_line.tables.fitting import tell
 from fx_explorer.highlight import printable
 from fx_explorer.model import Notice
+from fx_explorer.output.terminal import tell, terminal_width
 
 
 class CaptureNarration:
@@ -107,7 +106,7 @@ class CaptureNarration:
         if not self._is_live or not (doing := self._doing()):
             return
         # One less: a line that reaches the edge may wrap, and only one row is cleared.
-        width = shutil.get_terminal_size().columns - 1
+        width = terminal_width() - 1
         line = printable(f"{self.elapsed_s:5.1f} s  {doing}")[:width]
         if line != self._shown:
             self._out.write(f"\r\x1b[K{line}")

@@ -13,9 +13,9 @@ from pathlib import Path
 from fx_explorer.client.session_files import newest_session
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.command_line.narration.narration import CaptureNarration
-from fx_explorer.command_line.tables.fitting import tell
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
+from fx_explorer.output.terminal import tell
 from fx_explorer.session import SessionReader
 from fx_explorer.session.schema import SCHEMA_VERSION
 from fx_explorer.temporary_folder import temporary_folder

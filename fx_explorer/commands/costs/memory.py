@@ -21,7 +21,6 @@ from fx_explorer.command_line.capture_options import (
 from fx_explorer.command_line.given_session import add_target_argument, answer_from, is_session
 from fx_explorer.command_line.narration.narration import CaptureNarration
 from fx_explorer.command_line.outputs import add_force_argument, text_output
-from fx_explorer.command_line.tables.fitting import fitted
 from fx_explorer.errors import UsageError
 from fx_explorer.output.terminal import width_for
 from fx_explorer.session import SessionReader
@@ -116,9 +115,8 @@ def _tell(reader: SessionReader, format_: str, optimizer: str) -> bool:
 
     report = memory_report(reader, optimizer)
     width = width_for(sys.stdout)
-    sys.stdout.write(
-        fitted(memory_text(report, width), width) if format_ == "text" else FORMATS[format_](report)
-    )
+    text = memory_text(report, width) if format_ == "text" else FORMATS[format_](report)
+    sys.stdout.write(text)
     return report.memory.is_known
 
 

@@ -81,7 +81,7 @@ def _tell(reader: SessionReader, arguments: argparse.Namespace) -> bool:
 
     found = module_list(reader, every=arguments.every, depth=arguments.depth, sort=arguments.sort)
     if arguments.format == "text" and found.rows and width_for(sys.stdout) is not None:
-        from fx_explorer.command_line.tables.module_table import print_modules
+        from fx_explorer.command_line.module_table import print_modules
 
         print_modules(found)
     else:

@@ -95,7 +95,7 @@ _JSON = (
     r"|(?P<number>-?\b\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"
 )
 
-_IR = r"(?P<label>^(?:op|buf)\d+(?:_\w+)*(?=[:.]))|" + _PYTHON
+_IR = r"(?P<label>^(?:op|buf)\d+(?:_\w+)?(?=[:.]))|" + _PYTHON
 
 # below a kernel (model.Level); what moves memory or feeds the matrix units stands out
 

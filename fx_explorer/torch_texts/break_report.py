@@ -31,7 +31,7 @@ _REASON = re.compile(
     re.M | re.S,
 )
 _EXPLANATION = re.compile(
-    r"^[^\S\n]*Explanation: (?P<text>.*?)(?=^[^\S\n]*Hint:|^[^\S\n]*Developer debug context:|\n\n)",
+    r"^[^\S\n]*Explanation: (?P<text>.*?)(?=^[^\S\n]*(?:Explanation|Hint):|^[^\S\n]*Developer debug context:|\n\n)",
     re.M | re.S,
 )
 _HINT = re.compile(

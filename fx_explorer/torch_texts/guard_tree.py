@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from fx_explorer.model import Origin
+from fx_explorer.torch_texts import bounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,8 @@ def _lines(text: str) -> Iterator[PrintedCheck]:
         depth, kind, rest = len(found["depth"]) // 2, found["kind"], found["rest"] or ""
         while reached and reached[-1][0] >= depth:
             reached.pop()
-        source, value_type = _SOURCE.search(rest), _TYPE.search(rest)
+        said = bounded(rest)
+        source, value_type = _SOURCE.search(said), _TYPE.search(said)
         if "Manager" in kind:
             reached.append(
                 (

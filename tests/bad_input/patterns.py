@@ -1,15 +1,16 @@
 """The regular expressions of the package, and texts that take long where one is not linear.
 
-``python -m tests.bad_input.patterns [LENGTH]`` lists the patterns that take longer than a linear one for such texts, which takes
-minutes. What they are given is bounded where they are used (``torch_texts.bounded``), or has to be.
+``python -m tests.bad_input.patterns`` lists the patterns that take longer than a linear one for such texts, and how long they take
+for 4,000 characters: what they are given is bounded where they are used (``torch_texts.bounded``), or has to be.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib
 import re
-import sys
+import signal
 import time
 import warnings
 from collections.abc import Iterator
@@ -47,6 +48,11 @@ class Pattern:
 
     def __str__(self) -> str:
         return f"{self.place} {self.name}"
+
+    @property
+    def key(self) -> str:
+        """Its module within the package and its name: the number of its line is no part of it."""
+        return f"{self.place.partition('.py')[0].partition('/')[2]} {self.name}"
 
     @property
     def compiled(self) -> re.Pattern[Any]:
@@ -114,12 +120,24 @@ def _compiled_by_name(tree: ast.Module) -> Iterator[tuple[str, ast.Call]]:
 
 
 def _uses(tree: ast.Module) -> dict[str, set[str]]:
-    """Return name → methods that are called on it in a module."""
-    found: dict[str, set[str]] = {}
+    """Return name → methods that are called on it in a module, or on a name that is given to it or to one of it."""
+    called: dict[str, set[str]] = {}
+    named: list[tuple[str, str]] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            found.setdefault(node.value.id, set()).add(node.attr)
+            called.setdefault(node.value.id, set()).add(node.attr)
+        elif isinstance(node, ast.For | ast.comprehension):
+            named += [(one, of) for of in _names(node.iter) for one in _names(node.target)]
+        elif isinstance(node, ast.Assign):
+            named += [(one, of) for of in _names(node.value) for one in _names(node.targets[0])]
+    found = {name: set(methods) for name, methods in called.items()}
+    for one, of in named:
+        found.setdefault(of, set()).update(called.get(one, ()))
     return found
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def _is_searched(name: str, uses: dict[str, set[str]]) -> bool:
@@ -142,27 +160,37 @@ def _patterns_within(value: object, depth: int = 3) -> Iterator[re.Pattern[Any]]
 # what takes long
 
 
-def attacks(pattern: Pattern, length: int) -> list[str | bytes]:
-    """Return texts of a length: every repeated part of the pattern, and what comes before it, again and again."""
+@dataclass(frozen=True)
+class Attack:
+    """A text of any length that is mostly one piece, again and again."""
+
+    before: str
+    repeated: str
+    after: str = ""
+
+    def text(self, length: int, of: Pattern) -> str | bytes:
+        text = self.before + (self.repeated * length)[:length] + self.after
+        return text.encode("latin-1", "replace") if isinstance(of.pattern, bytes) else text
+
+
+def attacks(pattern: Pattern) -> list[Attack]:
+    """Return every repeated part of the pattern, behind what comes before it or alone, with an end that it may not match."""
     flags = pattern.flags & ~(re.DEBUG | re.UNICODE | re.ASCII)
     tree = sre_parse.parse(pattern.pattern, flags)
     letters = _letters(tree)
-    texts = {"": None}
+    found: dict[Attack, None] = {}
     for letter in letters:
-        texts[letter * length] = None
-        for filler in letters:
-            pieces = _pieces(tree, filler)
-            for prefix, repeated in pieces:
-                body = (repeated * length)[:length]
-                texts[prefix + body] = None
-                texts[prefix + body + letter] = None
-                texts[body] = None
-                if prefix:
-                    texts[(prefix * length)[:length]] = None
-                    texts[((prefix + repeated) * length)[:length]] = None
-    if isinstance(pattern.pattern, bytes):
-        return [text.encode("latin-1", "replace") for text in texts]
-    return list(texts)
+        found[Attack("", letter)] = None
+    for filler in letters:
+        for prefix, repeated in _pieces(tree, filler):
+            found[Attack("", repeated)] = None
+            found[Attack(prefix, repeated)] = None
+            found[Attack("", prefix + repeated)] = None
+            if prefix:
+                found[Attack("", prefix)] = None
+            for letter in letters:
+                found[Attack(prefix, repeated, letter)] = None
+    return list(found)
 
 
 def _letters(tree: Any) -> list[str]:
@@ -248,32 +276,79 @@ def _of_class(members: Any, filler: str) -> str:
     return filler if filler in literal else chosen
 
 
-TOO_LONG_S = 0.1
+LONGEST_S = 1.0
+"""Seconds of the processor for 100,000 characters. A linear pattern takes hundredths, one that is not takes ten and more."""
+
+SHORT, LONG = 400, 100_000
+"""Characters: of the texts that are ranked, and of those that a pattern is held to."""
 
 
-def slowest(pattern: Pattern, length: int) -> tuple[float, str | bytes]:
-    """Return the seconds for the worst text, and that text."""
+def ends_in_time(pattern: Pattern, text: str | bytes, limit_s: float = LONGEST_S) -> bool:
+    """Look for a pattern in a text, for so many seconds of the processor at most."""
+    try:
+        with _limited(limit_s):
+            _look(pattern, pattern.compiled, text)
+    except _TooLongError:
+        return False
+    return True
+
+
+def _look(pattern: Pattern, compiled: re.Pattern[Any], text: str | bytes) -> None:
+    if pattern.is_searched:
+        for _ in compiled.finditer(text):
+            pass
+    else:
+        compiled.match(text)
+        compiled.fullmatch(text)
+
+
+class _TooLongError(BaseException):
+    """The timer of a search has ended. re looks for signals while it searches."""
+
+
+@contextlib.contextmanager
+def _limited(limit_s: float) -> Iterator[None]:
+    def ended(*_: object) -> None:
+        raise _TooLongError
+
+    before = signal.signal(signal.SIGVTALRM, ended)
+    signal.setitimer(signal.ITIMER_VIRTUAL, limit_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def slowest(pattern: Pattern, count: int = 2) -> list[Attack]:
+    """Return the attacks that take longest while they are short."""
+    ranked: list[tuple[float, Attack]] = []
     compiled = pattern.compiled
-    worst: tuple[float, str | bytes] = (0.0, "")
-    for text in attacks(pattern, length):
-        began = time.perf_counter()
-        if pattern.is_searched:
-            for _ in compiled.finditer(text):
-                pass
-        else:
-            compiled.match(text)
-            compiled.fullmatch(text)
-        worst = max(worst, (time.perf_counter() - began, text), key=lambda one: one[0])
-        if worst[0] > TOO_LONG_S:
+    try:
+        with _limited(LONGEST_S):
+            for attack in attacks(pattern):
+                text = attack.text(SHORT, pattern)
+                began = time.perf_counter()
+                _look(pattern, compiled, text)
+                ranked.append((time.perf_counter() - began, attack))
+    except _TooLongError:
+        return [attack]
+    ranked.sort(key=lambda timed: timed[0], reverse=True)
+    return [attack for _, attack in ranked[:count]]
+
+
+def main() -> None:
+    """List the patterns that are not linear, and what a text of 4,000 characters takes at most."""
+    for pattern in patterns():
+        for attack in slowest(pattern):
+            if ends_in_time(pattern, attack.text(LONG, pattern)):
+                continue
+            limits_s = (0.03, 0.1, 0.3, 1.0, 3.0)
+            text = attack.text(4_000, pattern)
+            ended = next((one for one in limits_s if ends_in_time(pattern, text, one)), None)
+            print(f"{pattern.key}: {ended} s, {pattern.pattern!r}\n      {attack}", flush=True)
             break
-    return worst
 
 
 if __name__ == "__main__":
-    for each in patterns():
-        took_s, text = slowest(each, int(sys.argv[1]) if sys.argv[1:] else 3000)
-        if took_s > TOO_LONG_S / 2:
-            print(
-                f"{took_s:7.3f} s {each} {each.pattern!r}\n      {text[:50]!r} … {text[-12:]!r}",
-                flush=True,
-            )
+    main()

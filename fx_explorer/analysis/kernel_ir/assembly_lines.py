@@ -19,14 +19,14 @@ Callers = Mapping[tuple[str, int], tuple[int, ...]]
 """(base name, line) of a helper → the kernel's lines that call it there."""
 
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
-_LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)[^/;]*(?:(?://|;)\s*(.*))?$")
-_COMMENTED = re.compile(r"([^\s:\[\]]+):(\d+)(?::\d+)?")
+_LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?!\d)[^/;]*(?:(?://|;)\s*(.*))?$")
+_COMMENTED = re.compile(r"(?<![^\s:\[\]])([^\s:\[\]]+):(\d+)(?::\d+)?")
 _INLINED_AT = re.compile(r"inlined_at\s+(\d+)\s+(\d+)\s+(\d+)")
 _INSTRUCTION = re.compile(r"^\s+(?:@!?%p\d+\s+)?[a-z]\w*(?:[.:]|\s|;|$)")
 _SASS_PLACE = re.compile(
     r'^\s*//## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?'
 )
-_SASS_INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(.*?);")
+_SASS_INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?!\s)([^;]*);")
 
 
 PTX_IN_CUBIN = ".nv_debug_ptx_txt"

@@ -26,13 +26,13 @@ class Parts(NamedTuple):
 
 
 _SASS = re.compile(
-    r"^\s*/\*(?P<address>[0-9a-f]{4,})\*/\s+(?:\{\s*)?(?P<guard>@!?U?P[\dT])?\s*(?P<name>[A-Z][\w.]*)\s*(?P<operands>(?:[^;\s][^;]*?)?)\s*;"
+    r"^\s*/\*(?P<address>[0-9a-f]{4,})\*/\s+(?:\{\s*)?(?:(?P<guard>@!?U?P[\dT])\s*)?(?P<name>[A-Z][\w.]*)(?![\w.])\s*(?P<operands>(?:[^;\s]+(?:\s+[^;\s]+)*)?)\s*;"
 )
 _PTX = re.compile(
-    r"^\s+(?P<guard>@!?%\w+)?\s*(?P<name>[a-z]\w*(?:[.:]+\w+)*)(?=[\s;])\s*(?P<operands>(?:\S.*?)??)\s{0,40};?\s{0,40}(?://.*)?$"
+    r"^\s+(?:(?P<guard>@!?%\w+)\s+)?(?P<name>[a-z]\w*(?:[.:]+\w+)*)(?=[\s;])\s*(?P<operands>(?:\S.*?)??)(?:\s{0,40};)?\s{0,40}(?://.*)?$"
 )
 _AMDGCN = re.compile(
-    r"^\s+(?P<name>[a-z]\w*)(?=\s|$)\s*(?P<operands>(?:[^;\s][^;]*?)?)\s*(?:;.*)?$"
+    r"^\s+(?P<name>[a-z]\w*)(?=\s|$)\s*(?P<operands>(?:[^;\s]+(?:\s+[^;\s]+)*)?)\s*(?:;.*)?$"
 )
 
 _PATTERNS: dict[Level, re.Pattern[str]] = {"sass": _SASS, "ptx": _PTX, "amdgcn": _AMDGCN}

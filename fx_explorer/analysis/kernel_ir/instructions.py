@@ -41,7 +41,7 @@ class InstructionMix:
     """The instructions of each kind by name, most frequent first."""
 
 
-_SASS_NAME = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+\{?\s*(?:@!?U?P[\dT]\w*\s+)?([A-Z][\w.]*)")
+_SASS_NAME = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:\{\s*)?(?:@!?U?P[\dT]\w*\s+)?([A-Z][\w.]*)")
 _NAME = re.compile(r"^\s+(?:@!?%p\d+\s+)?([a-z][\w.:]*)")
 _PTX_WIDTH = re.compile(r"(?:\.v(\d))?\.[bfsu](\d+)$")
 _PTX_MATRICES = re.compile(r"\.x(\d)\.")

@@ -14,7 +14,7 @@ from fx_explorer.analysis.kernel_ir.line_map import KernelFile, LineMap
 _DEFINED = re.compile(r"^#(loc\w*) = loc\((.*)\)$")
 _TRAILING = re.compile(r"\bloc\((#loc\w*|\"[^\"]*\":\d+:\d+|unknown|callsite\(.*\))\)$")
 _PLACE = re.compile(r'^"([^"]*)":(\d+):\d+')
-_CALL = re.compile(r"^callsite\((.*) at (.*)\)$")
+_CALL = re.compile(r"^callsite\((?=.*\)$)(.*) at (.*)\)$")
 _NAMED = re.compile(r'^"[^"]*"\((.*)\)$')
 _FUSED = re.compile(r"^fused(?:<.{0,400}?>)?\[(.*)\]$")
 

@@ -18,9 +18,9 @@ from fx_explorer.session.queries.kernel.lines import linked_lines
 from fx_explorer.torch_texts import bounded
 
 _STATEMENT: dict[str, re.Pattern[str]] = {
-    "cpp": re.compile(r"\bauto \w*tmp\d+|\.store\(|\b(?:in_)?out_ptr\d+\[|^\s*tmp_acc\d+\w* = "),
+    "cpp": re.compile(r"\bauto \w*tmp\d+|\.store\(|\b(?:in_)?out_ptr\d+\[|^\s*tmp_acc\d\w* = "),
     "triton": re.compile(
-        r"^\s*(?:_?tmp\d+\w* = (?!tl\.full\(\[.*BLOCK)|tl\.(?:store|atomic_\w+)\()"
+        r"^\s*(?:_?tmp\d\w* = (?!tl\.full\(\[.*BLOCK)|tl\.(?:store|atomic_\w+)\()"
     ),
 }
 """Matches lines that compute something, as Inductor writes them (``torch/_inductor/codegen``,

@@ -8,6 +8,7 @@ import re
 
 from fx_explorer import model
 from fx_explorer.session.file_names import in_file
+from fx_explorer.torch_texts import LONGEST_LINE
 
 RESUME = "torch_dynamo_resume_in_"
 
@@ -80,5 +81,5 @@ def is_method(function: str) -> bool:
 
 def resumed_at(function: str) -> int:
     """Return the line at which a rest of a function goes on; 0 for any other function."""
-    found = _RESUME_AT.search(function)
+    found = _RESUME_AT.search(function[-LONGEST_LINE:])
     return int(found["line"]) if found else 0

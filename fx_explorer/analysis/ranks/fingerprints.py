@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"(?<![\w.])-?(?:0x[0-9a-f]+|\d[\w.]*)")
 
 _DEVICE = re.compile(r"\b(cuda|xpu|hip|mps|cpu):\d+|device\(type='\w+', index=\d+\)|\bdevice=\d+")
 
-_CALL_OF_AN_ID = re.compile(r"(?P<call>\b\w*(?:_id|data_ptr)\([^()]{0,400}?[, ]+)\d+(?=[,)])")
+_CALL_OF_AN_ID = re.compile(r"(?P<call>\b\w*(?:_id|data_ptr)\([^()]{0,400}?[, ])\d+(?=[,)])")
 """``___check_obj_id(L['f'], 9804352)``: the last argument is ``id()`` of an object, as small as it may be."""
 
 _LONG_NUMBER = re.compile(r"0x[0-9a-fA-F]+|[0-9]{5,}")

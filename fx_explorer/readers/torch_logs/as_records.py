@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from fx_explorer.readers.torch_logs.messages import Message
 from fx_explorer.readers.torch_trace.records import Record
+from fx_explorer.torch_texts import bounded
 
 _GRAPH_HEADING = re.compile(r"^[^\S\n]*=+ (?P<name>.+?) =+$", re.M)
 
@@ -21,7 +22,7 @@ _CLASS = re.compile(r"^.*?(?=class \S+\(torch\.nn\.Module\):)", re.M)
 _REASON = re.compile(r"^[^\S\n]*- (?P<reason>\d+/\d+: .*)$", re.M)
 
 _RECOMPILING = re.compile(
-    r"Recompiling function (?P<function>[^\n]{1,400}) in (?P<file>[^\n]{1,4000}):(?P<line>\d{1,8})"
+    r"Recompiling function (?P<function>\S{1,400}) in (?P<file>[^\n]{1,4000}):(?P<line>\d{1,8})"
 )
 
 _LIMIT = re.compile(
@@ -49,7 +50,7 @@ def as_records(message: Message, trained: set[str]) -> Iterator[Record]:
         yield _record(message, "dynamo_graph_break_reason", text)
     elif message.artifact in ("recompiles", "recompiles_verbose") and _REASON.search(text):
         reasons = [found["reason"].rstrip() for found in _REASON.finditer(text)]
-        yield from _recompile(message, _RECOMPILING.search(text), reasons)
+        yield from _recompile(message, _RECOMPILING.search(bounded(text)), reasons)
     elif limit := _LIMIT.match(text):
         yield from _recompile(message, limit, [limit["reason"]])
         yield _metrics(message, text)

@@ -45,7 +45,7 @@ _CLASS = re.compile(r"(?P<indent> *)class (?P<name>\S+?)\(torch\.nn\.Module\):")
 _HEADER = re.compile(r" *def (?P<name>\w+)\(")
 
 _INPUT = re.compile(
-    r"\*?\b(?P<name>\w+)\b\s*(?::\s*(?:\"(?P<annotation>[^\"]*)\"|[^,=]+))?(?:\s*=\s*[^,]+)?\s*(?:,|$)"
+    r"\*?\b(?P<name>\w+)\b\s*(?:(?::\s*(?:\"(?P<annotation>[^\"]*)\")?|=)[^,]*)?(?:,|$)"
 )
 
 _DECLARED = re.compile(r"\b(?P<name>\w+): \"(?P<annotation>[^\"]*)\"")
@@ -72,7 +72,8 @@ _IN_PLACE_NAMES = {
     "&": "iand", "|": "ior", "^": "ixor", "<<": "ilshift", ">>": "irshift",
 }  # fmt: skip
 
-_PLACE = re.compile(r"File: (?P<file>.+?):(?P<line>\d+) in (?P<function>.+?), code: (?P<code>.*)")
+_PLACE = re.compile(r"[# ]*File: (?P<file>.+?):(?P<line>\d+) in (?P<function>.+)")
+"""What is said of a line of the program before its code."""
 
 _NO_PLACE = "# No stacktrace found for following nodes"
 
@@ -131,11 +132,10 @@ class _Reader:
             self._statement(graph, stripped)
 
     def _comment(self, comment: str) -> None:
-        place = _PLACE.search(bounded(comment))
-        if place:
-            self._frame = Frame(
-                place["file"], int(place["line"]), place["function"], place["code"].strip()
-            )
+        where, has_code, code = bounded(comment).partition(", code: ")
+        place = _PLACE.fullmatch(where)
+        if place and has_code:
+            self._frame = Frame(place["file"], int(place["line"]), place["function"], code.strip())
         elif comment == _NO_PLACE:
             self._frame = None
 

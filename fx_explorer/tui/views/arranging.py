@@ -182,7 +182,7 @@ def _natural(text: str) -> str:
     return _DIGITS.sub(lambda digits: digits[0].zfill(12), text.lower())
 
 
-_NUMBER = re.compile(r"(-?[\d,]+(?:\.\d+)?)(?:\s*(min|[kMGT]?B|[µmn]?s|%|×))?(?![\w/])")
+_NUMBER = re.compile(r"(?<![\d,])(-?[\d,]+(?:\.\d+)?)(?:\s*(min|[kMGT]?B|[µmn]?s|%|×))?(?![\w/])")
 
 _UNITS = {
     "min": 60.0,

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from fx_explorer.capture.recording.hook_notes import GuardedValue
+from fx_explorer.torch_texts import bounded
 
 MOST_NAMED = 8
 
@@ -71,7 +72,7 @@ def _keys_then(source: str, guards: Iterable[str]) -> list[object] | None:
     """
     found: dict[int, object] = {}
     for code in guards:
-        key, mapping = _KEY.match(code), _MAPPING.match(code)
+        key, mapping = _KEY.match(bounded(code)), _MAPPING.match(bounded(code))
         if key and key["source"] == source:
             found[int(key["position"])] = _literal(key["key"])
         elif mapping and mapping["source"] == source:

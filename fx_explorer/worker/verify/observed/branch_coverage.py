@@ -189,7 +189,7 @@ def calls_gone(before: str, after: str) -> set[str]:
     return {name for name, count in made.items() if count > 0}
 
 
-_CALLED = re.compile(r"(\w+)\s*\(")
+_CALLED = re.compile(r"\b(\w+)\s*\(")
 
 
 def changed_tries(before: str, after: str) -> list[TryBlock]:

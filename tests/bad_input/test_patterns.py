@@ -1,0 +1,64 @@
+"""Every regular expression of the package takes a time that grows with the length of a text, or is given short texts only."""
+
+from __future__ import annotations
+
+import pytest
+
+from fx_explorer.analysis.naming.values import LONGEST_NAME
+from fx_explorer.highlight import LONGEST_COLOURED
+from fx_explorer.lexing import LANGUAGES
+from fx_explorer.torch_texts import LONGEST_LINE
+from tests.bad_input.patterns import LONG, Attack, Pattern, ends_in_time, patterns, slowest
+
+GIVEN_ONE_LINE = (
+    "analysis/caches/bypasses _REASONS",
+    "analysis/guards/guard_tree _KEYS",
+    "analysis/guards/guard_tree _STRIDE",
+    "analysis/kernel_ir/instruction_kinds _CONSTANT",
+    "analysis/kernel_ir/instruction_parts _PTX",
+    "analysis/kernel_ir/instruction_parts _SASS",
+    "analysis/kernel_ir/live_registers _OPERANDS",
+    "analysis/kernel_ir/live_registers _TARGET",
+    "analysis/memory/sizes _ITEM",
+    "analysis/naming/functions _RESUME_AT",
+    "analysis/naming/sources _CALLS",
+    "analysis/naming/sources sub",
+    "analysis/ranks/path_taken _NOTED_LINE",
+    "analysis/recompiles/compile_arguments _BACKENDS",
+    "capture/dynamo/guards/dict_keys _KEY",
+    "capture/dynamo/guards/dict_keys _MAPPING",
+    "capture/dynamo/guards/guard_rows _NOTED_LINE",
+    "capture/dynamo/guards/recompiles _GONE_ATTRIBUTE",
+    "readers/torch_logs/as_records _RECOMPILING",
+    "readers/torch_trace/dynamo_records _NOTED_LINE",
+    "torch_texts/guard_tree _SOURCE",
+    "torch_texts/recompile_reason _ABOUT",
+    "worker/ending/refusals _GUARD",
+    "worker/ending/refusals _RECOMPILED",
+)
+"""What sees a line of ``torch_texts.bounded``, or no text of more characters than that."""
+
+GIVEN_AT_MOST: dict[str, int] = {
+    **dict.fromkeys(GIVEN_ONE_LINE, LONGEST_LINE),
+    **{f"lexing rules of {language}": LONGEST_COLOURED for language in LANGUAGES},
+    "analysis/naming/values _OF_MODULE": LONGEST_NAME,
+    "capture/options/catalogue search": 20_000,  # a docstring of torch's
+    "model/secret_arguments _QUOTED": 20_000,  # linear, with a factor of its bounds
+}
+"""Module and name → the characters that its callers give it, where it is not linear."""
+
+
+@pytest.fixture(scope="module")
+def attacked() -> list[tuple[Pattern, list[Attack]]]:
+    return [(pattern, slowest(pattern)) for pattern in patterns()]
+
+
+def test_a_pattern_reads_a_long_text_in_time(attacked: list[tuple[Pattern, list[Attack]]]) -> None:
+    assert len(attacked) > 400
+    too_slow = []
+    for pattern, attacks in attacked:
+        length = GIVEN_AT_MOST.get(pattern.key, LONG)
+        for attack in attacks:
+            if not ends_in_time(pattern, attack.text(length, pattern)):
+                too_slow.append(f"{pattern.key}, {length:,} characters: {attack}")
+    assert not too_slow, "\n".join(too_slow)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import importlib
 import json
@@ -59,6 +60,14 @@ LINES = [
 WAYS = ("usable", "output full", "output closed", "narration full", "narration closed", "all full", "all closed")  # fmt: skip
 
 
+def ways_of(line: list[str]) -> tuple[str, ...]:
+    """Return the ways in which a line is run: a verdict in all, and of the others every second with streams that are full."""
+    if line[:1] == ["check"]:
+        return WAYS
+    lost = "full" if LINES.index(line) % 2 else "closed"
+    return tuple(way for way in WAYS if way == "usable" or way.endswith(lost))
+
+
 def broken(way: str) -> None:
     """Put this process into the state that the shell would have started it in."""
     full = os.open("/dev/full", os.O_WRONLY)
@@ -71,6 +80,10 @@ def broken(way: str) -> None:
             setattr(sys, attribute, None)
             setattr(sys, f"__{attribute}__", None)
     os.close(full)
+
+
+IMPORTED = "imported"
+"""The file with the modules that the child has imported."""
 
 
 def ended(line: list[str], way: str) -> int:
@@ -90,23 +103,34 @@ def ended(line: list[str], way: str) -> int:
             sys.stdout.flush()
         except (OSError, ValueError):
             code = 120
+        Path(IMPORTED).write_text("\n".join(sys.modules))
         os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+def import_as_well(names: list[str]) -> None:
+    """Import what a child has imported, or each of the next ones does it anew: two thirds of their time."""
+    for name in names:
+        if name.startswith("fx_explorer.") and name not in sys.modules:
+            importlib.import_module(name)
+
+
 def main() -> None:
-    """Run every line in every way in the working directory, and print what came of it."""
+    """Run every line in its ways in the working directory, and print what came of it."""
     for name in cli.COMMANDS:
         importlib.import_module(cli.module_of(name))
     told, said = os.dup(1), os.dup(2)
     found = []
+    gc.disable()  # a collection would copy the memory of this process into every child
     for line in LINES:
-        for way in WAYS:
+        for way in ways_of(line):
             for descriptor, name in ((1, "out"), (2, "err")):
                 opened = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
                 os.dup2(opened, descriptor)
                 os.close(opened)
             code = ended(line, way)
+            if way == "usable":
+                import_as_well(Path(IMPORTED).read_text().split("\n"))
             out, err = (Path(name).read_text(errors="replace") for name in ("out", "err"))
             found.append([line, way, code, out, err])
     os.dup2(told, 1)
@@ -148,6 +172,8 @@ def test_output_that_is_lost_is_one_line_and_exit_code_2(
 ) -> None:
     usable = answers[line, "usable"]
     for way in ("output full", "output closed"):
+        if (line, way) not in answers:
+            continue
         code, _, narration = answers[line, way]
         assert "Traceback" not in narration
         if not usable[1]:
@@ -165,7 +191,16 @@ def test_narration_that_is_lost_changes_nothing(
 ) -> None:
     usable = answers[line, "usable"]
     for way in ("narration full", "narration closed"):
+        if (line, way) not in answers:
+            continue
         assert answers[line, way][:2] == usable[:2], way
+
+
+def test_every_line_meets_output_and_narration_that_are_lost(
+    answers: dict[tuple[str, str], Answer],
+) -> None:
+    for line in LINES:
+        assert len([way for way in WAYS if (" ".join(line), way) in answers]) >= 4
 
 
 def test_a_check_that_nobody_hears_keeps_its_verdict(

@@ -84,7 +84,18 @@ def test_progress_is_told_where_there_is_no_terminal(monkeypatch: pytest.MonkeyP
             now = float(second)
             progress.tell(second * 100, 10_000)
     assert out.getvalue().splitlines() == [
-        "reading ranks: 200 of 10,000",
-        "reading ranks: 1,200 of 10,000",
-        "reading ranks: 2,200 of 10,000",
+        "reading ranks: 0 of 10,000",
+        "reading ranks: 1,000 of 10,000 · about 2 min left",
+        "reading ranks: 2,000 of 10,000 · about 1 min left",
     ]
+
+
+def test_few_files_that_are_read_at_once_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    out = io.StringIO()
+    with ReadingProgress(out) as progress:
+        for second in range(4):
+            now = float(second)
+            progress.tell(second * 100, 400)
+    assert out.getvalue().splitlines() == ["reading ranks: 200 of 400"]

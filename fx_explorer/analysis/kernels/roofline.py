@@ -40,7 +40,10 @@ _MATRIX_TYPES = (
         ),
         "fp8",
     ),
-    (re.compile(r"\b(?:wgmma\.mma_async|mma)\.[\w.:]{0,100}\.(?:s8|u8)\b|v_mfma_i32\w{0,100}i8"), "int8"),
+    (
+        re.compile(r"\b(?:wgmma\.mma_async|mma)\.[\w.:]{0,100}\.(?:s8|u8)\b|v_mfma_i32\w{0,100}i8"),
+        "int8",
+    ),
     (
         re.compile(r"\b(?:wgmma\.mma_async|mma)\.[\w.:]{0,100}\.bf16\.bf16|v_mfma_\w{0,100}bf16"),
         "bf16",

@@ -36,6 +36,7 @@ def sass_ms(session: Path, kernel: str, environ: dict[str, str]) -> float:
     """Raises TimeoutError."""
     with Terminal([sys.executable, "-m", "fx_explorer", str(session)], environ=environ) as terminal:
         terminal.wait_for("Dynamo graph")
+        terminal.press("p")
         terminal.press("d", quiet_ms=400)
         terminal.press(kernel, quiet_ms=600)
         terminal.press("enter", quiet_ms=600)
@@ -43,7 +44,7 @@ def sass_ms(session: Path, kernel: str, environ: dict[str, str]) -> float:
         terminal.frames.clear()
         terminal.frame_ends.clear()
         began = now_ms()
-        terminal.write(b"U")
+        terminal.write(b"pk")
         return terminal.wait_for(INSTRUCTION.decode()) - (began - terminal.started_ms)
 
 

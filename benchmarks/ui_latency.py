@@ -28,9 +28,10 @@ STEPS = (("down", 150), ("up", 60), ("pagedown", 60))
 def open_four_panes(terminal: Terminal) -> None:
     """By the keys a user would press."""
     terminal.wait_for("Dynamo graph")
-    for key in ("2", "J"):
+    for key in ("2", "p", "j"):
         terminal.press(key, quiet_ms=400)
     terminal.press("tab")
+    terminal.press("p")
     terminal.press("a", quiet_ms=300)
     terminal.press("output backward", quiet_ms=500)
     terminal.press("enter", quiet_ms=500)

@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fx_explorer.tui.commands import NOW_LEADERS, OLD_KEYS, by_id, key_label
-
 PAGE = Path(__file__).with_name("keys.md")
 OPENING = """\
 # Keys
@@ -24,10 +22,6 @@ one before, `r` runs or tries, `s` saves or writes, `y` copies, Tab goes to the 
 Any of them can be remapped by its id, in `~/.config/fx-explorer/config.toml`: see `fx-explorer keys --help`. A key may
 be a sequence: `"pane.zoom" = "z z"`.
 
-The keys of the release before work in this one too, each as the [last table](#old-keys) has it, and say once what they
-are now. Space, `v`, `c`, `x`, `o`, `p` and `Y` cannot: they open menus now, and the menu says once where their command
-went.
-
 This page is written by `make docs`.
 
 """
@@ -36,24 +30,7 @@ This page is written by `make docs`.
 def main(page: Path) -> None:
     command = [sys.executable, "-m", "fx_explorer", "keys", "--format", "markdown", "--default"]
     table = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    page.write_text(OPENING + table + "\n" + old_table())
-
-
-def old_table() -> str:
-    """Return the keys of the release before beside those of today."""
-    was = [(key, command_id) for command_id, keys in OLD_KEYS.items() for key in keys]
-    rows = [
-        f"| `{label}` | {now} | {by_id(command_id).title.replace('|', '/')} |".replace(
-            "`|`", "`\\|`"
-        )
-        for key, command_id in (*was, *NOW_LEADERS.items())
-        for label, now in [
-            (key_label(key), ", ".join(f"`{key_label(one)}`" for one in by_id(command_id).keys))
-        ]
-    ]
-    return "\n".join(
-        ["## Old keys", "", "| was | is now | command |", "| --- | --- | --- |", *rows, ""]
-    )
+    page.write_text(OPENING + table)
 
 
 if __name__ == "__main__":

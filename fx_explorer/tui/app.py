@@ -25,7 +25,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.trials.recapture import TrialWorker
 from fx_explorer.tui.availability import absent_from_log
 from fx_explorer.tui.capturing import Captures, MakeBuilt, MakeCapture
-from fx_explorer.tui.commands import COMMANDS, ON_TOP, by_id
+from fx_explorer.tui.commands import COMMANDS, ON_TOP
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.controllers import Controllers, Services, TrialRunners
 from fx_explorer.tui.controllers.change.old_findings import LOOK_S
@@ -33,9 +33,8 @@ from fx_explorer.tui.controllers.consents import Consents
 from fx_explorer.tui.failures.unreadable import TellsUnreadable, explained, why
 from fx_explorer.tui.idle.later_imports import LaterImports
 from fx_explorer.tui.inspector.levels import BuildWanted, CandidatesWanted
-from fx_explorer.tui.keys.bindings import bindings_of, clashes, textual_action, textual_keymap
+from fx_explorer.tui.keys.bindings import bindings_of, clashes, textual_keymap
 from fx_explorer.tui.keys.key_table import KeyTable
-from fx_explorer.tui.keys.moved_keys import MovedKeys
 from fx_explorer.tui.looks import corner_message
 from fx_explorer.tui.looks.corner_message import CornerMessage
 from fx_explorer.tui.looks.theme import THEMES, default_theme
@@ -152,9 +151,6 @@ class ExplorerApp(TellsUnreadable, App[int]):
         )
         self.later_imports = LaterImports()
         self._told_unreadable: set[str] = set()
-        self._moved_keys = MovedKeys(
-            self.config.keys, lambda words, lasts_s: self.notify(words, timeout=lasts_s)
-        )
 
     # start
 
@@ -303,17 +299,16 @@ class ExplorerApp(TellsUnreadable, App[int]):
         await super().on_event(event)
 
     async def on_key(self, event: events.Key) -> None:
-        """Answer the keys that are no bindings of Textual's: those that open menus, and old ones."""
+        """Answer the keys that are no bindings of Textual's: those that open menus, and those that
+        the user gave to commands.
+        """
         event.prevent_default()
         if await self._check_bindings(event.key) or self.screen is not self.explorer:
             return
-        menu, command, was = self._key_table.lookup(event.key, event.character or "")
+        menu, command = self._key_table.lookup(event.key, event.character or "")
         if menu:
-            note = self._moved_keys.news(was, event.key) if was else ""
-            await self.push_screen(MenuScreen(menu, self.controllers.command_runs.why_not, note))
+            await self.push_screen(MenuScreen(menu, self.controllers.command_runs.why_not))
         elif command:
-            if was:
-                self._moved_keys.tell(was, event.key)
             await self.action_run_command(command.id)
 
     @on(MenuScreen.Chosen)
@@ -322,11 +317,6 @@ class ExplorerApp(TellsUnreadable, App[int]):
         if self.screen is event.menu:
             await self.pop_screen()
             await self.action_run_command(event.command.id)
-
-    async def action_old_key(self, command_id: str, key: str) -> None:
-        """Do what a key of the release before did on the screen that is on top."""
-        self._moved_keys.tell(command_id, key)
-        await self.run_action(textual_action(by_id(command_id)), self.screen)
 
     async def action_carry_out(self, action: str, *arguments: object) -> None:
         """Carry out a command of a controller's."""

@@ -193,7 +193,7 @@ def test_an_unknown_front_end_is_refused(capsys: pytest.CaptureFixture[str]) -> 
 
 async def test_the_preset_puts_them_side_by_side(mlp: Path, open_app: OpenApp) -> None:
     async with open_app(mlp, (220, 50)) as driver:
-        await driver.press("vertical_line")
+        await driver.press("p", "e")
         assert [pane.document.title for pane in driver.panes] == ["mlp.py", "Dynamo graph", *TITLES]
         await driver.press("tab", "g", "j", "j", "j", "j", "j", "j")
         assert all(pane.body.marks for pane in driver.panes[2:])
@@ -203,7 +203,7 @@ async def test_the_preset_puts_them_side_by_side(mlp: Path, open_app: OpenApp) -
 
 async def test_a_pane_says_why_its_front_end_refused(breaks: Path, open_app: OpenApp) -> None:
     async with open_app(breaks, (220, 50)) as driver:
-        await driver.press("vertical_line")
+        await driver.press("p", "e")
         assert "graph_breaks.py:24" in driver.screen
 
 

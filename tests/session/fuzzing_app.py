@@ -31,9 +31,9 @@ KEYS = (
     "end",
     "i",
     "B",
-    "M",
-    "C",
-    "U",
+    "c e",
+    "p y",
+    "p k",
     "escape",
     "tab",
 )
@@ -62,7 +62,7 @@ async def _went_through(session: Path, keys: list[str]) -> str:
     shown = ""
     async with app.run_test(size=(140, 40), notifications=True) as pilot:
         for key in ("", *keys):
-            await (pilot.press(key) if key else pilot.pause())
+            await (pilot.press(*key.split()) if key else pilot.pause())
             if not app.is_running:
                 break
             shown += "\n".join(strip.text for strip in app.screen._compositor.render_strips())

@@ -172,7 +172,7 @@ async def test_one_key_shows_the_levels_below_the_kernel_under_the_cursor(
 ) -> None:
     below = below_of()
     async with open_app(below.written.path, size=(240, 50)) as driver:
-        await driver.press("6", "U")
+        await driver.press("6", "p", "k")
         await driver.until(lambda: pane_of(driver, "sass").document)
         assert [title.partition(" ·")[0] for title in titles(driver)[2:]] == [
             below.builds.sample.fields["kernel"],
@@ -189,7 +189,7 @@ async def test_a_node_lights_up_its_instructions_in_every_pane(
 ) -> None:
     below = below_of()
     async with open_app(below.written.path, size=(240, 50)) as driver:
-        await driver.press("6", "U")
+        await driver.press("6", "p", "k")
         await driver.until(lambda: pane_of(driver, "sass").document)
         graph = pane_of(driver, "graph")
         row = next(n.position for n in driver.explorer.reader.rows(model.Node) if n.name == "erf")
@@ -210,7 +210,7 @@ async def test_that_several_kernels_compute_a_node_is_said(
     if several:
         _add_second_kernel(below.written)
     async with open_app(below.written.path, size=(240, 50)) as driver:
-        await driver.press("6", "U")
+        await driver.press("6", "p", "k")
         await driver.until(lambda: pane_of(driver, "sass").document)
         said_before = [notice.message for notice in driver.app._notifications]
         assert not any("kernels compute" in message for message in said_before), (
@@ -265,7 +265,7 @@ async def test_an_instruction_lights_up_the_line_and_the_node_it_is_from(
 ) -> None:
     below = below_of()
     async with open_app(below.written.path, size=(240, 50)) as driver:
-        await driver.press("6", "U")
+        await driver.press("6", "p", "k")
         await driver.until(lambda: pane_of(driver, "sass").document)
         sass = pane_of(driver, "sass")
         driver.explorer.linked.activate(sass)
@@ -287,7 +287,7 @@ async def test_lines_that_only_say_where_others_are_from_are_left_out(
 ) -> None:
     below = below_of()
     async with open_app(below.written.path, size=(240, 50)) as driver:
-        await driver.press("6", "U")
+        await driver.press("6", "p", "k")
         await driver.until(lambda: pane_of(driver, "sass").document)
         assert "//## File" in below.builds.sample.levels["sass"]
         assert "//## File" not in shown(driver, "sass")
@@ -303,9 +303,9 @@ async def test_lines_that_only_say_where_others_are_from_are_left_out(
 async def test_a_second_look_asks_no_builder(below_of: BelowOf, open_app: OpenApp) -> None:
     below = below_of()
     async with open_app(below.written.path, size=(240, 50)) as driver:
-        await driver.press("6", "U")
+        await driver.press("6", "p", "k")
         await driver.until(lambda: pane_of(driver, "sass").document)
-        await driver.press("1", "6", "U")
+        await driver.press("1", "6", "p", "k")
         assert pane_of(driver, "sass").document
         assert below.builds.asked == [("build", 0)]
 
@@ -315,7 +315,7 @@ async def test_while_it_is_compiled_a_pane_says_so_and_escape_cancels(
 ) -> None:
     below = below_of(is_open=False)
     async with open_app(below.written.path, size=(240, 50)) as driver:
-        await driver.press("6", "U")
+        await driver.press("6", "p", "k")
         await driver.until(lambda: "Compiling" in said(driver, "sass"))
         assert "for NVIDIA H100" in said(driver, "sass")
         assert "esc cancels" in said(driver, "sass")
@@ -324,7 +324,7 @@ async def test_while_it_is_compiled_a_pane_says_so_and_escape_cancels(
         await driver.press("j", "k")  # to move about does not begin anew
         assert below.builds.asked == [("build", 0)]
         below.builds.gate.set()
-        await driver.press("U")
+        await driver.press("p", "k")
         await driver.until(lambda: pane_of(driver, "sass").document)
 
 
@@ -334,7 +334,7 @@ async def test_what_ptxas_said_is_shown_in_the_pane(below_of: BelowOf, open_app:
         "ptxas error: Entry function uses too much shared data\n(0x5dc00 bytes, 0x38c00 max)"
     )
     async with open_app(below.written.path, size=(240, 50)) as driver:
-        await driver.press("6", "U")
+        await driver.press("6", "p", "k")
         await driver.until(lambda: "too much shared data" in said(driver, "sass"))
         assert "0x38c00 max" in said(driver, "ptx")
         assert len(below.builds.asked) == 1
@@ -346,14 +346,14 @@ async def test_why_nothing_can_be_built_is_shown_in_the_pane(
     below = below_of()
     below.builds.refusal = "kernels cannot be built here: No module named 'triton'"
     async with open_app(below.written.path, size=(240, 50)) as driver:
-        await driver.press("6", "U")
+        await driver.press("6", "p", "k")
         await driver.until(lambda: "No module named 'triton'" in said(driver, "sass"))
 
 
 async def test_at_80_columns_the_levels_are_tabs(below_of: BelowOf, open_app: OpenApp) -> None:
     below = below_of()
     async with open_app(below.written.path, size=(80, 24)) as driver:
-        await driver.press("6", "U")
+        await driver.press("6", "p", "k")
         await driver.until(lambda: pane_of(driver, "sass").document)
         assert [pane.slot for pane in driver.panes if pane.display] == ["kernel"]
         tabs = driver.screen.splitlines()[2]
@@ -368,7 +368,7 @@ async def test_three_panes_stand_side_by_side_at_200_columns_and_two_at_120(
     below = below_of()
     for size, slots in (((200, 50), ["kernel", "ptx", "sass"]), ((120, 40), ["kernel", "sass"])):
         async with open_app(below.written.path, size=size) as driver:
-            await driver.press("6", "U")
+            await driver.press("6", "p", "k")
             await driver.until(lambda: pane_of(driver, "sass").document)
             assert [pane.slot for pane in driver.panes if pane.display] == slots
             await driver.press("tab")
@@ -380,7 +380,7 @@ async def test_what_is_shown_stays_while_the_focus_is_among_it(
 ) -> None:
     below = below_of()
     async with open_app(below.written.path, size=(200, 50)) as driver:
-        await driver.press("6", "U")
+        await driver.press("6", "p", "k")
         await driver.until(lambda: pane_of(driver, "sass").document)
         await driver.press("tab", "tab")
         before = [pane.slot for pane in driver.panes if pane.display]
@@ -395,7 +395,7 @@ async def test_what_is_shown_stays_while_the_focus_is_among_it(
 async def test_an_amd_gpu_has_amdgcn_instead(below_of: BelowOf, open_app: OpenApp) -> None:
     below = below_of("mi300x_softmax")
     async with open_app(below.written.path, size=(240, 50)) as driver:
-        await driver.press("6", "U")
+        await driver.press("6", "p", "k")
         await driver.until(lambda: pane_of(driver, "amdgcn").document)
         assert [pane.slot for pane in driver.panes][3:] == ["ttgir", "llir", "amdgcn"]
         assert "v_exp_f32" in shown(driver, "amdgcn")
@@ -404,13 +404,13 @@ async def test_an_amd_gpu_has_amdgcn_instead(below_of: BelowOf, open_app: OpenAp
 async def test_any_level_can_be_chosen_for_a_pane(below_of: BelowOf, open_app: OpenApp) -> None:
     below = below_of()
     async with open_app(below.written.path, size=(240, 50)) as driver:
-        await driver.press("6", "enter", "tab", "d", *"llvm", "enter")
+        await driver.press("6", "enter", "tab", "p", "d", *"llvm", "enter")
         await driver.until(lambda: any(title.startswith("LLVM IR") for title in titles(driver)))
 
 
 async def test_a_kernel_in_cpp_has_no_levels_and_is_told_so(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path) as driver:
-        await driver.press("6", "j", "U")
+        await driver.press("6", "j", "p", "k")
         assert any("this one is cpp" in notice.message for notice in driver.app._notifications)
 
 
@@ -419,7 +419,7 @@ async def test_from_the_overview_the_first_kernel_is_opened(
 ) -> None:
     below = below_of()
     async with open_app(below.written.path, size=(240, 50)) as driver:
-        await driver.press("1", "U")
+        await driver.press("1", "p", "k")
         await driver.until(lambda: pane_of(driver, "sass").document)
         assert titles(driver)[2].startswith(below.builds.sample.fields["kernel"])
         assert any(
@@ -432,7 +432,7 @@ async def test_from_the_overview_of_a_session_for_the_cpu_the_gpu_to_give_is_tol
     hand: Hand, open_app: OpenApp
 ) -> None:
     async with open_app(hand.path) as driver:
-        await driver.press("1", "U")
+        await driver.press("1", "p", "k")
         assert any(
             "Capture it with --gpu h100" in notice.message for notice in driver.app._notifications
         )
@@ -460,7 +460,7 @@ async def test_every_configuration_stands_in_a_table_with_its_resources(
 ) -> None:
     below = below_of()
     async with open_app(below.written.path, size=(80, 24)) as driver:
-        await driver.press("6", "u")
+        await driver.press("6", "v", "c")
         await driver.until(
             lambda: len(below.builds.asked) == 3 and "30" in driver.screen and "31" in driver.screen
         )
@@ -479,7 +479,7 @@ async def test_enter_on_a_configuration_shows_its_levels(
 ) -> None:
     below = below_of()
     async with open_app(below.written.path, size=(240, 50)) as driver:
-        await driver.press("6", "u")
+        await driver.press("6", "v", "c")
         await driver.until(lambda: len(below.builds.asked) == 3)
         await driver.press("j", "enter")
         await driver.until(lambda: pane_of(driver, "sass").document)
@@ -497,7 +497,7 @@ async def test_escape_stops_the_compiling_of_configurations(
 ) -> None:
     below = below_of(is_open=False)
     async with open_app(below.written.path, size=(120, 40)) as driver:
-        await driver.press("6", "u")
+        await driver.press("6", "v", "c")
         await driver.until(lambda: below.builds.asked)
         await driver.press("escape")
         await driver.until(lambda: "Cancelled" in driver.screen)
@@ -509,7 +509,7 @@ async def test_what_was_compiled_before_escape_is_kept_and_the_key_goes_on_from_
     below = below_of()
     below.builds.stuck.add(1)
     async with open_app(below.written.path, size=(120, 40)) as driver:
-        await driver.press("6", "u")
+        await driver.press("6", "v", "c")
         await driver.until(
             lambda: "1 of 2 configurations are compiled" in " ".join(driver.screen.split())
         )
@@ -518,7 +518,7 @@ async def test_what_was_compiled_before_escape_is_kept_and_the_key_goes_on_from_
         await driver.until(lambda: "Cancelled" in driver.screen)
         assert "not yet" in driver.screen
         below.builds.stuck.clear()
-        await driver.press("u")
+        await driver.press("v", "c")
         await driver.until(lambda: "not yet" not in driver.screen)
         assert sorted(position for task, position in below.builds.asked if task == "resources") == [
             0,
@@ -535,7 +535,7 @@ async def test_the_passes_that_changed_something_are_told_apart_and_shown(
 ) -> None:
     below = below_of()
     async with open_app(below.written.path, size=(140, 50)) as driver:
-        await driver.press("6", "I")
+        await driver.press("6", "v", "i")
         await driver.until(lambda: "passes changed the IR" in driver.screen)
         await driver.until(lambda: "line" in driver.screen and "changed" in driver.screen)
         assert ("passes", 0) in below.builds.asked
@@ -549,7 +549,7 @@ async def test_all_facts_of_a_kernel_say_that_its_time_is_an_estimate(
 ) -> None:
     below = below_of()
     async with open_app(below.written.path, size=(160, 50)) as driver:
-        await driver.press("6", "U")
+        await driver.press("6", "p", "k")
         await driver.until(lambda: pane_of(driver, "sass").document)
         place = pane_of(driver, "kernel").place
         facts = inspect.entries(driver.explorer.reader, place)

@@ -56,7 +56,7 @@ async def test_sass_is_made_when_it_is_looked_at(
 
     monkeypatch.setattr(disassembling, "disassembled", disassembled)
     async with open_app(session, size=(240, 50)) as driver:
-        await driver.press("6", "U")
+        await driver.press("6", "p", "k")
         await driver.until(lambda: "HFMA2" in shown(driver, "sass"))
         assert "ld.global" in shown(driver, "ptx")
     assert asked == [b"cubin"]
@@ -75,7 +75,7 @@ async def test_why_there_is_no_sass_is_told_in_its_pane(
 
     monkeypatch.setattr(disassembling, "disassembled", disassembled)
     async with open_app(session, size=(240, 50)) as driver:
-        await driver.press("6", "U")
+        await driver.press("6", "p", "k")
         await driver.until(lambda: asked)
         await driver.settle()
         assert "ld.global" in shown(driver, "ptx")

@@ -205,9 +205,9 @@ async def test_the_list_stays_that_of_its_kernel_while_its_configurations_are_co
     template: Template, another: model.Kernel, open_app: OpenApp
 ) -> None:
     async with open_app(template.path, size=WIDE) as driver:
-        await driver.press("6", "U")
+        await driver.press("6", "p", "k")
         await until_built(driver)
-        await driver.press("6", "j", "u")
+        await driver.press("6", "j", "v", "c")
         await driver.until(lambda: (another.id, 0) in template.builds.answered)
         await driver.until(lambda: "not yet" not in driver.screen)
         assert "another: its configurations" in driver.screen
@@ -218,9 +218,9 @@ async def test_escape_stops_what_the_second_of_two_kernels_asked_for(
 ) -> None:
     template.builds.stuck = {0, 1}
     async with open_app(template.path, size=WIDE) as driver:
-        await driver.press("6", "u")
+        await driver.press("6", "v", "c")
         await driver.until(lambda: len(template.builds.asked) == 2)
-        await driver.press("6", "j", "u")
+        await driver.press("6", "j", "v", "c")
         await driver.until(lambda: len(template.builds.asked) == 3)
         assert "Cancelled" not in driver.screen
         await driver.press("escape")
@@ -266,7 +266,7 @@ async def test_of_a_library_call_every_choice_is_shown_with_the_time_and_the_pic
         0, 0, 1, {"BLOCK_M": 64}, "NVIDIA H200", "built", "template", **resources
     )  # type: ignore[arg-type]
     async with open_app(library_of([taken, template]), size=(140, 40)) as driver:
-        await driver.press("6", "u")
+        await driver.press("6", "v", "c")
         assert "extern_kernels.addmm: what there was to choose from" in driver.screen
         rows = [line for line in driver.screen.splitlines() if "µs" in line]
         assert all(word in rows[0] for word in ("addmm", "10.0 µs", "● picked"))
@@ -305,8 +305,8 @@ async def test_a_library_call_that_was_not_chosen_says_so_and_asks_no_builder(
         writer.add(dataclasses.replace(kernel, output_code=code, first_line=2))
         writer.add(model.LineNode(code, 2, template.written.graph.first_node, "call_site", 0))
     async with open_app(template.path, size=WIDE) as driver:
-        await driver.press("6", "j", "u")
+        await driver.press("6", "j", "v", "c")
         assert f"{NO_CHOICE} {TEMPLATES_MAY_BE}" in driver.screen
-        await driver.press("6", "j", "U")
+        await driver.press("6", "j", "p", "k")
         assert "inside is decided on the GPU" in notices(driver)
     assert template.builds.asked == []

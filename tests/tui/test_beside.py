@@ -134,7 +134,7 @@ async def test_a_graph_is_written_while_its_rows_stay_and_the_cursor_goes_where_
     hand: Hand, open_app: OpenApp, held: Held
 ) -> None:
     async with open_app(hand.path) as driver:
-        await driver.press("2", "tab", "comma")
+        await driver.press("2", "tab", "p", "c")
         pane = driver.panes[1]
         assert f"Writing {pane.document.line_count} nodes as" in driver.screen
         await driver.press("j")
@@ -155,7 +155,7 @@ async def test_escape_and_another_view_abandon_the_writing_of_a_graph(
     keys: tuple[str, ...], hand: Hand, open_app: OpenApp, held: Held
 ) -> None:
     async with open_app(hand.path) as driver:
-        await driver.press("2", "tab", "comma")
+        await driver.press("2", "tab", "p", "c")
         assert "Writing" in driver.screen
         await driver.press(*keys)
         assert "Writing" not in driver.screen
@@ -170,7 +170,7 @@ async def test_a_large_graph_stays_a_text_in_the_next_session(
     other = write_training_step(tmp_path / "other.fxs").path
     held.go_on.set()
     async with open_app(hand.path) as driver:
-        await driver.press("2", "tab", "comma")
+        await driver.press("2", "tab", "p", "c")
         pane = driver.panes[1]
         await driver.until(lambda: pane.document.kind == "code")
         line = pane.body.line_text(pane.place.line)

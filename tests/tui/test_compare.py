@@ -67,7 +67,7 @@ async def test_the_keys_of_the_comparison_can_be_remapped_and_its_last_line_says
     path = tmp_path / "branched.fxs"
     branched(path)
     async with open_app(path, config=Config(keys={"compare.next": ("ctrl+n",)})) as driver:
-        await driver.press("equals_sign")
+        await driver.press("v", "v")
         await driver.until(lambda: "ctrl+n N differences" in driver.screen)
         difference = driver.app.screen.query_one("#difference")
         await driver.until(lambda: difference.marks)  # type: ignore[attr-defined]
@@ -88,7 +88,7 @@ async def test_with_three_variants_the_newest_of_the_same_compilation_is_compare
             writer.add(variant(name, origin))
         writer.set_meta("outcome", model.Outcome("finished").to_json())
     async with open_app(path) as driver:
-        await driver.press("equals_sign", "enter")
+        await driver.press("v", "v", "enter")
         assert "Compare [0/0] with" in driver.screen
         offered = [choice.value.name for choice in driver.app.screen._choices]  # type: ignore[attr-defined]
         assert offered == ["0/0~2", "0/0~1", "1/0"]

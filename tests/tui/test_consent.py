@@ -56,14 +56,14 @@ async def test_a_strangers_kernel_is_compiled_only_after_asking(
 ) -> None:
     async with open_app(stranger, size=(200, 50), trusts_sessions=False) as driver:
         assert not builds.made, "opening starts no compiler"
-        await driver.press("U")
+        await driver.press("p", "k")
         await driver.until(lambda: is_asked(driver))
         assert "no Python of it is run" in " ".join(driver.screen.replace("│", " ").split())
         await driver.press("enter")
         await driver.until(shows(driver, "You did not agree"))
         assert not builds.asked
         assert not builds.made
-        await driver.press("U")
+        await driver.press("p", "k")
         await driver.until(lambda: is_asked(driver))
         await driver.press("y")
         await driver.until(lambda: builds.answered)
@@ -76,6 +76,6 @@ async def test_ones_own_session_is_not_asked_about(
     own = write_kernel(tmp_path / "own.fxs", sample("h100_softmax"), built=False).path
     async with open_app(own, size=(200, 50), trusts_sessions=False) as driver:
         await driver.until(lambda: builds.made)
-        await driver.press("U")
+        await driver.press("p", "k")
         await driver.until(lambda: builds.answered)
         assert not is_asked(driver)

@@ -71,7 +71,7 @@ class FakeTrials:
 
 
 async def open_screen(driver: Driver, *typed: str) -> None:
-    await driver.press("D", "V", *typed, "enter")
+    await driver.press("v", "s", "x", "d", *typed, "enter")
     await driver.until(lambda: isinstance(driver.app.screen, DynamicScreen))
     await driver.settle()
 
@@ -170,6 +170,6 @@ async def test_a_script_is_not_tried(open_app: OpenApp, tmp_path: Path, asked: b
     with SessionWriter(session) as writer:
         writer.set_meta("target", {"kind": "script"})
     async with open_app(session, try_dynamic=trials) as driver:
-        await driver.press("D", "V")
+        await driver.press("v", "s", "x", "d")
         assert "tried on a function or module with inputs" in messages(driver)
         assert trials.asked == []

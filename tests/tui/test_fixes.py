@@ -100,7 +100,7 @@ def ends_as(
 
 async def open_fixes(driver: Driver, title: str = "") -> FixScreen:
     """The screen of the fixes, with the cursor on the one with this title."""
-    await driver.press("4", "E")
+    await driver.press("4", "x", "x")
     await driver.until(lambda: isinstance(driver.app.screen, FixScreen))
     screen = driver.app.screen
     assert isinstance(screen, FixScreen)
@@ -139,21 +139,21 @@ async def test_a_good_fix_is_written_after_asking_and_the_old_file_is_kept(
         session, try_fix=ends_as("good", "1 break → 0; equal in 7 calls")
     ) as driver:
         await open_fixes(driver, TAKE_OUT)
-        await driver.press("t")
+        await driver.press("r")
         await driver.until(lambda: "✓ good: 1 break → 0; equal in 7 calls" in driver.screen)
         assert (
             "breaks 1 → 0 · graphs 2 → 1 · compiling 1.00 s → 0.50 s · tried in 3 s"
             in driver.screen
         )
-        await driver.press("a", "n", "enter")
+        await driver.press("s", "n", "enter")
         assert "Not written." in messages(driver)
-        await driver.press("a", "enter")
+        await driver.press("s", "enter")
         assert file.read_text() == SOURCE
-        await driver.press("a", "y", "enter")
+        await driver.press("s", "y", "enter")
         assert file.read_text() == WITHOUT_PRINT
         assert file.with_name("m.py.orig").read_text() == SOURCE
         assert "the file as it was" in messages(driver)
-        await driver.press("a", "y", "enter")
+        await driver.press("s", "y", "enter")
         assert "m.py has changed since it was captured" in messages(driver)
         assert not file.with_name("m.py.orig2").exists()
 
@@ -165,9 +165,9 @@ async def test_what_prints_otherwise_is_written_only_when_the_user_takes_that(
         session, try_fix=ends_as("prints differ", "no longer printed: '1'")
     ) as driver:
         await open_fixes(driver, TAKE_OUT)
-        await driver.press("t")
+        await driver.press("r")
         await driver.until(lambda: "▲ prints differ: no longer printed: '1'" in driver.screen)
-        await driver.press("a")
+        await driver.press("s")
         assert "Prints differ. Write it to m.py:5?" in driver.screen
         await driver.press(*"yes", "enter")
         assert session.with_name("m.py").read_text() == WITHOUT_PRINT
@@ -219,11 +219,11 @@ async def test_what_was_refused_or_not_compared_or_not_tried_is_not_written(
 ) -> None:
     async with open_app(session, try_fix=ends_as(verdict, "results differ: the output")) as driver:
         await open_fixes(driver, TAKE_OUT)
-        await driver.press("a")
+        await driver.press("s")
         assert "It has not been tried" in messages(driver)
-        await driver.press("t")
+        await driver.press("r")
         await driver.until(lambda: f"{verdict}: results differ: the output" in driver.screen)
-        await driver.press("a")
+        await driver.press("s")
         assert f"Not written: {verdict}, results differ: the output." in messages(driver)
         assert isinstance(driver.app.screen, FixScreen)
         assert session.with_name("m.py").read_text() == SOURCE
@@ -235,9 +235,9 @@ async def test_a_trial_is_told_while_it_runs_and_stopped_by_escape(
     trials = FakeTrials()
     async with open_app(session, try_fix=trials) as driver:
         await open_fixes(driver, TAKE_OUT)
-        await driver.press("t")
+        await driver.press("r")
         await driver.until(lambda: "being tried" in driver.screen)
-        await driver.press("t")
+        await driver.press("r")
         assert len(trials.tried) == 1
         assert after(trials.tried[0][1]) == WITHOUT_PRINT
         assert "A fix is being tried" in messages(driver)
@@ -256,7 +256,7 @@ async def test_the_cursor_moves_while_a_trial_runs_and_the_verdict_goes_to_the_f
     async with open_app(session, try_fix=trials) as driver:
         screen = await open_fixes(driver, TAKE_OUT)
         row = screen._list.cursor
-        await driver.press("t", "g")
+        await driver.press("r", "g")
         assert screen._list.cursor == 0 != row
         trials.ending.set_result(("good", "all is well"))
         await driver.until(lambda: "✓ good" in driver.screen)
@@ -279,14 +279,14 @@ async def test_all_good_fixes_are_tried_and_written_as_one(
     async with open_app(session, try_fix=ends_as("good", "all is well")) as driver:
         screen = await open_fixes(driver, "all good fixes together")
         assert "One good fix for each of the 2 breaks" in driver.screen
-        await driver.press("t")
+        await driver.press("r")
         await driver.until(lambda: "In one go:" in driver.screen)
         titles = [trial.fix.title for trial in screen._trials]
         assert titles == ["let torch do the print after the graph"] * 2 + [
             "all good fixes together"
         ]
         assert "Trying first: let torch do the print after the graph (line 6)" in messages(driver)
-        await driver.press("a", "y", "enter")
+        await driver.press("s", "y", "enter")
         written = (tmp_path / "m.py").read_text()
         assert written.count("reorderable_logging_functions.add(print)") == 1
         assert "print(str(x.shape))" in written
@@ -305,10 +305,10 @@ async def test_a_function_that_was_left_to_python_has_its_fixes_too(
             )
         )
     async with open_app(session) as driver:
-        await driver.press("4", "j", "E")
+        await driver.press("4", "j", "x", "x")
         await driver.until(lambda: isinstance(driver.app.screen, FixScreen))
         await driver.until(lambda: "take the print out" in driver.screen)
-        await driver.press("escape", "j", "E")
+        await driver.press("escape", "j", "x", "x")
         await driver.until(
             lambda: "No fix is known for this. torch suggests: look there" in messages(driver)
         )
@@ -322,13 +322,13 @@ async def test_a_mark_changes_no_file(
     async with open_app(
         captured(file), try_fix=ends_as("good", "tried, 4 compilations → 3")
     ) as driver:
-        await driver.press("4", "E")
+        await driver.press("4", "x", "x")
         await driver.until(lambda: isinstance(driver.app.screen, FixScreen))
         await driver.until(lambda: "mark all that vary as dynamic" in driver.screen)
         assert "+torch._dynamo.mark_dynamic(x, 0)" in driver.screen
-        await driver.press("t")
+        await driver.press("r")
         await driver.until(lambda: "✓ good: tried, 4 compilations → 3" in driver.screen)
-        await driver.press("a")
+        await driver.press("s")
         assert "This changes no file: mark it in your program" in messages(driver)
 
 
@@ -344,7 +344,7 @@ async def test_a_verdict_is_still_there_when_the_fixes_are_opened_again(
 ) -> None:
     async with open_app(session, try_fix=ends_as("good", "all is well")) as driver:
         await open_fixes(driver, TAKE_OUT)
-        await driver.press("t")
+        await driver.press("r")
         await driver.until(lambda: "✓ good" in driver.screen)
         await driver.press("q")
         await open_fixes(driver, TAKE_OUT)
@@ -360,7 +360,7 @@ async def test_a_trial_that_cannot_be_made_says_why_and_can_be_made_again(
 
     async with open_app(session, try_fix=no_room) as driver:
         await open_fixes(driver)
-        await driver.press("t")
+        await driver.press("r")
         await driver.until(lambda: "no space left on the disk" in messages(driver))
         assert "being tried" not in driver.screen
 
@@ -374,7 +374,7 @@ async def test_options_are_shown_and_copied_as_lines_and_change_no_file(
     async with open_app(session, try_fix=ends_as("good", "fewer")) as driver:
         screen = await open_fixes(driver, "let the graph hold the number")
         assert "+torch._dynamo.config.capture_scalar_outputs = True" in driver.screen
-        await driver.press("y", "t", "a")
+        await driver.press("y", "r", "s")
         assert copied == [screen._fix.instruction]
         assert "This fix changes no file" in messages(driver)
         await driver.press("g", "y")
@@ -394,7 +394,7 @@ async def test_a_session_that_cannot_be_tried_shows_its_fixes_and_says_why(
     async with open_app(write_session(tmp_path, **lacks), try_fix=ends_as("good", "")) as driver:
         await open_fixes(driver, TAKE_OUT)
         assert "-    print(x)" in driver.screen
-        await driver.press("t")
+        await driver.press("r")
         assert said in messages(driver)
         assert "✓ good" not in driver.screen
 
@@ -405,7 +405,7 @@ async def test_a_saved_session_without_its_target_says_so_when_a_fix_is_tried(
     session.with_name("m.py").unlink()
     async with open_app(session, try_fix=ends_as("good", "")) as driver:
         await open_fixes(driver, TAKE_OUT)
-        await driver.press("t")
+        await driver.press("r")
         assert "m.py is not here" in messages(driver)
 
 
@@ -418,7 +418,7 @@ async def test_a_session_with_another_variant_is_not_tried_as_its_breaks_count_t
         )
     async with open_app(session, try_fix=ends_as("good", "")) as driver:
         await open_fixes(driver)
-        await driver.press("t")
+        await driver.press("r")
         assert "whose breaks count twice" in messages(driver)
 
 
@@ -428,7 +428,7 @@ async def test_a_break_without_a_fix_and_a_view_without_a_break_say_why(
     with SessionWriter(tmp_path / "none.fxs") as writer:
         writer.add(model.GraphBreak(0, 0, "", "why", "", (), "<string>", 1, "x"))
     async with open_app(tmp_path / "none.fxs") as driver:
-        await driver.press("E")
+        await driver.press("x", "x")
         await driver.until(
             lambda: "code that was made with exec: no file to edit" in messages(driver)
         )
@@ -436,7 +436,7 @@ async def test_a_break_without_a_fix_and_a_view_without_a_break_say_why(
     with SessionWriter(tmp_path / "whole.fxs") as writer:
         writer.set_meta("outcome", model.Outcome("finished").to_json())
     async with open_app(tmp_path / "whole.fxs") as driver:
-        await driver.press("E")
+        await driver.press("x", "x")
         await driver.until(lambda: "There is nothing here to fix" in messages(driver))
 
 

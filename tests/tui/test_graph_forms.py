@@ -23,7 +23,7 @@ async def test_a_key_turns_a_graph_into_code_and_table_with_the_cursor_on_the_sa
         assert pane.place
         node = node_at(reader, pane.place)
         for title in ("as Python", "as a table"):
-            await driver.press("comma")
+            await driver.press("p", "c")
             assert pane.document
             assert pane.document.title == f"Forward · post-grad · {title}"
             assert pane.place
@@ -32,7 +32,7 @@ async def test_a_key_turns_a_graph_into_code_and_table_with_the_cursor_on_the_sa
             assert all(set(one.body.marks) for one in (source, kernel)), (
                 "the others are lit by a line of it"
             )
-        await driver.press("comma")
+        await driver.press("p", "c")
         assert pane.document
         assert pane.document.title == "Forward · post-grad"
 
@@ -41,7 +41,7 @@ async def test_a_line_of_the_source_lights_the_lines_of_the_code(
     hand: Hand, open_app: OpenApp
 ) -> None:
     async with open_app(hand.path) as driver:
-        await driver.press("2", "tab", "comma", "shift+tab", "g", *"jjjjjj")
+        await driver.press("2", "tab", "p", "c", "shift+tab", "g", *"jjjjjj")
         source, code, _ = driver.panes
         assert source.place.line + 1 == 7
         assert {code.body.line_text(line).split()[0] for line in code.body.marks} == {
@@ -52,7 +52,7 @@ async def test_a_line_of_the_source_lights_the_lines_of_the_code(
 
 async def test_a_pane_without_a_graph_says_so(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path) as driver:
-        await driver.press("2", "comma")
+        await driver.press("2", "p", "c")
         assert "Go to a pane that shows a graph first" in driver.screen
 
 
@@ -61,7 +61,7 @@ async def test_the_script_is_written_under_the_name_that_is_given(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     async with open_app(hand.path) as driver:
-        await driver.press("2", "tab", "semicolon")
+        await driver.press("2", "tab", "p", "w")
         await driver.press("enter")
         await driver.until(lambda: "Run it with" in driver.screen)
     (file,) = tmp_path.glob("*.py")

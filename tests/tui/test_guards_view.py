@@ -141,13 +141,13 @@ def test_a_size_that_was_fixed_says_by_which_line(session: Path) -> None:
 
 async def test_the_guards_are_narrowed_while_one_types(open_app: OpenApp, session: Path) -> None:
     async with open_app(session) as driver:
-        await driver.press("5", "L", "f", "l", "a", "g")
+        await driver.press("5", "v", "f", "f", "l", "a", "g")
         assert "▾ argument flag" in driver.screen
         assert "▾ argument x" not in driver.screen
         await driver.press("enter")
         assert "Only checks with: flag." in driver.screen
         assert "▾ settings of torch" not in driver.screen
-        await driver.press("L", "escape")
+        await driver.press("v", "f", "escape")
         assert "▾ settings of torch" in driver.screen
 
 
@@ -158,14 +158,14 @@ async def test_other_inputs_are_asked_about_in_the_words_of_the_user(
     async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
         capture.say(Notice("gate", state="begin"))
         await driver.until(lambda: "other inputs" in driver.screen)
-        await driver.press("W")
+        await driver.press("c", "i")
         assert "Would other inputs fit?" in driver.screen
         await driver.press("enter")
         assert capture.sent == [Command("what_if")]  # as it stands there: twice the batch
         capture.say(Notice("done", text="[0/0] would be used again: all its guards hold"))
         await driver.until(lambda: "all its guards hold" in driver.screen)
-        await driver.press("W")
+        await driver.press("c", "i")
         await driver.press("escape")
-        await driver.press("W")
+        await driver.press("c", "i")
         await driver.press("1", "enter")
         assert capture.sent[1:] == [Command("what_if", expression="1")]

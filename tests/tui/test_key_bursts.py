@@ -175,7 +175,7 @@ async def test_a_letter_typed_right_after_the_key_of_a_dialog_goes_into_it(
     hand: Hand, open_app: OpenApp
 ) -> None:
     async with open_app(hand.path) as driver:
-        for key in ("d", "d", "a"):
+        for key in ("p", "d", "d", "a"):
             _press(driver.app, key)
         await driver.settle()
         (field,) = driver.app.screen.query("Input")
@@ -187,14 +187,16 @@ async def test_a_dialog_that_is_closed_twice_leaves_the_main_screen(
     hand: Hand, open_app: OpenApp
 ) -> None:
     async with open_app(hand.path) as driver:
-        await driver.press("d")
+        await driver.press("p", "d")
         for key in ("escape", "enter", "escape", "enter"):
             _press(driver.app, key)
         await driver.settle()
         assert any(isinstance(screen, Explorer) for screen in driver.app.screen_stack)
 
 
-@pytest.mark.parametrize("keys", ["5 2 d q 3 S 4", "a a q a", "f q 2", "q q 5 S", "S ctrl+c F u d"])
+@pytest.mark.parametrize(
+    "keys", ["5 2 p d q 3 p s 4", "p a p a q p a", "f q 2", "q q 5 p s", "p s ctrl+c p b v c p d"]
+)
 async def test_keys_behind_the_one_that_quits_change_nothing_any_more(
     hand: Hand, open_app: OpenApp, keys: str
 ) -> None:
@@ -208,7 +210,7 @@ async def test_a_trial_that_is_stopped_before_it_began_keeps_nobody_in_its_dialo
     hand: Hand, open_app: OpenApp
 ) -> None:
     async with open_app(hand.path) as driver:
-        await driver.press("O")
+        await driver.press("c", "o")
         for key in ("ctrl+r", "escape", "escape", "escape"):
             _press(driver.app, key)
         await driver.until(lambda: isinstance(driver.app.screen, Explorer))

@@ -1,4 +1,4 @@
-"""Keys by groups: menus behind leader keys, and the keys of the release before."""
+"""Keys by groups: menus behind leader keys, and few that are pressed alone."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.commands import (
     COMMANDS,
     LEADERS,
-    NOW_LEADERS,
-    OLD_KEYS,
     ON_TOP,
     Menu,
-    by_id,
     is_sequence,
     menus,
     singles,
@@ -195,45 +192,6 @@ async def test_a_sequence_in_one_burst_reaches_its_command_and_what_comes_behind
         (field,) = driver.app.screen.query("Input")
         assert field.value == "joi"  # type: ignore[attr-defined]
         assert len(driver.panes) == 3  # joint | forward | backward, by p j: j moved no cursor
-
-
-ALIASES = [
-    (command_id, key)
-    for command_id, keys in OLD_KEYS.items()
-    for key in keys
-    if by_id(command_id).scope not in ON_TOP
-]
-
-
-@pytest.mark.parametrize(("command_id", "key"), ALIASES)
-async def test_an_old_key_still_works_and_says_once_what_it_is_now(
-    hand: Hand, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch, command_id: str, key: str
-) -> None:
-    run: list[str] = []
-
-    async def record(self: ExplorerApp, command: str) -> None:
-        run.append(command)
-
-    monkeypatch.setattr(ExplorerApp, "action_run_command", record)
-    async with open_app(hand.path) as driver:
-        await driver.press(key, key)
-        assert run == [command_id] * 2
-        told = [note.message for note in driver.app._notifications]
-        assert len(told) == 1
-        assert f" is now {by_id(command_id).keys[0]} (" in told[0]
-
-
-@pytest.mark.parametrize(("key", "command_id"), NOW_LEADERS.items())
-async def test_an_old_key_that_opens_a_menu_now_says_where_its_command_went(
-    hand: Hand, open_app: OpenApp, key: str, command_id: str
-) -> None:
-    async with open_app(hand.path) as driver:
-        await driver.press(key)
-        told = f"{by_id(command_id).title} is "
-        assert told in driver.screen
-        await driver.press("escape", key)
-        assert isinstance(driver.app.screen, MenuScreen)
-        assert told not in driver.screen
 
 
 async def test_keys_of_the_config_file_come_first(hand: Hand, open_app: OpenApp) -> None:

@@ -33,8 +33,8 @@ asyncio.run(main())
 """
 
 KEYS = (
-    "1 3 4 5 6 7 8 9 less_than_sign escape L escape Y a v m v b v r v l v g v u v h v s 2 J p d escape p c down p c p c "
-    "p k p n f escape i escape question_mark escape x x escape escape space escape o b 2 tab a escape enter escape"
+    "1 3 4 5 6 7 8 9 less_than_sign escape v f escape Y a v m v b v r v l v g v u v h v s 2 p j p d escape p c down p c p c "
+    "p k p n f escape i escape question_mark escape x x escape escape space escape o b 2 tab p a escape enter escape"
 )
 """Tables, dialogs, menus, pictures and forms of graphs."""
 

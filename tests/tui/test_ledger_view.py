@@ -50,7 +50,7 @@ async def test_the_view_begins_with_the_answer_and_goes_down_to_every_step(
     open_app: OpenApp, tmp_path: Path, size: tuple[int, int]
 ) -> None:
     async with open_app(session_of(tmp_path, LEDGER), size=size) as driver:
-        await driver.press("0")
+        await driver.press("v", "l")
         await driver.until(lambda: "A call of Net takes 100 µs" in driver.screen)
         assert "entering torch.compile" in driver.screen
         await driver.press("end")
@@ -61,7 +61,7 @@ async def test_a_view_without_a_ledger_says_how_to_make_one(
     open_app: OpenApp, tmp_path: Path
 ) -> None:
     async with open_app(session_of(tmp_path), size=(80, 24)) as driver:
-        await driver.press("0")
+        await driver.press("v", "l")
         await driver.until(lambda: "Press x c: the program is built" in driver.screen)
 
 
@@ -76,7 +76,7 @@ async def test_a_key_measures_and_the_ledger_comes_into_the_session(
 
     monkeypatch.setattr(CallLedger, "account", staticmethod(account))
     async with open_app(session_of(tmp_path), size=(120, 40)) as driver:
-        await driver.press("Q")
+        await driver.press("x", "c")
         await driver.until(lambda: "A call of Net takes 100 µs" in driver.screen)
         assert [request.target for request in asked] == ["mlp.py"]
 
@@ -89,13 +89,13 @@ async def test_why_nothing_was_measured_is_told(
 
     monkeypatch.setattr(CallLedger, "account", staticmethod(account))
     async with open_app(session_of(tmp_path), size=(120, 40)) as driver:
-        await driver.press("Q")
+        await driver.press("x", "c")
         await driver.until(lambda: "the program raised: no such file" in driver.screen)
 
 
 async def test_a_script_is_not_called_again(open_app: OpenApp, tmp_path: Path) -> None:
     async with open_app(session_of(tmp_path, as_script=True), size=(120, 40)) as driver:
-        await driver.press("Q")
+        await driver.press("x", "c")
         await driver.until(lambda: "A script cannot be called again and again" in driver.screen)
 
 
@@ -138,7 +138,7 @@ async def test_the_chart_follows_the_cursor_through_every_row(
     open_app: OpenApp, tmp_path: Path, size: tuple[int, int]
 ) -> None:
     async with open_app(session_of(tmp_path, CHART), size=size) as driver:
-        await driver.press("0")
+        await driver.press("v", "l")
         await driver.until(lambda: "▏forward" in driver.screen)
         await driver.press("end")
         assert "buffers and views, 10 µs" in chart(driver)[-1]
@@ -160,7 +160,7 @@ async def test_narrow_steps_are_one_block_and_the_one_that_is_meant_is_named(
     open_app: OpenApp, tmp_path: Path, size: tuple[int, int]
 ) -> None:
     async with open_app(session_of(tmp_path, CHART), size=size) as driver:
-        await driver.press("0", "end", "up", "up")
+        await driver.press("v", "l", "end", "up", "up")
         await driver.until(lambda: "0.5 µs, one of 12 steps" in chart(driver)[-1])
         assert any("▏12" in row for row in chart(driver))
 
@@ -170,7 +170,7 @@ async def test_nothing_of_the_view_is_left_without_room(
     open_app: OpenApp, tmp_path: Path, size: tuple[int, int]
 ) -> None:
     async with open_app(session_of(tmp_path, CHART), size=size) as driver:
-        await driver.press("0")
+        await driver.press("v", "l")
         await driver.until(lambda: "▏forward" in driver.screen)
         pane = driver.app.screen.query_one(TablePane)
         assert [
@@ -182,7 +182,7 @@ async def test_nothing_of_the_view_is_left_without_room(
 
 async def test_a_click_on_a_block_goes_to_its_row(open_app: OpenApp, tmp_path: Path) -> None:
     async with open_app(session_of(tmp_path, CHART), size=(120, 40)) as driver:
-        await driver.press("0")
+        await driver.press("v", "l")
         await driver.until(lambda: "▏extern_k" in driver.screen)
         pane = driver.app.screen.query_one(TablePane)
         blocks = {
@@ -208,12 +208,12 @@ async def test_the_chart_is_drawn_in_other_themes(
 ) -> None:
     async with open_app(session_of(tmp_path, CHART), size=(120, 40)) as driver:
         driver.app.theme = theme
-        await driver.press("0")
+        await driver.press("v", "l")
         await driver.until(lambda: "▏forward" in driver.screen)
 
 
 async def test_a_view_without_a_ledger_has_no_chart(open_app: OpenApp, tmp_path: Path) -> None:
     async with open_app(session_of(tmp_path), size=(80, 24)) as driver:
-        await driver.press("0")
+        await driver.press("v", "l")
         await driver.until(lambda: "Press x c: the program is built" in driver.screen)
         assert not driver.app.screen.query_one(TableChart).display

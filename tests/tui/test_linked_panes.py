@@ -38,13 +38,13 @@ async def test_source_preset_shows_source_graph_and_kernel(hand: Hand, open_app:
 
 async def test_backward_preset_shows_forward_beside_backward(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path) as driver:
-        await driver.press("F")
+        await driver.press("p", "b")
         assert titles(driver) == ["Forward · post-grad", "Backward · post-grad"]
 
 
 async def test_joint_preset_shows_joint_forward_backward(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path) as driver:
-        await driver.press("J")
+        await driver.press("p", "j")
         assert titles(driver) == ["Joint graph", "Forward · post-grad", "Backward · post-grad"]
 
 
@@ -52,7 +52,7 @@ async def test_bytecode_preset_shows_source_and_bytecode_before_and_after(
     hand: Hand, open_app: OpenApp
 ) -> None:
     async with open_app(hand.path) as driver:
-        await driver.press("C")
+        await driver.press("p", "y")
         assert titles(driver) == ["mlp.py", "Bytecode as written", ""]
         assert "Dynamo made no bytecode" in driver.screen
 
@@ -80,7 +80,7 @@ async def test_an_instruction_and_its_source_line_light_each_other(
     hand: Hand, open_app: OpenApp
 ) -> None:
     async with open_app(hand.path) as driver:
-        await driver.press("C", "g", *"jjjjjj")
+        await driver.press("p", "y", "g", *"jjjjjj")
         source, original, _ = driver.panes
         assert source.body.cursor == 6
         assert original.body.marks == {0}
@@ -91,7 +91,7 @@ async def test_an_instruction_and_its_source_line_light_each_other(
 
 async def test_bytecode_panes_are_tabs_in_a_narrow_terminal(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path, size=(80, 24)) as driver:
-        await driver.press("C", "tab")
+        await driver.press("p", "y", "tab")
         assert [pane.display for pane in driver.panes] == [False, True, False]
         assert "LOAD_FAST" in driver.screen
 
@@ -142,13 +142,13 @@ async def test_panes_moved_by_the_app_do_not_answer_back(hand: Hand, open_app: O
 
 async def test_a_forward_node_lights_up_its_backward(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path) as driver:
-        await driver.press("F", "g", "j", "j")
+        await driver.press("p", "b", "g", "j", "j")
         assert driver.panes[1].body.marks == {2}  # gelu_backward
 
 
 async def test_a_document_the_user_chose_stays(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path) as driver:
-        await driver.press("2", "tab", "tab", "d", *"bytecode", "enter")
+        await driver.press("2", "tab", "tab", "p", "d", *"bytecode", "enter")
         assert titles(driver)[2] == "Bytecode as written"
         await driver.press("shift+tab", "g", "j", "j")
         assert titles(driver)[2] == "Bytecode as written"
@@ -157,9 +157,9 @@ async def test_a_document_the_user_chose_stays(hand: Hand, open_app: OpenApp) ->
 
 async def test_panes_are_added_zoomed_and_closed(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path, size=(200, 40)) as driver:
-        await driver.press("2", "a", *"joint", "enter")
+        await driver.press("2", "p", "a", *"joint", "enter")
         assert titles(driver) == ["mlp.py", "Joint graph", "Forward · post-grad", "kernel"]
-        await driver.press("z")
+        await driver.press("p", "z")
         assert [pane.display for pane in driver.panes] == [False, True, False, False]
         await driver.press("p", "z", "p", "x")
         assert titles(driver) == ["mlp.py", "Forward · post-grad", "kernel"]
@@ -233,7 +233,7 @@ async def test_an_empty_pane_says_why(hand: Hand, open_app: OpenApp, tmp_path) -
     with SessionWriter(path) as writer:
         writer.set_meta("outcome", model.Outcome("finished").to_json())
     async with open_app(path) as driver:
-        await driver.press("J")
+        await driver.press("p", "j")
         joint, _, backward = driver.panes
         assert "only training has one" in joint.body.placeholder
         assert "no backward graph" in backward.body.placeholder

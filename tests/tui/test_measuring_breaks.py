@@ -71,7 +71,7 @@ async def test_breaks_are_measured_from_their_view_and_ordered_by_what_was_found
         await driver.press("4")
         assert driver.screen.index("p.py:3") < driver.screen.index("p.py:5")
         assert "takes " not in driver.screen
-        await driver.press("T", "enter")
+        await driver.press("x", "t", "enter")
         await driver.until(lambda: "… measuring f" in driver.screen)
         measuring.ending.set_result(TIMES)
         await driver.until(lambda: "2.1 ms" in driver.screen)
@@ -92,7 +92,7 @@ async def test_escape_ends_what_measures(open_app: OpenApp, tmp_path: Path) -> N
         make_capture=lambda: capture, target="p.py", measure_breaks=measuring
     ) as driver:
         await captured(driver, capture)
-        await driver.press("4", "T", "enter")
+        await driver.press("4", "x", "t", "enter")
         await driver.until(lambda: "… measuring f" in driver.screen)
         await driver.press("escape")
         assert measuring.was_cancelled
@@ -108,7 +108,7 @@ async def test_what_cannot_be_measured_is_told(open_app: OpenApp, tmp_path: Path
         make_capture=lambda: capture, target="p.py", measure_breaks=measuring
     ) as driver:
         await captured(driver, capture)
-        await driver.press("4", "T", "enter")
+        await driver.press("4", "x", "t", "enter")
         await driver.until(lambda: "It is compiled anew at every call." in messages(driver))
         capture.end()
 
@@ -122,7 +122,7 @@ async def test_of_a_script_it_is_told_before_anything_runs(
         make_capture=lambda: capture, target="p.py", measure_breaks=measuring
     ) as driver:
         await captured(driver, capture)
-        await driver.press("4", "T", "enter")
+        await driver.press("4", "x", "t", "enter")
         assert "A script cannot be called again and again" in messages(driver)
         assert measuring.asked == []
         capture.end()
@@ -135,7 +135,7 @@ async def test_a_saved_session_says_what_measures_its_breaks(
     async with open_app(tmp_path / "s.fxs", size=(120, 40)) as driver:
         await driver.press("4")
         assert "Run time: not measured. x t builds the program" in driver.screen
-        await driver.press("T")
+        await driver.press("x", "t")
         assert "there is no compiler to step through" in messages(driver)
 
 
@@ -151,7 +151,7 @@ async def test_breaks_can_be_measured_as_soon_as_dynamo_is_through(
         two_breaks(capture.session_path)
         capture.say(Notice("gate", state="begin", gate="dynamo"))
         await driver.until(lambda: "paused after Dynamo" in driver.header)
-        await driver.press("4", "T")
+        await driver.press("4", "x", "t")
         assert "[0/0]" not in driver.screen.partition("Build and run")[2].partition("╰")[0]
         await driver.press("enter")
         measuring.ending.set_result(TIMES)

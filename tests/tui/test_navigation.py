@@ -218,9 +218,9 @@ async def test_edit_says_when_the_file_is_not_here(hand: Hand, open_app: OpenApp
 
 async def test_the_theme_key_switches_between_dark_and_light(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path) as driver:
-        await driver.press("t")
+        await driver.press("space", "t")
         assert not driver.app.current_theme.dark
-        await driver.press("t")
+        await driver.press("space", "t")
         assert driver.app.current_theme.dark
 
 

@@ -317,7 +317,7 @@ async def test_a_graph_as_code_has_the_times_before_its_lines(
         pane = await graph_pane(driver)
         node = node_under(driver, pane)
         for _ in ("as Python", "as a table"):
-            await driver.press("comma")
+            await driver.press("p", "c")
             assert isinstance(pane.body, CodeView)
             assert node_under(driver, pane) == node
             time = times_of(driver, pane).of_node(node.id)

@@ -58,7 +58,7 @@ async def test_a_saved_bench_opens_with_its_verdict_and_draws_its_picture(
     async with open_app(session_of(tmp_path, *cells), size=size) as driver:
         await driver.until(lambda: "inductor pays at every size" in driver.screen)
         assert "measured" in driver.header
-        await driver.press("H")
+        await driver.press("v", "p")
         await driver.until(lambda: "1.99 (1.88 to 2.12)" in driver.screen)
         assert "batch 8" in driver.screen
         await driver.press("tab", "end")
@@ -69,7 +69,7 @@ async def test_a_view_without_a_bench_says_how_to_make_one(
     open_app: OpenApp, tmp_path: Path
 ) -> None:
     async with open_app(session_of(tmp_path, kind="module"), size=(80, 24)) as driver:
-        await driver.press("H")
+        await driver.press("v", "p")
         await driver.until(lambda: "Press x p to measure whether compiling pays" in driver.screen)
 
 
@@ -88,7 +88,7 @@ async def test_what_is_typed_is_measured_and_the_table_fills_in(
 
     monkeypatch.setattr(ProgramBench, "run_bench", staticmethod(run))
     async with open_app(session_of(tmp_path, kind="module"), size=(120, 40)) as driver:
-        await driver.press("Z", "ctrl+u")
+        await driver.press("x", "p", "ctrl+u")
         await driver.paste("--backends inductor --batch 2,4")
         await driver.press("enter")
         await driver.until(
@@ -115,9 +115,9 @@ async def test_escape_stops_it_and_keeps_what_was_measured(
 
     monkeypatch.setattr(ProgramBench, "run_bench", staticmethod(run))
     async with open_app(session_of(tmp_path, kind="module"), size=(120, 40)) as driver:
-        await driver.press("Z", "enter")
+        await driver.press("x", "p", "enter")
         await driver.until(lambda: "Compiling pays: with inductor" in driver.screen)
-        await driver.press("Z")
+        await driver.press("x", "p")
         assert "runs already" in messages(driver)
         await driver.press("escape")
         await driver.until(lambda: cancelled.is_set())
@@ -133,7 +133,7 @@ async def test_what_is_no_option_is_told(
     open_app: OpenApp, tmp_path: Path, typed: str, told: str
 ) -> None:
     async with open_app(session_of(tmp_path, kind="module"), size=(80, 24)) as driver:
-        await driver.press("Z", "ctrl+u")
+        await driver.press("x", "p", "ctrl+u")
         await driver.paste(typed)
         await driver.press("enter")
         await driver.until(lambda: told in messages(driver))
@@ -146,7 +146,7 @@ async def test_a_script_cannot_be_measured(open_app: OpenApp, tmp_path: Path) ->
     async with open_app(
         session_of(tmp_path, kind="script", as_script=True), size=(80, 24)
     ) as driver:
-        await driver.press("Z")
+        await driver.press("x", "p")
         await driver.until(lambda: "A script cannot be called again and again" in messages(driver))
 
 
@@ -158,5 +158,5 @@ async def test_why_it_failed_is_told(
 
     monkeypatch.setattr(ProgramBench, "run_bench", staticmethod(run))
     async with open_app(session_of(tmp_path, kind="module"), size=(80, 24)) as driver:
-        await driver.press("Z", "enter")
+        await driver.press("x", "p", "enter")
         await driver.until(lambda: "no_python cannot be started" in messages(driver))

@@ -63,7 +63,7 @@ def names(driver: Driver, pane: int) -> list[str]:
 
 async def show_dynamo_graph(driver: Driver) -> None:
     """In the middle pane, with the focus and with its inputs unfolded."""
-    await driver.press("2", "tab", "d", *"dynamo graph", "enter")
+    await driver.press("2", "tab", "p", "d", *"dynamo graph", "enter")
     driver.panes[1].unfold()
 
 
@@ -76,14 +76,14 @@ async def test_one_key_shows_the_nodes_of_the_region_under_the_cursor_and_again_
         pane = driver.panes[1]
         everything = pane.body.line_count
         first = nodes_of(session, "dynamo", "attention")[0]
-        await driver.press("g", *["j"] * first.position, "ampersand")
+        await driver.press("g", *["j"] * first.position, "p", "r")
         assert names(driver, 1) == expected
         assert re.search(
             rf"only attention  (▌\d+  )?1/{len(expected)} of {everything}", pane.position.plain
         )
         assert pane.position.plain in driver.screen
         assert pane.place.line == first.position
-        await driver.press("ampersand")
+        await driver.press("p", "r")
         pane.unfold()
         assert pane.body.line_count == everything
         assert pane.place.line == first.position
@@ -96,7 +96,7 @@ async def test_a_narrowed_graph_is_linked_found_in_and_copied_as_before(
     async with open_app(session) as driver:
         await show_dynamo_graph(driver)
         inside = nodes_of(session, "dynamo", "mlp")
-        await driver.press("g", *["j"] * inside[0].position, "ampersand", "j")
+        await driver.press("g", *["j"] * inside[0].position, "p", "r", "j")
         source, graph, _ = driver.panes
         assert graph.place.line == inside[1].position
         assert source.body.marks == {inside[1].line - 1}
@@ -115,7 +115,7 @@ async def test_every_graph_is_narrowed_also_the_one_a_pane_turns_to(
     async with open_app(session) as driver:
         await show_dynamo_graph(driver)
         first = nodes_of(session, "dynamo", "mlp")[0]
-        await driver.press("g", *["j"] * first.position, "ampersand", "F")
+        await driver.press("g", *["j"] * first.position, "p", "r", "p", "b")
         for pane, direction in ((0, "forward"), (1, "backward")):
             with SessionReader(session) as reader:
                 (graph,) = reader.rows(model.Graph, stage="post_grad", direction=direction)
@@ -129,7 +129,7 @@ async def test_going_to_a_hidden_node_shows_everything_again(
 ) -> None:
     async with open_app(session) as driver:
         await show_dynamo_graph(driver)
-        await driver.press("g", *["j"] * first_call(session, "mlp").position, "ampersand")
+        await driver.press("g", *["j"] * first_call(session, "mlp").position, "p", "r")
         await driver.press("f", *"tanh", "enter")
         assert "Showing every node again: this one is not in mlp" in messages(driver)
         assert driver.explorer.linked_selection.region is None
@@ -137,14 +137,14 @@ async def test_going_to_a_hidden_node_shows_everything_again(
 
 async def test_links_into_what_is_hidden_are_counted(session: Path, open_app: OpenApp) -> None:
     async with open_app(session) as driver:
-        await driver.press("R", "j", "ampersand")
+        await driver.press("v", "r", "j", "p", "r")
         source, graph, _ = driver.panes
         norm = next(
             i
             for i, text in enumerate((SAMPLES / "regions.py").read_text().splitlines())
             if "self.norm(x)" in text
         )
-        await driver.press("S", "g", *["j"] * norm)
+        await driver.press("p", "s", "g", *["j"] * norm)
         assert source.place.line == norm
         assert graph.body.marks == frozenset()
         assert re.match(r"only mlp  ▌0 of \d+  ", graph.position.plain)
@@ -154,9 +154,9 @@ async def test_the_regions_view_narrows_to_its_row_and_leads_to_the_first_node(
     session: Path, open_app: OpenApp
 ) -> None:
     async with open_app(session) as driver:
-        await driver.press("R", "j", "ampersand")
+        await driver.press("v", "r", "j", "p", "r")
         assert driver.explorer.linked_selection.region == ("compile_with_inductor", "mlp")
-        await driver.press("ampersand", "R", "enter")
+        await driver.press("p", "r", "v", "r", "enter")
         place = driver.explorer.place
         assert (place.document.stage, place.line) == ("dynamo", first_call(session, "mlp").position)
 
@@ -165,7 +165,7 @@ async def test_with_no_region_under_the_cursor_one_is_chosen(
     session: Path, open_app: OpenApp
 ) -> None:
     async with open_app(session) as driver:
-        await driver.press("2", "g", "ampersand")
+        await driver.press("2", "g", "p", "r")
         assert "Show only the nodes of" in driver.screen
         await driver.press(*"mlp", "enter")
         assert driver.explorer.linked_selection.region == ("compile_with_inductor", "mlp")
@@ -175,7 +175,7 @@ async def test_without_regions_it_is_said_how_to_have_some(
     captured: Captured, open_app: OpenApp
 ) -> None:
     async with open_app(captured("mlp")) as driver:
-        await driver.press("2", "ampersand")
+        await driver.press("2", "p", "r")
         assert "No node is in a region. Mark some (c m)" in messages(driver)
 
 
@@ -185,13 +185,13 @@ async def test_a_pane_turns_to_the_graph_that_has_the_region(
     """Compiled on its own, each region has a post-grad graph of its own."""
     path = captured("regions", backend="regional_inductor")
     async with open_app(path) as driver:
-        await driver.press("F")
+        await driver.press("p", "b")
         for region in ("attention", "mlp"):
-            await driver.press("R", "g", *["j"] * (region == "mlp"), "ampersand")
+            await driver.press("v", "r", "g", *["j"] * (region == "mlp"), "p", "r")
             for pane in driver.panes:
                 assert pane.document.stage == "post_grad"
                 assert pane.body.line_count > 0
-            await driver.press("ampersand")
+            await driver.press("p", "r")
 
 
 async def test_a_region_of_another_variant_is_gone_to(tmp_path: Path, open_app: OpenApp) -> None:
@@ -215,7 +215,7 @@ async def test_a_region_of_another_variant_is_gone_to(tmp_path: Path, open_app: 
         writer.add(model.Intervention(0, variant, "dynamo", "", "mark", "mlp", before.id, after.id))
     async with open_app(path) as driver:
         assert "✓ Dynamo 1 graph" in driver.screen
-        await driver.press("R", "ampersand")
+        await driver.press("v", "r", "p", "r")
         assert driver.explorer.place.document.owner == "0/0~1"
         assert "only mlp" in driver.screen
         assert names(driver, 1) == ["gelu"]

@@ -44,12 +44,14 @@ async def test_a_mark_that_waits_at_a_gate_is_shown_as_a_diff(
         await driver.until(
             lambda: "paused after Dynamo" in driver.header and "One graph was made" in driver.screen
         )
-        await driver.press("M")
+        await driver.press("c", "e")
         assert "Nothing was marked by hand. Go to a node" in messages(driver)
-        await driver.press("2", "g", *"jjjjjj", "m", "enter", *["backspace"] * 10, *"mlp", "enter")
+        await driver.press(
+            "2", "g", *"jjjjjj", "c", "m", "enter", *["backspace"] * 10, *"mlp", "enter"
+        )
         capture.say(Notice("done", text="marked"))
         await driver.until(lambda: "paused after Dynamo" in driver.header)
-        await driver.press("M")
+        await driver.press("c", "e")
         assert isinstance(driver.app.screen, SourceEditScreen)
         assert (
             '+        with fx_traceback.annotate({"compile_with_inductor": {"inductor_region": "mlp"}}):'
@@ -64,7 +66,7 @@ async def test_the_diff_is_copied_and_written_to_a_file_that_applies(
 ) -> None:
     session = marked(tmp_path / "s.fxs", Mark("mlp", file="/p/mlp.py", first_line=7, last_line=7))
     async with open_app(session) as driver:
-        await driver.press("M", "y")
+        await driver.press("c", "e", "y")
         await driver.press("s", "ctrl+u")
         await driver.paste(str(tmp_path / "marks.diff"))
         await driver.press("enter")
@@ -94,7 +96,7 @@ async def test_what_has_no_edit_and_what_the_edit_does_beyond_the_marks_stands_a
         Mark("top", file="/p/mlp.py", first_line=1, last_line=2),
     )
     async with open_app(session, size=(120, 40)) as driver:
-        await driver.press("M")
+        await driver.press("c", "e")
         assert (
             'Region "g" will hold more than was marked, since its lines also compute fc1.'
             in driver.screen
@@ -107,7 +109,7 @@ async def test_a_diff_is_coloured_as_code_behind_its_signs(
 ) -> None:
     session = marked(tmp_path / "s.fxs", Mark("mlp", file="/p/mlp.py", first_line=7, last_line=7))
     async with open_app(session) as driver:
-        await driver.press("M")
+        await driver.press("c", "e")
         view = driver.app.screen.query_one(DiffView)
         lines = view.text.splitlines()
         added = next(i for i, line in enumerate(lines) if line.startswith("+        with"))

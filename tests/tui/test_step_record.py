@@ -169,7 +169,7 @@ async def test_it_opens_at_the_instruction_under_the_cursor_and_closes_to_where_
     recorded: Path, open_app: OpenApp
 ) -> None:
     async with open_app(recorded) as driver:
-        await driver.press("C")
+        await driver.press("p", "y")
         pane = driver.panes[2]
         driver.explorer.linked.activate(pane)
         pane.body.user_moves_to(3)

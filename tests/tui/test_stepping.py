@@ -64,9 +64,9 @@ async def test_gates_and_files_are_chosen_in_dialogs(open_app: OpenApp, tmp_path
     async with open_app(make_capture=lambda: capture, target="mlp.py") as driver:
         capture.say(AT_DYNAMO)
         await driver.until(lambda: "paused after Dynamo" in driver.header)
-        await driver.press("P", *"none.py", "enter")
+        await driver.press("c", "p", *"none.py", "enter")
         assert "There is no file" in messages(driver)
-        await driver.press("P")
+        await driver.press("c", "p")
         await driver.paste(str(pass_file))
         await driver.press("enter")
         assert capture.sent == [
@@ -74,7 +74,7 @@ async def test_gates_and_files_are_chosen_in_dialogs(open_app: OpenApp, tmp_path
         ]
         capture.say(Notice("done", text="pass_ of fold.py"))
         await driver.until(lambda: "paused after Dynamo" in driver.header)
-        await driver.press("greater_than_sign", *"post_grad", "enter")
+        await driver.press("c", "t", *"post_grad", "enter")
         assert capture.sent[-1] == Command("run_to", gate="post_grad")
         capture.end()
 
@@ -105,7 +105,7 @@ async def test_when_all_is_done_another_variant_can_be_compiled_and_saving_and_c
         await driver.press("c", "c")
         assert captures[0].sent == []
         assert "Everything is compiled" in messages(driver)
-        await driver.press("A", *"the joint", "enter", *"the same", "enter")
+        await driver.press("c", "a", *"the joint", "enter", *"the same", "enter")
         assert captures[0].sent == [Command("again", gate="joint", compilation="0/0")]
         assert "▷ compiling [0/0] from the joint graph" in driver.header
         captures[0].say(Notice("done", text="variant 1"))
@@ -138,7 +138,7 @@ async def test_a_saved_session_says_why_nothing_can_be_driven(
 ) -> None:
     write_training_step(tmp_path / "s.fxs")
     async with open_app(tmp_path / "s.fxs") as driver:
-        await driver.press("full_stop", "A", "m", "X")
+        await driver.press("full_stop", "c", "a", "c", "m", "c", "x")
         assert messages(driver).count("there is no compiler to step through") == 4
 
 
@@ -151,7 +151,9 @@ async def test_a_source_line_is_marked_by_name(open_app: OpenApp, tmp_path: Path
         await driver.until(
             lambda: "paused after Dynamo" in driver.header and "One graph was made" in driver.screen
         )
-        await driver.press("2", "g", *"jjjjjj", "m", "enter", *["backspace"] * 10, *"mlp", "enter")
+        await driver.press(
+            "2", "g", *"jjjjjj", "c", "m", "enter", *["backspace"] * 10, *"mlp", "enter"
+        )
         mark = Mark("mlp", file="/p/mlp.py", first_line=7, last_line=7)
         assert capture.sent == [Command("mark", changes=Changes(marks=(mark,)))]
         capture.end()
@@ -166,7 +168,9 @@ async def test_a_mark_when_all_is_compiled_asks_how_to_compile_again(
         capture.stay()
         capture.say(AT_HAND)
         await driver.until(lambda: "✓ captured" in driver.header)
-        await driver.press("2", "g", *"jjjjjj", "m", "enter", *["backspace"] * 10, *"mlp", "enter")
+        await driver.press(
+            "2", "g", *"jjjjjj", "c", "m", "enter", *["backspace"] * 10, *"mlp", "enter"
+        )
         assert "Compile [0/0] again with mlp" in driver.screen
         await driver.press(*"regional", "enter")
         mark = Mark("mlp", file="/p/mlp.py", first_line=7, last_line=7)
@@ -193,7 +197,7 @@ async def test_at_a_gate_only_the_compilation_that_waits_there_can_be_taken_up(
         two(capture.session_path)
         capture.say(Notice("gate", state="begin", gate="dynamo", compilation="1/0"))
         await driver.until(lambda: "paused after Dynamo [1/0]" in driver.header)
-        await driver.press("A")
+        await driver.press("c", "a")
         assert "only [1/0] while it waits here" in driver.screen
         assert "[1/0] from Dynamo" in driver.screen
         assert "[0/0] from" not in driver.screen

@@ -163,10 +163,10 @@ async def test_any_table_is_narrowed_by_typing_and_escape_shows_all(
     open_app: OpenApp, hand: Hand
 ) -> None:
     async with open_app(hand.path) as driver:
-        await driver.press("6", "L", *"gelu")
+        await driver.press("6", "v", "f", *"gelu")
         assert "1 of 3 rows" in driver.screen
         assert "gelu" in driver.explorer.table.rows.row(0)[-1]
         await driver.press("escape")
         assert "3 rows · calls 3" in driver.screen
-        await driver.press("L", *"nothing has this", "enter")
+        await driver.press("v", "f", *"nothing has this", "enter")
         assert "No row has all of these words: nothing has this" in driver.screen

@@ -127,7 +127,7 @@ async def test_no_lit_line_is_blank(
         " " * depth + "some_call_of_a_long_name(argument, another);" for depth in depths
     )
     async with open_app(hand.path, size=(width, 24)) as driver:
-        await driver.press("2", "z")
+        await driver.press("2", "p", "z")
         pane = driver.explorer.linked.active
         pane._text.code.load(text)
         pane.show_links(frozenset({0, 1}), anchor=0)

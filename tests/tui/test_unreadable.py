@@ -56,10 +56,10 @@ async def test_what_can_be_read_is_shown(
             "i",
             "escape",
             "B",
-            "U",
-            "C",
+            "p k",
+            "p y",
         ):
-            await driver.press(key)
+            await driver.press(*key.split())
             assert driver.app.is_running, f"the app has ended at {key}"
         assert "fx-explorer" in driver.screen
         told = [note.message for note in driver.app._notifications if "damaged" in note.message]
@@ -75,7 +75,7 @@ async def test_a_row_below_the_screen_is_told_and_does_not_end_the_app(
         db.execute("UPDATE node SET op=x'00' WHERE id=?", (first + 40,))
     db.close()
     async with open_app(path, size=(140, 24)) as driver:
-        for key in ("2", "J", *("pagedown",) * 3, "pageup", "3"):
+        for key in ("2", "p", "j", *("pagedown",) * 3, "pageup", "3"):
             await driver.press(key)
             await asyncio.sleep(2 * AHEAD_S)
             assert driver.app.is_running, f"the app has ended at {key}"

@@ -21,7 +21,6 @@ from fx_explorer.tui.commands.key_names import key_label
 from fx_explorer.tui.commands.leaders import LEADERS, Menu, is_sequence, menus, singles
 from fx_explorer.tui.commands.moving import FINDING_COMMANDS, MOVING_COMMANDS
 from fx_explorer.tui.commands.of_views import OF_A_PLACE, OF_TRITON, OF_VIEW
-from fx_explorer.tui.commands.old_keys import NOW_LEADERS, OLD_KEYS
 from fx_explorer.tui.commands.panes import PANE_COMMANDS, SELECTION_COMMANDS
 from fx_explorer.tui.commands.ranks import RANKS_COMMANDS
 from fx_explorer.tui.commands.stepping import AT_A_GATE, AT_HAND, GOES_ON, STEPPING_COMMANDS
@@ -35,11 +34,9 @@ __all__ = [
     "GOES_ON",
     "GROUPS",
     "LEADERS",
-    "NOW_LEADERS",
     "OF_A_PLACE",
     "OF_TRITON",
     "OF_VIEW",
-    "OLD_KEYS",
     "ON_TOP",
     "VIEWS",
     "AppCommand",

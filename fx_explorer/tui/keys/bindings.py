@@ -10,7 +10,6 @@ from dataclasses import replace
 from textual.binding import Binding, BindingType
 
 from fx_explorer.tui.commands import (
-    OLD_KEYS,
     AppCommand,
     Keymap,
     Scope,
@@ -34,21 +33,7 @@ def priority_bindings(*scopes: Scope) -> list[BindingType]:
     """Return such bindings for a screen whose keys mean something else to the lists in it: the
     screen's win.
     """
-    commands = of_scope(*scopes)
-    return [
-        replace(one, priority=True) for one in (*map(_binding, commands), *_old_bindings(commands))
-    ]
-
-
-def _old_bindings(commands: Iterable[AppCommand]) -> list[Binding]:
-    """Return bindings for the keys that commands of a screen on top had in the release before."""
-    return [
-        Binding(
-            key, f"app.old_key({command.id!r}, {key!r})", show=False, id=f"old.{command.id}.{key}"
-        )
-        for command in commands
-        for key in OLD_KEYS.get(command.id, ())
-    ]
+    return [replace(_binding(command), priority=True) for command in of_scope(*scopes)]
 
 
 def _binding(command: AppCommand) -> Binding:
@@ -131,13 +116,3 @@ def fallbacks(commands: Iterable[AppCommand], keymap: Keymap) -> dict[str, AppCo
     """
     wanted = [one for one in commands if one.scope in ("app", "explorer") and not singles(one.keys)]
     return {key: one for one in wanted for key in singles(keys_of(one, keymap))}
-
-
-def old_keys(commands: Iterable[AppCommand]) -> dict[str, AppCommand]:
-    """Return the keys of the release before on the main screen, and whose they were."""
-    return {
-        key: one
-        for one in commands
-        if one.scope in ("app", "explorer", "lines")
-        for key in OLD_KEYS.get(one.id, ())
-    }

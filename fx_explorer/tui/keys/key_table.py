@@ -1,5 +1,5 @@
-"""The keys of the main screen that Textual does not bind: those that open menus, those the user gave
-to commands that have none by themselves, and for one release the old ones.
+"""The keys of the main screen that Textual does not bind: those that open menus, and those the user
+gave to commands that have none by themselves.
 """
 
 from __future__ import annotations
@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fx_explorer.tui.commands import NOW_LEADERS, AppCommand, Keymap, Menu, menus
-from fx_explorer.tui.keys.bindings import fallbacks, old_keys
+from fx_explorer.tui.commands import AppCommand, Keymap, Menu, menus
+from fx_explorer.tui.keys.bindings import fallbacks
 
 
 class Meaning(NamedTuple):
@@ -16,8 +16,6 @@ class Meaning(NamedTuple):
 
     menu: Menu | None = None
     command: AppCommand | None = None
-    was: str = ""
-    """The command that the key had in the release before, where it must be told."""
 
 
 class KeyTable:
@@ -26,7 +24,6 @@ class KeyTable:
     def __init__(self, commands: Sequence[AppCommand], keymap: Keymap) -> None:
         self._chosen = fallbacks(commands, keymap)
         self._menus = menus(commands, keymap)
-        self._old = old_keys(commands)
 
     @property
     def leaders(self) -> set[str]:
@@ -38,7 +35,5 @@ class KeyTable:
             if name in self._chosen:
                 return Meaning(command=self._chosen[name])
             if name in self._menus:
-                return Meaning(menu=self._menus[name], was=NOW_LEADERS.get(name, ""))
-            if name in self._old:
-                return Meaning(command=self._old[name], was=self._old[name].id)
+                return Meaning(menu=self._menus[name])
         return Meaning()

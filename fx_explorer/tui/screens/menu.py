@@ -42,10 +42,9 @@ class MenuScreen(Dialog[None]):
             self.menu = menu
             self.command = command
 
-    def __init__(self, menu: Menu, why_not: WhyNot, note: str = "") -> None:
-        """``note`` stands under the menu: what its key did before."""
+    def __init__(self, menu: Menu, why_not: WhyNot) -> None:
         super().__init__()
-        self._table = MenuTable(menu, why_not, note)
+        self._table = MenuTable(menu, why_not)
         self._is_done = False
 
     def compose(self) -> ComposeResult:
@@ -89,10 +88,9 @@ class MenuTable(Widget):
     MenuTable { height: auto; width: 1fr; background: $panel; border: round $border; padding: 0 1; }
     """
 
-    def __init__(self, menu: Menu, why_not: WhyNot, note: str) -> None:
+    def __init__(self, menu: Menu, why_not: WhyNot) -> None:
         super().__init__()
         self.menu = menu
-        self._note = note
         self._why_not = why_not
         self._words: list[tuple[str, str, bool]] = []
         """Of each entry its key, what it is called, and whether it does something now: asked once, since it is drawn twice for
@@ -104,7 +102,7 @@ class MenuTable(Widget):
         self.menu = menu
         self._words = [(key, *self._about(entry)) for key, entry in menu.entries.items()]
         self.border_title = f"{' '.join(map(key_label, menu.keys))}  {menu.title}"
-        self.border_subtitle = f"{self._note} · esc leaves" if self._note else "esc leaves"
+        self.border_subtitle = "esc leaves"
         self.refresh(layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:

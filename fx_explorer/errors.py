@@ -11,7 +11,8 @@
     ├── WorkerError                     4      the worker process died, timed out or could not be started
     ├── SessionError                    5      a session or log cannot be read
     │   ├── NotASessionError            5      the file is something else, or damaged beyond reading
-    │   └── NewerSessionError           5      written by a newer fx-explorer
+    │   ├── NewerSessionError           5      written by a newer fx-explorer
+    │   └── OlderSessionError           5      written by an older fx-explorer
     └── SessionWriteError               4      the session file cannot be written (full disk, read-only directory)
 
 A message says what happened, where, and what to do next. A user's mistake never shows a traceback
@@ -60,6 +61,10 @@ class NotASessionError(SessionError):
 
 
 class NewerSessionError(SessionError):
+    pass
+
+
+class OlderSessionError(SessionError):
     pass
 
 

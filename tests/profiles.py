@@ -8,7 +8,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from fx_explorer.client.session_files import newest_session
 from fx_explorer.profiles.adding import add_profile, joined_profile
 
 DATA = Path(__file__).parent / "data" / "profiles"
@@ -24,10 +23,8 @@ def unpacked(name: str, folder: Path) -> Path:
 
 
 def recorded_session(name: str, folder: Path) -> Path:
-    """Return a session of the recorded ones, as today's fx-explorer has it."""
-    older = folder / "older"
-    older.mkdir(exist_ok=True)
-    return newest_session(unpacked(f"{name}.fxs.gz", older), folder / f"{name}.fxs")
+    """Return a session of the recorded ones."""
+    return unpacked(f"{name}.fxs.gz", folder)
 
 
 def profiled_session(name: str, folder: Path, trace: str = "") -> Path:

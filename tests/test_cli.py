@@ -18,6 +18,7 @@ from fx_explorer.errors import (
     FxExplorerError,
     NewerSessionError,
     NotASessionError,
+    OlderSessionError,
     ProgramError,
     SessionError,
     SessionWriteError,
@@ -171,6 +172,7 @@ def test_a_file_called_nearly_like_a_command_is_a_target(
         (SessionError, 5),
         (NotASessionError, 5),
         (NewerSessionError, 5),
+        (OlderSessionError, 5),
     ],
 )
 def test_an_error_is_a_message_and_an_exit_code(

@@ -5,13 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from fx_explorer import cli
-from fx_explorer.session import SessionReader
-from fx_explorer.session.schema import SCHEMA_VERSION
 from tests.profiles import (
     DATA,
     events,
@@ -92,18 +91,18 @@ def test_the_profile_is_kept_in_the_session(
     assert printed(capsys, "profile", session) == first
 
 
-def test_a_session_of_an_older_fx_explorer_stays_as_it_is(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_session_that_cannot_be_written_to_stays_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    older = unpacked("broken.fxs.gz", tmp_path)
-    with SessionReader(older) as reader:
-        assert reader.meta("schema_version") < SCHEMA_VERSION
-    before = older.read_bytes()
-    assert cli.main(["profile", str(older), str(DATA / "broken.json.gz")]) == 0
+    session = recorded_session("broken", tmp_path)
+    before = session.read_bytes()
+    # root may write whatever the mode says
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert cli.main(["profile", str(session), str(DATA / "broken.json.gz")]) == 0
     told = capsys.readouterr()
     assert "100 % is joined to a kernel" in told.out
     assert "stays as it is" in told.err
-    assert older.read_bytes() == before
+    assert session.read_bytes() == before
 
 
 def test_the_overview_without_a_terminal_has_the_verdict(

@@ -10,14 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from fx_explorer.client.trust import is_being_captured
-from fx_explorer.errors import SessionError, SessionWriteError, UsageError
+from fx_explorer.errors import SessionWriteError, UsageError
 from fx_explorer.output_file import OutputFile
 from fx_explorer.outside_file import open_outside
-from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.session import SessionWriter
 from fx_explorer.session.elsewhere import bring_texts, what_reads_texts
 from fx_explorer.session.ownership import mark_as_captured_here
 from fx_explorer.session.queries.sources import source_files
-from fx_explorer.session.schema import APPLICATION_ID, SCHEMA_VERSION, fill_from_older
+from fx_explorer.session.schema import APPLICATION_ID
 from fx_explorer.session.untrusted.kind_of_file import SQLITE_HEADER
 from fx_explorer.session.writer import finish_session
 from fx_explorer.temporary_folder import new_temporary_folder
@@ -103,38 +103,13 @@ def copy_session(session: Path, output: OutputFile) -> None:
                 mark_as_captured_here(beside, writer)
 
 
-def writable_session(session: Path) -> Path:
-    """Return the session itself, or a copy in a temporary directory when it cannot be written to:
-    compare the two to know. Raises SessionError for one that an older fx-explorer wrote: it has no
-    place for what is found.
+def writable_session(session: Path, folder: Path | None = None) -> Path:
+    """Return the session itself, or a copy in ``folder`` (a temporary one when none is given) when
+    it cannot be written to: compare the two to know.
     """
-    with SessionReader(session) as reader:
-        if reader.meta("schema_version") != SCHEMA_VERSION:
-            raise SessionError(
-                f"{session} was written by an older fx-explorer, and has no place for what is found now: capture it again"
-            )
     # The directory counts too, since SQLite makes its log beside the session.
     if os.access(session, os.W_OK) and os.access(session.absolute().parent, os.W_OK):
         return session
-    copy = new_temporary_folder() / session.name
+    copy = (folder or new_temporary_folder()) / session.name
     copy_session(session, session_file(copy))
-    return copy
-
-
-def newest_session(session: Path, copy: Path) -> Path:
-    """Write a session of an older fx-explorer into ``copy`` as this one has it, with room for what is found now, and
-    return the copy. Raises SessionError for one that cannot be read, SessionWriteError where there is no room.
-    """
-    SessionReader(session).close()  # a newer one, or none, is told here
-    copy.unlink(missing_ok=True)
-    SessionWriter(copy).close()
-    try:
-        with contextlib.closing(sqlite3.connect(copy)) as written:
-            written.execute("ATTACH ? AS older", (str(session),))
-            fill_from_older(written)
-            written.commit()
-            written.execute("DETACH older")
-    except sqlite3.Error as error:
-        raise SessionWriteError(f"cannot copy {session} to {copy}: {error}") from error
-    finish_session(copy)
     return copy

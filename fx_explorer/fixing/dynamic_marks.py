@@ -114,7 +114,6 @@ def marks(reader: SessionReader) -> list[DynamicMark]:
     recompiles.
     """
     found: dict[str, DynamicMark] = {}
-    # Sessions of earlier versions do not say it.
     one_size = bool(reader.meta("environment", {}).get("marks_one_size", True))
     for cause in causes(reader):
         source = _source(cause, one_size=one_size)

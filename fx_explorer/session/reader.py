@@ -15,7 +15,12 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from fx_explorer import model
-from fx_explorer.errors import NewerSessionError, NotASessionError, SessionError
+from fx_explorer.errors import (
+    NewerSessionError,
+    NotASessionError,
+    OlderSessionError,
+    SessionError,
+)
 from fx_explorer.session import schema
 from fx_explorer.session.bounds import MOST_INFLATED
 from fx_explorer.session.elsewhere import BASE, read_elsewhere
@@ -56,7 +61,8 @@ class SessionReader:
 
     def __init__(self, path: str | Path) -> None:
         """Open the session. Raises SessionError when there is no such file, NotASessionError when
-        it is something else or damaged, and NewerSessionError when a newer fx-explorer wrote it.
+        it is something else or damaged, and NewerSessionError or OlderSessionError when another
+        version of fx-explorer wrote it.
         """
         self.path = Path(path)
         self._last_node: int = 0
@@ -90,27 +96,14 @@ class SessionReader:
             )
         if version > schema.SCHEMA_VERSION:
             raise NewerSessionError(
-                f"{self.path} was written by a newer fx-explorer (schema {version}, this one reads up to "
+                f"{self.path} was written by a newer fx-explorer (schema {version}, this one reads "
                 f"{schema.SCHEMA_VERSION}); upgrade with: pip install -U fx-explorer"
             )
-
-    def _fill_in_what_is_new(self) -> None:
-        """Give tables and columns that an older file lacks their default values, by views of this
-        connection alone.
-        """
-        if self.meta("schema_version") == schema.SCHEMA_VERSION:
-            return
-        if "base" not in {row[1] for row in self._query("PRAGMA main.table_info(text)")}:
-            self._query("CREATE TEMP VIEW text AS SELECT *, 0 AS base FROM main.text")
-        for row_type, table in schema.TABLES.items():
-            there = {row[1] for row in self._query(f"PRAGMA main.table_info({table})")}
-            if there >= {column.name for column in schema.columns(row_type)}:
-                continue
-            names = ", ".join(
-                schema.column_sql(column, there) for column in schema.columns(row_type)
+        if version < schema.SCHEMA_VERSION:
+            raise OlderSessionError(
+                f"{self.path} was written by an older fx-explorer (schema {version}, this one reads "
+                f"{schema.SCHEMA_VERSION}): capture it again"
             )
-            source = f"main.{table}" if there else "(SELECT 1) WHERE 0"
-            self._query(f"CREATE TEMP VIEW {table} AS SELECT {names} FROM {source}")
 
     # meta and texts
 
@@ -444,7 +437,6 @@ class SessionReader:
         except BaseException:
             self._db.close()
             raise
-        self._fill_in_what_is_new()
         self._file_names.add(str(path) for (path,) in self._query("SELECT path FROM source_file"))
         begin_showing(self._file_names)
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import operator
-import sqlite3
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
@@ -24,6 +23,7 @@ from fx_explorer.session.untrusted.validating import rows_maker
 RowT = TypeVar("RowT")
 
 SCHEMA_VERSION = 14
+"""Sessions of this version are read, and no others."""
 
 APPLICATION_ID = 0x46585331
 """``FXS1`` in the SQLite header: tells a session from any other SQLite file."""
@@ -156,15 +156,10 @@ _PRIMARY_KEYS: dict[type, str] = {
 """Tables of pairs have no id of their own; they are stored sorted by this key."""
 
 
-_FORMER_NAMES = {"variant_of": "branch_of", "variant_from": "branch_from", "root_line": "line"}
-"""What columns were called before version 7, and which one had the value before version 14."""
-
-
 class SchemaColumn(NamedTuple):
     name: str
     sql_type: str
     is_json: bool
-    default: object
 
 
 @cache
@@ -182,47 +177,7 @@ def _column(field: dataclasses.Field[object]) -> SchemaColumn:
         "RepeatedText": "",
         "RepeatedName": "",
     }.get(declared, "TEXT")
-    default = None if field.default is dataclasses.MISSING else field.default
-    return SchemaColumn(field.name, sql_type, is_json, default)
-
-
-def column_sql(column: SchemaColumn, there: Collection[str]) -> str:
-    """Return what a table of an older file has for a column, as SQL: the column itself, under its
-    former name too, or else the default.
-    """
-    found = next(
-        (name for name in (column.name, _FORMER_NAMES.get(column.name)) if name in there), None
-    )
-    value = f'"{found}"' if found else _default_sql(column)
-    return f'{value} AS "{column.name}"'
-
-
-def _default_sql(column: SchemaColumn) -> str:
-    """Return the default of a field as SQL; NULL when it has none."""
-    if column.default is None:
-        return "NULL"
-    if isinstance(column.default, int | float):
-        return str(float(column.default) if column.sql_type == "REAL" else int(column.default))
-    text = _to_json(column.default) if column.is_json else str(column.default)
-    return "'" + text.replace("'", "''") + "'"
-
-
-def fill_from_older(database: sqlite3.Connection) -> None:
-    """Copy everything of the attached database ``older`` into this one, which is new and empty. What an older file
-    lacks gets its default.
-    """
-    version = database.execute("SELECT value FROM main.meta WHERE key='schema_version'").fetchone()
-    database.execute("INSERT OR REPLACE INTO main.meta SELECT * FROM older.meta")
-    database.execute("UPDATE main.meta SET value=? WHERE key='schema_version'", version)
-    has_base = "base" in {row[1] for row in database.execute("PRAGMA older.table_info(text)")}
-    base = "base" if has_base else "0"
-    database.execute(f"INSERT INTO main.text SELECT id, digest, size, body, {base} FROM older.text")
-    database.execute("INSERT INTO main.stack_line SELECT file, line, stack FROM older.stack_line")
-    for row_type, table in TABLES.items():
-        there = {row[1] for row in database.execute(f"PRAGMA older.table_info({table})")}
-        if there:
-            names = ", ".join(column_sql(column, there) for column in columns(row_type))
-            database.execute(f"INSERT INTO main.{table} SELECT {names} FROM older.{table}")
+    return SchemaColumn(field.name, sql_type, is_json)
 
 
 def create_sql() -> str:

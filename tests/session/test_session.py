@@ -13,7 +13,13 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.errors import NewerSessionError, NotASessionError, SessionError, SessionWriteError
+from fx_explorer.errors import (
+    NewerSessionError,
+    NotASessionError,
+    OlderSessionError,
+    SessionError,
+    SessionWriteError,
+)
 from fx_explorer.session import SessionReader, SessionWriter, schema
 from fx_explorer.session.writer import IN_MEMORY, finish_session
 
@@ -337,38 +343,11 @@ def test_a_newer_session_is_refused_and_says_how_to_upgrade(tmp_path: Path) -> N
         SessionReader(tmp_path / "s.fxs")
 
 
-def test_an_older_session_is_read_with_defaults_for_what_it_lacks(tmp_path: Path) -> None:
+def test_an_older_session_is_refused_and_says_what_to_do(tmp_path: Path) -> None:
     with SessionWriter(tmp_path / "s.fxs") as writer:
-        writer.add(model.Compilation(0, "0/0", 0, 0, "f", "f.py", 1))
-        writer.set_meta("schema_version", 1)
-    finish_session(tmp_path / "s.fxs")
-    with sqlite3.connect(tmp_path / "s.fxs") as older:
-        older.execute("ALTER TABLE compilation DROP COLUMN in_use")
-        older.execute("ALTER TABLE compilation DROP COLUMN variant_of")
-        older.execute("DROP TABLE intervention")
-    older.close()
-    with SessionReader(tmp_path / "s.fxs") as reader:
-        assert reader.get(model.Compilation, 1) == model.Compilation(1, "0/0", 0, 0, "f", "f.py", 1)
-        assert reader.rows(model.Intervention) == []
-
-
-def test_a_column_of_an_older_session_is_found_under_its_former_name(tmp_path: Path) -> None:
-    variant = model.Compilation(
-        0, "0/0~1", 0, 0, "f", "f.py", 1, variant_of="0/0", variant_from="dynamo"
-    )
-    with SessionWriter(tmp_path / "s.fxs") as writer:
-        writer.add(variant)
-        writer.set_meta("schema_version", 6)
-    finish_session(tmp_path / "s.fxs")
-    with sqlite3.connect(tmp_path / "s.fxs") as older:
-        older.execute("ALTER TABLE compilation RENAME COLUMN variant_of TO branch_of")
-        older.execute("ALTER TABLE compilation RENAME COLUMN variant_from TO branch_from")
-    older.close()
-    with SessionReader(tmp_path / "s.fxs") as reader:
-        assert reader.get(model.Compilation, 1) == dataclasses.replace(variant, id=1)
-        assert reader.rows(model.Compilation, variant_of="0/0") == [
-            dataclasses.replace(variant, id=1)
-        ]
+        writer.set_meta("schema_version", schema.SCHEMA_VERSION - 1)
+    with pytest.raises(OlderSessionError, match=r"older fx-explorer.*: capture it again"):
+        SessionReader(tmp_path / "s.fxs")
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:

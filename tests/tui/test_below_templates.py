@@ -15,7 +15,6 @@ from fx_explorer.analysis.kernels.unknown_without_gpu import LIBRARY_PICK
 from fx_explorer.client.session_files import copy_session, session_file
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.controllers.kernels.kernel_builds import KernelBuilds
-from fx_explorer.tui.inspector.levels import OTHER_SOURCE
 from fx_explorer.tui.views.candidates import NO_CHOICE, TEMPLATES_MAY_BE, candidates_table
 from tests.analysis.kernel_ir.built_sessions import Written, write_choices, write_kernel
 from tests.analysis.kernel_ir.samples import sample
@@ -167,19 +166,6 @@ async def test_the_library_is_among_the_configurations_and_has_no_levels(
         assert "inside is decided on the GPU" in notices(driver)
         assert driver.explorer.view == "candidates"
         assert {position for _, position in template.builds.asked} == {0, 1}
-
-
-async def test_of_an_earlier_version_the_levels_are_shown_and_the_missing_source_is_told(
-    template: Template, open_app: OpenApp
-) -> None:
-    with SessionReader(template.path) as reader, SessionWriter(template.path) as writer:
-        (row,) = reader.rows(model.KernelBuild, position=1)
-        writer.update(dataclasses.replace(row, levels={}))
-    async with open_app(template.path, size=WIDE) as driver:
-        await choose(driver, "j")
-        await until_built(driver)
-        assert pane_of(driver, "kernel").document.id == template.written.artifact
-        assert OTHER_SOURCE in notices(driver)
 
 
 # two kernels

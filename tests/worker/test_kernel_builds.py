@@ -19,7 +19,7 @@ from fx_explorer.analysis.kernel_ir.control_words import control_words
 from fx_explorer.client.kernels.builder_pool import BuilderPool, rows_of
 from fx_explorer.client.kernels.kernel_builder import Builder, how_it_ended
 from fx_explorer.client.session_files import writable_session
-from fx_explorer.errors import SessionError, WorkerError
+from fx_explorer.errors import WorkerError
 from fx_explorer.gpus.reading import find_gpu
 from fx_explorer.model import BuildAnswer, BuildRequest, KernelBuild
 from fx_explorer.session import SessionReader, SessionWriter
@@ -257,14 +257,6 @@ def test_a_session_that_cannot_be_written_is_copied(
     copy = writable_session(written.path)
     assert copy != written.path
     assert rows_of(copy, written.kernel, "h100") == rows_of(written.path, written.kernel, "h100")
-
-
-def test_an_older_session_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    written = write_kernel(tmp_path / "s.fxs", sample("h100_softmax"))
-    with SessionWriter(written.path) as writer:
-        writer.set_meta("schema_version", 1)
-    with pytest.raises(SessionError, match=r"older fx-explorer.*capture it again"):
-        writable_session(written.path)
 
 
 async def test_that_nothing_could_be_built_is_no_table_without_numbers(

@@ -210,17 +210,13 @@ def source_of(reader: SessionReader, kernel: model.Kernel, build: KernelBuild) -
 
 
 def source_document(reader: SessionReader, build: KernelBuild) -> Document | None:
-    """Return that source as a document. None for a library, and for a template's other
-    configuration in a session of an earlier version, which has only the text.
+    """Return that source as a document; None for a library, and for a configuration of a library
+    call that is known by its times alone.
     """
-    artifact = build.source_artifact or (
-        0 if build.source else reader.get(model.Kernel, build.kernel).artifact
-    )
-    return (
-        document_of(reader, "artifact", artifact)
-        if artifact and build.origin != "library"
-        else None
-    )
+    if build.origin == "library":
+        return None
+    artifact = build.source_artifact or reader.get(model.Kernel, build.kernel).artifact
+    return document_of(reader, "artifact", artifact) if artifact else None
 
 
 def kernel_file(build: KernelBuild) -> KernelFile:

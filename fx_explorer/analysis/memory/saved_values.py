@@ -194,8 +194,8 @@ def storage_total(rows: Iterable[model.SavedTensor]) -> SavedTotal:
 
 
 def storage_of(row: model.SavedTensor) -> tuple[int, str]:
-    """Return the key that tells storages apart. A session of an earlier version has no storages:
-    there each value is one of its own.
+    """Return the key that tells storages apart. A value whose storage is not known is one of its
+    own.
     """
     return row.compilation, row.storage or f"the row {row.id}"
 

@@ -152,11 +152,6 @@ def _segment(
     if forward is None:
         return None
     saved = reader.rows(model.SavedTensor, compilation=saving_variant(reader, compilation).id)
-    if any(not row.output for row in saved):
-        unread.append(
-            Unread(compilation.name, "backward", "an earlier version captured it; capture it again")
-        )
-        return Segment(forward, None, ())
     captured = first_variant(reader, compilation).id
     return Segment(
         forward, replayed.get("backward"), saved, captured, results.get(forward.direction, ())

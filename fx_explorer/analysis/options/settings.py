@@ -12,8 +12,7 @@ from fx_explorer.session import SessionReader
 
 
 def read_settings(reader: SessionReader) -> list[Setting]:
-    """Return every option of the torch that captured the session; empty for a session of an older
-    fx-explorer.
+    """Return every option of the torch that captured the session; empty for a log.
 
     A row that our writer would not write is left out: a session may come from anywhere.
     """

@@ -125,9 +125,7 @@ def _source(change: GuardChange) -> str:
 
 
 def local_source(name: str) -> str:
-    """Return ``L['batch']['ids']`` for ``batch['ids']``: sessions of earlier versions have no
-    source.
-    """
+    """Return ``L['batch']['ids']`` for ``batch['ids']``, where torch's report has no source."""
     return re.sub(r"^\w+", lambda first: f"L['{first[0]}']", name)
 
 

@@ -62,7 +62,7 @@ def change_of(
     guard: str, source: str = "", old: str = "", new: str = "", of: Compilation | None = None
 ) -> GuardChange:
     """Return the change that made a guard fail. ``guard`` is torch's report; the rest is as in
-    model.Recompile, and empty in sessions of earlier versions. ``of`` is the compilation that it is of.
+    model.Recompile, and empty where only the report is known. ``of`` is the compilation that it is of.
     """
     found = _change_of(guard, source, old, new)
     name, words, other = (
@@ -431,7 +431,7 @@ def _keys_change(reported: str, source: str, old: str, new: str) -> GuardChange:
     """
     name, where = plain_name(source or reported), _where(source or reported)
     told = f"the global {name}" if where == "global" else name
-    if source.startswith("len("):  # a length and no dict, or a session of an earlier version
+    if source.startswith("len("):  # a length and no dict
         name = plain_name(source.removeprefix("len(").removesuffix(")"))
         return GuardChange(
             "length",

@@ -1,23 +1,20 @@
-"""A profile of torch.profiler that is given beside a session: it is read, joined, and kept in the session. A session that
-cannot be written to, or that an older fx-explorer wrote, is copied into a temporary directory first.
+"""A profile of torch.profiler that is given beside a session: it is read, joined, and kept in the
+session. A session that cannot be written to is copied into a temporary directory first.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import sys
 from pathlib import Path
 
-from fx_explorer.client.session_files import newest_session
+from fx_explorer.client.session_files import writable_session
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.command_line.narration.narration import CaptureNarration
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.output.terminal import tell
-from fx_explorer.session import SessionReader
-from fx_explorer.session.schema import SCHEMA_VERSION
 from fx_explorer.temporary_folder import temporary_folder
 
 HELP = "show the times of this profile beside the session: what torch.profiler wrote with export_chrome_trace, .json or .json.gz"
@@ -42,24 +39,17 @@ def session_with_profile(target: str, trace: Path, until: contextlib.ExitStack) 
     from fx_explorer.profiles.adding import add_profile, joined_profile
 
     session = Path(target)
-    with SessionReader(session) as reader:
-        is_of_today = reader.meta("schema_version") == SCHEMA_VERSION
     with _Progress(trace) as progress:
         joined = joined_profile(session, trace, progress.tell)
-    # The directory counts too, since SQLite makes its log beside the session.
-    if (
-        not is_of_today
-        or not os.access(session, os.W_OK)
-        or not os.access(session.absolute().parent, os.W_OK)
-    ):
-        folder = until.enter_context(temporary_folder())
-        session = newest_session(session, folder / session.name)
+    folder = until.enter_context(temporary_folder())
+    writable = writable_session(session, folder)
+    if writable != session:
         tell(
             f"fx-explorer: the profile is joined to a copy: {printable(target)} stays as it is",
             sys.stderr,
         )
-    add_profile(session, joined)
-    return session
+    add_profile(writable, joined)
+    return writable
 
 
 class _Progress:

@@ -167,8 +167,8 @@ class SavedTensor:
     storage_bytes: int = -1
     """Size of the storage; -1 when it is not known."""
     output: int = 0
-    """Which output of the forward graph it is, counted from the end: -1 is the last. 0 in sessions
-    of before version 9, which do not tell.
+    """Which output of the forward graph it is, counted from the end: -1 is the last. 0 when it
+    is not known.
     """
 
 

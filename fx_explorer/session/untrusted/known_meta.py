@@ -48,8 +48,8 @@ def _is_environment(value: Any) -> bool:
 
 
 def _is_request(value: Any) -> bool:
-    """Return whether it is a request: the fields that we know have their types. A request of an
-    older or newer release may have others.
+    """Return whether it is a request: the fields that we know have their types. A file that was
+    not written by us may have others.
     """
     if not isinstance(value, dict):
         return False

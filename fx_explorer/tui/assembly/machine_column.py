@@ -15,10 +15,7 @@ FEW_LINES = 400
 
 # What reads the levels (analysis.kernel_ir) is imported where it is used: the first paint does not need it.
 
-NO_MACHINE_WORDS = (
-    "This SASS has no machine words: an earlier version disassembled it, or control bits of its architecture are not known "
-    "(they are from Volta on). Capture again to have them."
-)
+NO_MACHINE_WORDS = "This SASS has no machine words: the control bits of its architecture are not known (they are from Volta on)."
 
 
 def layout_of(language: str, text: str) -> LineLayout | None:

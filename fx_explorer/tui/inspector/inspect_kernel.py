@@ -38,7 +38,6 @@ ROW_CELLS = 56
 """What the inspector shows of an entry at 80 columns."""
 
 NO_LINE = "the compiler made this itself: it belongs to no line of the kernel"
-OWN_SOURCE = "this configuration has a Triton source of its own, which this session of an earlier version cannot show"
 
 
 def level_words(reader: SessionReader, place: Place) -> list[str]:
@@ -47,8 +46,6 @@ def level_words(reader: SessionReader, place: Place) -> list[str]:
     if build is None:
         return []
     here, told = f"{_level(place)}:{place.line + 1}", instruction_words(reader, place)
-    if source_here(reader, build) is None:
-        return [here, *told, OWN_SOURCE]
     made_from = [f"from {entry.text}" for entry in _made_from(reader, build, place)]
     return [here, *told, *(made_from or [NO_LINE] * _is_instruction(reader, place))]
 

@@ -44,10 +44,6 @@ DISASSEMBLING = "Disassembling the machine's code …"
 NOT_BUILT = "This kernel was not built, and the capture was not for a virtual GPU: --build builds it, --gpu h100 shows it."
 NOT_IN_LOG = "The log has no {level} of this kernel. There are {others}."
 NO_SUCH_LEVEL = "On this GPU there is no {level}. There are {others}."
-OTHER_SOURCE = (
-    "This configuration has a Triton source of its own, and this session of an earlier version cannot show it: its levels are "
-    "linked to each other, not to the code beside. Capture it again."
-)
 INSIDE_A_LIBRARY = "A library call: what it looks like inside is decided on the GPU."
 NOTHING_YET = (
     "Nothing is shown below the kernel yet: go to a line or node that a Triton kernel computes."

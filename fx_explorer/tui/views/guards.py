@@ -58,9 +58,7 @@ def guards_table(reader: SessionReader, search: str = "") -> Table:
     documents = _documents(reader)
     rows = [*_question_rows(reader, documents), *_check_rows(reader, documents, search)]
     if not rows and not reader.count(model.GuardCheck) and not filtered(reader):
-        rows = _guard_rows(
-            reader, documents
-        )  # an older session, or a torch whose tree cannot be walked
+        rows = _guard_rows(reader, documents)  # a log, or a torch whose tree cannot be walked
     return Table(
         shows="What must stay true for the compiled code to be reused. When one fails, torch compiles again.",
         notice=_notice(reader, search),

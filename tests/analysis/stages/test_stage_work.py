@@ -213,11 +213,11 @@ def test_without_a_backward_aotautograd_has_made_the_inference_graph(
 def test_a_session_without_the_joint_graph_after_its_passes_blames_nobody(
     captured: Captured, reader: OpenedReader, tmp_path: Path
 ) -> None:
-    """As those that were captured before that graph was recorded."""
-    older = Path(shutil.copy(captured("mlp"), tmp_path / "older.fxs"))
-    with contextlib.closing(sqlite3.connect(older)) as database, database:
+    """As where a release of torch lacks what is listened to."""
+    without = Path(shutil.copy(captured("mlp"), tmp_path / "without.fxs"))
+    with contextlib.closing(sqlite3.connect(without)) as database, database:
         database.execute("DELETE FROM graph WHERE name = ?", (model.AFTER_PASSES,))
-    works = works_of(reader(older))
+    works = works_of(reader(without))
     assert ("joint_passes", "") not in works
     assert works["partition", ""].became["removed"] == 7
     assert works["partition", ""].sentence.startswith(

@@ -1,9 +1,6 @@
 """A function that is compiled very often: what is kept grows with the recompiles, not with their square."""
 
-import sqlite3
-import zlib
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,10 +8,8 @@ import torch
 
 from fx_explorer import model
 from fx_explorer.analysis.guards.guard_tree import explained_checks
-from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.recompiles.causes import causes, recompiles
 from fx_explorer.capture.dynamo.guards import recompiles as capture
-from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader, schema
 from fx_explorer.torch_texts.recompile_reason import what_failed
 from fx_explorer.tui.views.guards import guards_table
@@ -203,102 +198,6 @@ def test_a_long_condition_is_stored_once_and_read_as_it_was(tmp_path: Path) -> N
     ]
     assert len(set(stored)) == 1
     assert isinstance(stored[0], int)
-
-
-def as_schema_5(db: sqlite3.Connection, reader: SessionReader) -> None:
-    """Makes of a file what schema 5 was: texts are packed alone, rows have their texts, and each line of bytecode has a row."""
-    for row_type, table in schema.TABLES.items():
-        names = [
-            schema.columns(row_type)[i].name
-            for i in schema.repeated_columns(row_type)
-            if schema.has_id(row_type)
-        ]
-        for row in reader.rows(row_type) if names else ():
-            values = [getattr(row, name) for name in names]
-            db.execute(
-                f"UPDATE {table} SET {', '.join(f'{name}=?' for name in names)} WHERE id=?",
-                (*values, row.id),
-            )
-    texts = [
-        (zlib.compress(reader.text(i).encode()), i) for (i,) in reader.query("SELECT id FROM text")
-    ]
-    db.executemany("UPDATE text SET body=? WHERE id=?", texts)
-    lines = [
-        row
-        for (i,) in reader.query("SELECT id FROM artifact")
-        for row in reader.sources_of_lines(i)
-    ]
-    db.execute("DELETE FROM line_source")
-    db.execute("ALTER TABLE line_source DROP COLUMN lines")
-    values = [(row.artifact, row.line, row.file, row.source_line, row.how) for row in lines]
-    db.executemany("INSERT INTO line_source VALUES (?, ?, ?, ?, ?)", values)
-    db.execute("ALTER TABLE text DROP COLUMN base")
-    db.execute("UPDATE meta SET value='5' WHERE key='schema_version'")
-
-
-def as_schema_4(db: sqlite3.Connection) -> None:
-    """What schema 4 was: a row for each version that did not fit."""
-    db.execute("ALTER TABLE recompile DROP COLUMN times")
-    db.execute(
-        "INSERT INTO recompile SELECT NULL, compilation, '0/0', reason, guard, file, line, source, old, new FROM recompile"
-    )
-    db.execute("UPDATE meta SET value='4' WHERE key='schema_version'")
-
-
-def told(reader: SessionReader) -> list[object]:
-    """What the older schemas hold as well."""
-    names = {
-        row[0] for row in reader.query("SELECT name FROM main.sqlite_master WHERE type='table'")
-    }
-    kinds = [
-        one
-        for one, table in schema.TABLES.items()
-        if table in names and one not in (model.Recompile, model.LineSource)
-    ]
-    lines = [
-        row
-        for (i,) in reader.query("SELECT id FROM artifact")
-        for row in reader.sources_of_lines(i)
-    ]
-    return [
-        *lines,
-        *(reader.rows(one) for one in kinds),
-        [reader.text(i) for (i,) in reader.query("SELECT id FROM text")],
-    ]
-
-
-def test_a_session_of_schema_5_is_read_as_it_was(tmp_path: Path) -> None:
-    path = tmp_path / "s.fxs"
-    with (
-        closing(record(path, texts(4), backend="eager")) as reader,
-        closing(sqlite3.connect(path)) as db,
-    ):
-        before, recompiled = told(reader), reader.rows(model.Recompile)
-        assert reader.query("SELECT 1 FROM text WHERE base")
-        as_schema_5(db, reader)
-        db.commit()
-    with closing(SessionReader(path)) as reader:
-        assert told(reader) == before
-        assert reader.rows(model.Recompile) == recompiled
-        assert json_report(reader)["recompiles"]
-
-
-def test_a_session_of_schema_4_is_read_in_which_each_version_has_a_row(tmp_path: Path) -> None:
-    path = tmp_path / "s.fxs"
-    with (
-        closing(record(path, texts(4), backend="eager")) as reader,
-        closing(sqlite3.connect(path)) as db,
-    ):
-        before = told(reader)
-        as_schema_5(db, reader)
-        as_schema_4(db)
-        db.commit()
-    with closing(SessionReader(path)) as reader:
-        assert told(reader) == before
-        assert {one.times for one in recompiles(reader)} == {1}
-        assert (len(recompiles(reader)), len(causes(reader))) == (6, 3)
-        assert overview(reader)
-        assert json_report(reader)["recompiles"]
 
 
 def test_the_guards_of_every_version_are_asked_for_once(

@@ -99,9 +99,7 @@ class KernelBuild:
 
     @property
     def source_artifact(self) -> int:
-        """Return the id of the Artifact with its own source. It is 0 when it has none, and in a
-        session of an earlier version, which has only the text.
-        """
+        """Return the id of the Artifact with its own source; 0 when it has none."""
         return self.levels.get(SOURCE_LEVEL, 0)
 
     @property

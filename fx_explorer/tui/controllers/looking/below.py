@@ -21,7 +21,6 @@ from fx_explorer.tui.controllers.looking.kernel_here import (
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.inspector.levels import (
     INSIDE_A_LIBRARY,
-    OTHER_SOURCE,
     SEVERAL_KERNELS,
     CandidatesWanted,
 )
@@ -86,9 +85,6 @@ class Below:
             explorer.linked.begin_with(pane)
         if count > 1:
             explorer.notify(SEVERAL_KERNELS.format(count=count))
-        build = levels.build(reader)
-        if build and build.source and not build.source_artifact:
-            explorer.notify(OTHER_SOURCE)
         explorer.show_inspector()
         explorer.remember()
 

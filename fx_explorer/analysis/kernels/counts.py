@@ -40,7 +40,7 @@ class DirectionKernels:
     generated: int
     library_calls: int
     operations_fused: int
-    """Distinct nodes that the generated kernels compute."""
+    """Distinct operations that the generated kernels compute; views take no work, and are none."""
     libraries: tuple[str, ...]
     """Names of the library calls, most frequent first."""
     control: tuple[str, ...] = ()

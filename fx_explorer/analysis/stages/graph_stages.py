@@ -220,11 +220,12 @@ def partition_work(reader: SessionReader, point: StagePoint) -> StageWork:
             parents = pair.parents.get(node.id)
             fates[node.id] = fates.get(parents[0].parent, "made") if parents else "made"
     was, made = _counts(fates, forward.before), _counts(fates, (*forward.after, *backward.after))
+    again = [node for node in forward.before if fates[node.id] == "both"]
     variant = reader.get(model.Compilation, point.compilation)
     saved = reader.count(model.SavedTensor, compilation=saving_variant(reader, variant).id)
     words = _told(
         [
-            (was["both"], f"{was['both']:,} in both, so computed again"),
+            (was["both"], f"{was['both']:,} in both, so computed again{_views_among(again)}"),
             (was["removed"], f"{was['removed']:,} removed"),
             (made["made"], f"{made['made']:,} made"),
             (saved, f"{counted(saved, 'value')} saved for the backward"),
@@ -234,6 +235,12 @@ def partition_work(reader: SessionReader, point: StagePoint) -> StageWork:
     went = f"{counted(before, 'operation')} became {sizes[0]:,} in the forward and {sizes[1]:,} in the backward"
     sentence = f"{_who_cut(reader, point, was['removed'] + made['made'])}: {went}{f': {words}' if words else ''}."
     return StageWork(point, before, sum(sizes), was, made, sentence, fates)
+
+
+def _views_among(nodes: Sequence[PlainNode]) -> str:
+    """Say how many of the nodes are views, which take no work: others count without them."""
+    views = sum(node.is_view for node in nodes)
+    return f" ({views:,} of them {'a view' if views == 1 else 'views'})" if views else ""
 
 
 def _who_cut(reader: SessionReader, point: StagePoint, differing: int) -> str:

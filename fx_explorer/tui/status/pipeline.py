@@ -23,7 +23,7 @@ from fx_explorer.analysis.words import breaks_hit, counted, seconds, size
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graph.graphs import (
-    partition_sizes,
+    partition_operations,
     post_grad_operations,
     stages_reached,
 )
@@ -231,13 +231,17 @@ def _found(reader: SessionReader) -> dict[str, tuple[str, ...]]:
 
 
 def _aot_found(reader: SessionReader) -> tuple[str, ...]:
-    nodes = partition_sizes(reader, graphs_in_use(reader))
+    operations = partition_operations(reader, graphs_in_use(reader))
     names: tuple[tuple[model.Direction, str], ...] = (
         ("forward", "fwd"),
         ("backward", "bwd"),
         ("inference", "inference"),
     )
-    counts = [f"{short} {nodes[direction]:,}" for direction, short in names if nodes.get(direction)]
+    counts = [
+        f"{short} {operations[direction]:,}"
+        for direction, short in names
+        if operations.get(direction)
+    ]
     saved = saved_total(reader)
     return _said(*counts, f"saves {size(saved.size_bytes)}" if saved.size_bytes else "")
 

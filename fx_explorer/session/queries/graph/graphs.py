@@ -58,16 +58,16 @@ def _operations(reader: SessionReader, condition: str) -> int:
     )
 
 
-def partition_sizes(
+def partition_operations(
     reader: SessionReader, graphs: Collection[int] | None
 ) -> dict[model.Direction, int]:
-    """Return how many nodes AOTAutograd's graphs among ``graphs`` (None: among all) have, by
+    """Return how many call nodes AOTAutograd's graphs among ``graphs`` (None: among all) have, by
     direction.
     """
     partitioned = f"stage IN ('forward', 'backward') AND {among(graphs, 'id')}"
     return dict(
         reader.query(
-            f"SELECT direction, sum(node_count) FROM graph WHERE {partitioned} GROUP BY direction"
+            f"SELECT direction, sum(call_count) FROM graph WHERE {partitioned} GROUP BY direction"
         )
     )
 

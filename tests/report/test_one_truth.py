@@ -1,0 +1,188 @@
+"""One session, many reports: two numbers that claim to be one fact are equal, or say what each counts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from fx_explorer.analysis.facts import Fact
+from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.model import Graph, Kernel, Node, Stage
+from fx_explorer.report.json_report import json_report
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.kernel.kernels import kernel_nodes
+from fx_explorer.tui.status.pipeline import pipeline
+from fx_explorer.tui.views.arranging import arranged, at_once
+from fx_explorer.tui.views.tables import TABLES
+
+SAMPLES = Path(__file__).parents[2] / "sample_models"
+
+BREAKS = """
+import torch
+
+
+class MLP(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = torch.nn.Linear(16, 32), torch.nn.Linear(32, 16)
+
+    def forward(self, x):
+        hidden = torch.nn.functional.gelu(self.up(x))
+        print(hidden.shape)
+        return self.down(hidden).relu()
+
+
+torch.compile(MLP())(torch.ones(8, 16)).sum().backward()
+"""
+
+
+@dataclass(frozen=True)
+class Reports:
+    """What the reports of one session say."""
+
+    reader: SessionReader
+    facts: Sequence[Fact]
+    bar: dict[str, tuple[str, ...]]
+    json: dict
+
+    def told(self, topic: str) -> str:
+        """The overview's sentences on a topic, the last one, which repeats one of them, left out."""
+        return "\n".join(
+            f"{one.text} {one.detail}" for one in self.facts[:-1] if one.topic == topic
+        )
+
+    def notice(self, view: str) -> str:
+        return TABLES[view](self.reader).notice
+
+    def modules(self) -> str:
+        """What stands below the table of modules: what all of them add up to."""
+        return at_once(arranged(TABLES["modules"](self.reader), None, "")).totals
+
+    def operations(self, stage: Stage, direction: str = "") -> int:
+        """Call nodes, counted one by one."""
+        graphs = self.reader.rows(
+            Graph, stage=stage, **({"direction": direction} if direction else {})
+        )
+        graphs = [one for one in graphs if not one.name]
+        nodes = (node for one in graphs for node in self.reader.rows(Node, graph=one.id))
+        return sum(node.op.startswith("call_") for node in nodes)
+
+    def stages(self, pattern: str) -> int:
+        """The numbers that the stages of each compilation say, added up."""
+        sentences = "\n".join(stage["sentence"] for stage in self.json["stages"])
+        return sum(map(number, re.findall(pattern, sentences)))
+
+
+def number(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+def first(pattern: str, text: str) -> int:
+    found = re.search(pattern, text)
+    assert found, (pattern, text)
+    return number(found[1])
+
+
+@pytest.fixture(scope="module", params=["transformer.py", "gpt2.py", "breaks.py"])
+def reports(
+    request: pytest.FixtureRequest,
+    captured: Callable[..., Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Reports]:
+    program = SAMPLES / request.param
+    if request.param == "gpt2.py":
+        program = Path(__file__).parent / "models" / request.param
+    if request.param == "breaks.py":
+        program = tmp_path_factory.mktemp("truth") / request.param
+        program.write_text(BREAKS)
+    with SessionReader(captured(program)) as reader:
+        bar = {step.name: step.found for step in pipeline(reader)}
+        yield Reports(reader, overview(reader), bar, json_report(reader))
+
+
+def test_graphs_and_breaks(reports: Reports) -> None:
+    totals = reports.json["totals"]
+    assert first(r"(\d+) graph", reports.bar["Dynamo"][0]) == totals["graphs"]
+    assert first(r"(\d+) break", reports.bar["Dynamo"][1]) == totals["graph_breaks"]
+    assert len(reports.json["graph_breaks"]) == totals["graph_breaks"]
+    assert len(reports.reader.rows(Graph, stage="dynamo")) == totals["graphs"]
+    if totals["graphs"] > 1:
+        assert first(r"became (\d+) graphs", reports.told("graphs")) == totals["graphs"]
+
+
+def test_operations_that_dynamo_captured(reports: Reports) -> None:
+    captured = reports.operations("dynamo")
+    assert first(r"([\d,]+) operations", reports.told("graphs")) == captured
+    assert reports.stages(r"of source, .*? became ([\d,]+) operation") == captured
+    assert f" · operations {captured:,} · " in reports.modules()
+    assert captured == sum(
+        sum(graph["ops"].values())
+        for compilation in reports.json["compilations"]
+        for graph in compilation["graphs"]
+        if graph["stage"] == "dynamo"
+    )
+
+
+def test_operations_of_aotautograd_and_inductor(reports: Reports) -> None:
+    forward, backward = reports.bar["AOTAutograd"][:2]
+    assert first(r"fwd ([\d,]+)", forward) == reports.operations("forward")
+    assert first(r"bwd ([\d,]+)", backward) == reports.operations("backward")
+    assert reports.stages(r"became ([\d,]+) in the forward") == reports.operations("forward")
+    assert reports.stages(r"and ([\d,]+) in the backward") == reports.operations("backward")
+    inductor = first(r"([\d,]+) ops", reports.bar["Inductor"][0])
+    assert inductor == reports.operations("post_grad")
+
+
+def test_kernels_and_what_they_do(reports: Reports) -> None:
+    kernels, notice = reports.told("kernels"), reports.notice("kernels")
+    total = reports.json["totals"]["kernels"]
+    assert number(reports.bar["Kernels"][0]) == total
+    for what in ("generated kernel", "library call"):
+        told = re.findall(rf"([\d,]+) {what}", kernels)
+        assert sum(map(number, told)) == first(rf"([\d,]+) {what}", notice)
+    assert total == sum(map(number, re.findall(r"([\d,]+) (?:generated|library)", notice)))
+    work = {node for nodes in kernel_nodes(reports.reader).values() for node in nodes}
+    views = {node.id for node in reports.reader.by_ids(Node, work) if node.is_view}
+    code = [
+        one["sentence"] for one in reports.json["stages"] if "Code generation" in one["sentence"]
+    ]
+    done = r"([\d,]+) (?:shares? one with others|has one to itself|have one to themselves|(?:is|are) computed in several)"
+    assert sum(map(number, re.findall(done, "\n".join(code)))) == len(work - views)
+    generated = {one.id for one in reports.reader.rows(Kernel) if one.language != "extern"}
+    by_kernel = kernel_nodes(reports.reader)
+    in_generated = {node for kernel in generated for node in by_kernel.get(kernel, ())} - views
+    assert sum(map(number, re.findall(r"doing ([\d,]+) operation", kernels))) == len(in_generated)
+
+
+def test_guards(reports: Reports) -> None:
+    checks = first(r"([\d,]+) guard", reports.bar["Dynamo"][2])
+    assert first(r"as its guards hold[:,] ([\d,]+)", reports.told("recompiles")) == checks
+    assert first(r"([\d,]+) guard", reports.notice("guards")) == checks
+    assert sum(one["guards"] for one in reports.json["compilations"]) == checks
+
+
+def test_what_is_saved_and_what_is_computed_again(reports: Reports) -> None:
+    saves = reports.bar["AOTAutograd"][2].removeprefix("saves ")
+    assert f"storages, {saves}; of these" in reports.notice("memory")
+    computed = re.search(r"of these (.*?) were computed", reports.notice("memory"))
+    assert computed
+    assert f"keeps {computed[1]} it computed" in reports.told("memory")
+    again = re.search(r"(\d+) operations? \(", reports.notice("memory"))
+    in_both = reports.stages(r"([\d,]+) in both, so computed again")
+    views = reports.stages(r"computed again \(([\d,]+) of them")
+    assert (number(again[1]) if again else 0) == in_both - views
+    assert f" · saved {saves} · " in reports.modules()
+
+
+def test_compile_time(reports: Reports) -> None:
+    told = re.search(r"Compiling took (\S+ m?s)\.", reports.told("time"))
+    assert told
+    for view in ("time", "flame"):
+        assert reports.notice(view).startswith(f"{told[1]} in all")
+    total_s = reports.json["totals"]["compile_s"]
+    spent = [one["total_s"] for one in reports.json["compilations"]]
+    assert sum(spent) == pytest.approx(total_s, rel=0.01)

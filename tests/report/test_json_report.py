@@ -67,6 +67,7 @@ def test_a_training_step_by_hand(tmp_path: Path, report: Report) -> None:
         "language": "cpp",
         "direction": "forward",
         "nodes": ["gelu"],
+        "dynamo_nodes": [],
         "sources": [{"file": "/p/mlp.py", "line": 7}],
         "written_at": None,
         "configs": [],

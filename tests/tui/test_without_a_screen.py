@@ -95,7 +95,7 @@ def test_every_step_of_a_finished_training_step_is_done(hand: Hand) -> None:
         ("Kernels", "done"),
     ]
     assert steps[0].found[:2] == ("1 graph", "0 breaks")
-    assert steps[1].found == ("fwd 5", "bwd 4", "saves 128 B")
+    assert steps[1].found == ("fwd 3", "bwd 2", "saves 128 B")
     assert steps[3].found == ("3", "not built")
 
 
@@ -144,7 +144,7 @@ def test_the_bar_is_shortened_until_it_fits(hand: Hand) -> None:
     with SessionReader(hand.path) as reader:
         steps = pipeline(reader)
     assert "1.00 s" in bar_for(steps, 300).texts[0]
-    assert bar_for(steps, 80).texts == ("1 graph", "fwd 5", "5 ops", "3")
+    assert bar_for(steps, 80).texts == ("1 graph", "fwd 3", "5 ops", "3")
     assert set(bar_for(steps, 40).texts) == {""}
 
 

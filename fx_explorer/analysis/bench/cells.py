@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import median, quantiles
+from statistics import median
 from typing import Any
 
 from fx_explorer.analysis.bench.disturbed import Paces
 from fx_explorer.analysis.bench.interval import Interval, median_interval, ratios_by_round
 from fx_explorer.model import BenchCell, BenchRound
 from fx_explorer.session import SessionReader
+from fx_explorer.spread import interquartile_range
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ def _figures(
     return CellFigures(
         cell=cell,
         call_s=median(times) if times else None,
-        iqr_s=_iqr(times),
+        iqr_s=interquartile_range(times),
         rounds=len(times),
         interval=interval and interval.reaching_down(part).anew(cell.clock),
         speed_up=speed_up,
@@ -221,10 +222,3 @@ def _pays_after(
     spent_s = cell.warm_up_s - cell.warm_up_calls * median(times)
     lost_s = spent_s - (reference.warm_up_s - reference.warm_up_calls * median(uncompiled))
     return max(1, int(lost_s / gain_s) + 1)
-
-
-def _iqr(times: list[float]) -> float:
-    if len(times) < 2:
-        return 0.0
-    quarters = quantiles(times, n=4, method="inclusive")
-    return quarters[2] - quarters[0]

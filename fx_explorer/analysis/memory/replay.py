@@ -47,7 +47,7 @@ Results = Callable[[int], Sequence[Result | None] | None]
 """Line of a library call → what it returns; None where that is not known."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Lifetime:
     """A storage, and the statements between which it is held."""
 
@@ -55,11 +55,13 @@ class Lifetime:
     """The first name it had: ``buf3``, or that of an argument."""
     size_bytes: int
     device: str
+    item: int
+    """Bytes of an element; 0 when they are not known."""
     born: int
     """The number of the statement that made it; 0 for an argument."""
-    dies: int | None
+    dies: int | None = None
     """The first statement after it was dropped; None for what the graph returns."""
-    made_on: int
+    made_on: int = 0
     """The line of the kernel call that first writes it; 0 when there is none."""
     is_argument: bool = False
     named: int = 0
@@ -90,19 +92,6 @@ class Replayed:
     """The number of statements."""
     assumed: tuple[str, ...] = ()
     """Names of results whose element size is taken from the call's first argument."""
-
-
-@dataclass
-class _Storage:
-    name: str
-    size_bytes: int
-    device: str
-    item: int
-    born: int
-    dies: int | None = None
-    made_on: int = 0
-    is_argument: bool = False
-    named: int = 0
 
 
 Value = int | tuple["Value", ...]
@@ -145,7 +134,7 @@ class _Replay:
     sizes: dict[str, int]
     results: Results
     kernel_lines: frozenset[int]
-    storages: list[_Storage] = field(default_factory=list)
+    storages: list[Lifetime] = field(default_factory=list)
     holders: Counter[int] = field(default_factory=Counter)
     kernels: list[KernelStep] = field(default_factory=list)
     assumed: list[str] = field(default_factory=list)
@@ -161,15 +150,15 @@ class _Replay:
         )
         for number in {number for output in outputs for number in output}:
             self.storages[number].dies = None
-        lifetimes = tuple(_lifetime(one) for one in self.storages)
+        lifetimes = tuple(self.storages)
         return Replayed(lifetimes, tuple(self.kernels), outputs, self.now + 1, tuple(self.assumed))
 
     def argument(self, one: Argument) -> Value:
         if not one.is_tensor:
             return NOTHING
-        return self.new(_Storage(one.name, one.size_bytes, one.device, 0, 0, is_argument=True))
+        return self.new(Lifetime(one.name, one.size_bytes, one.device, 0, 0, is_argument=True))
 
-    def new(self, storage: _Storage) -> int:
+    def new(self, storage: Lifetime) -> int:
         self.storages.append(storage)
         return len(self.storages) - 1
 
@@ -359,7 +348,7 @@ class _Frame:
             or function.removeprefix("empty_strided").removeprefix("_")
             or _device(call)
         )
-        number = replay.new(_Storage(name, size_bytes, device, item, replay.now))
+        number = replay.new(Lifetime(name, size_bytes, device, item, replay.now))
         replay.unwritten.append(number)
         return number
 
@@ -373,7 +362,7 @@ class _Frame:
             if one is None:
                 made.append(NOTHING)
             else:
-                made.append(replay.new(_Storage(name, one.size_bytes, one.device, 0, replay.now)))
+                made.append(replay.new(Lifetime(name, one.size_bytes, one.device, 0, replay.now)))
                 replay.unwritten.append(len(replay.storages) - 1)
         return made[0] if len(made) == 1 else tuple(made)
 
@@ -387,7 +376,7 @@ class _Frame:
             return NOTHING
         like = replay.storages[first]
         replay.assumed.append(name)
-        number = replay.new(_Storage(name, UNKNOWN, like.device, like.item, replay.now))
+        number = replay.new(Lifetime(name, UNKNOWN, like.device, like.item, replay.now))
         replay.unwritten.append(number)
         return number
 
@@ -452,16 +441,3 @@ def _device(call: ast.Call) -> str:
 
 def _returns(statement: ast.With) -> bool:
     return any(isinstance(one, ast.Return) for one in ast.walk(statement))
-
-
-def _lifetime(one: _Storage) -> Lifetime:
-    return Lifetime(
-        one.name,
-        one.size_bytes,
-        one.device,
-        one.born,
-        one.dies,
-        one.made_on,
-        one.is_argument,
-        one.named,
-    )

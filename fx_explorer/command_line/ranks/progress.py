@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import time
-from types import TracebackType
 from typing import TextIO
 
-EVERY_S = 0.1
+from fx_explorer.command_line.live_line import LiveLine
 
 FIRST_LINE_S = 2.0
 """What is read sooner is not told where the output is no terminal."""
@@ -18,48 +16,29 @@ MANY = 1_000
 NEXT_LINE_S = 10.0
 
 
-class ReadingProgress:
-    """Shows nothing for what is read at once."""
+class ReadingProgress(LiveLine):
+    """Shows a bar on the line, or writes a line from time to time."""
 
     def __init__(self, out: TextIO) -> None:
-        self._out = out
-        self._is_live = out.isatty() and os.environ.get("TERM") != "dumb"
-        self._next_s = time.monotonic() + (EVERY_S if self._is_live else FIRST_LINE_S)
-        self._is_shown = False
+        super().__init__(out)
+        self._next_written_s = time.monotonic() + FIRST_LINE_S
         self._began_s: float | None = None
 
     def tell(self, done: int, of: int) -> None:
         """Say how many of how many are read."""
         now = time.monotonic()
-        is_first = self._began_s is None
+        is_first_of_many = self._began_s is None and of >= MANY
         if self._began_s is None:
             self._began_s = now
-        if now < self._next_s and not (is_first and of >= MANY):
-            return
         left = _time_left(now - self._began_s, done, of)
-        if not self._is_live:
-            self._next_s = now + NEXT_LINE_S
+        if self.is_live:
+            if is_first_of_many or self.is_due:
+                width = 30 * done // max(1, of)
+                bar = "=" * width + "." * (30 - width)
+                self.show(f"reading ranks [{bar}] {done:,} of {of:,}{left}")
+        elif is_first_of_many or now >= self._next_written_s:
+            self._next_written_s = now + NEXT_LINE_S
             print(f"reading ranks: {done:,} of {of:,}{left}", file=self._out, flush=True)
-            return
-        self._next_s, self._is_shown = now + EVERY_S, True
-        width = 30 * done // max(1, of)
-        self._out.write(
-            f"\r\x1b[Kreading ranks [{'=' * width}{'.' * (30 - width)}] {done:,} of {of:,}{left}"
-        )
-        self._out.flush()
-
-    def __enter__(self) -> ReadingProgress:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._is_shown:
-            self._out.write("\r\x1b[K")
-            self._out.flush()
 
 
 def _time_left(took_s: float, done: int, of: int) -> str:

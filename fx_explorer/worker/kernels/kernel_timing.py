@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from statistics import median, quantiles
+from statistics import median
 from typing import NamedTuple
 
 import torch
 
 from fx_explorer.model import Clock
+from fx_explorer.spread import interquartile_range
 
 WARM_UP_RUNS = 10
 MEASURE_S = 0.1
@@ -98,8 +99,7 @@ def spans(events: list[Event], runs: int, before: int) -> list[float]:
 
 
 def _in_figures(times_s: list[float], clock: Clock) -> KernelFigures:
-    quarters = quantiles(times_s, n=4, method="inclusive")
-    return KernelFigures(median(times_s), quarters[2] - quarters[0], len(times_s), clock)
+    return KernelFigures(median(times_s), interquartile_range(times_s), len(times_s), clock)
 
 
 def _cycle_s(run: Run, prepare: Run) -> float:

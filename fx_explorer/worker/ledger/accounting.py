@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import quantiles
 
+from fx_explorer.spread import interquartile_range
 from fx_explorer.worker.ledger.timeline import RawTick, signature
 
 
@@ -53,7 +53,7 @@ def account(
         LEAST_OF_COST, min(MOST_OF_COST, (sum(means) - plain_s) / max(sum(in_loop), 1e-12))
     )
     without = [max(0.0, mean - multiple * cost) for mean, cost in zip(means, in_loop, strict=True)]
-    spreads = [_iqr(list(column)) for column in zip(*map(_intervals, alike), strict=True)]
+    spreads = [interquartile_range(column) for column in zip(*map(_intervals, alike), strict=True)]
     return CallSeconds(
         middle[0], without, spreads, len(alike), len(calls) - len(alike), sum(means) - sum(without)
     )
@@ -78,10 +78,3 @@ def middle_mean(values: Sequence[float]) -> float:
     quarter = len(ordered) // 4
     middle = ordered[quarter : len(ordered) - quarter]
     return sum(middle) / len(middle)
-
-
-def _iqr(values: list[float]) -> float:
-    if len(values) < 2:
-        return 0.0
-    quarters = quantiles(values, n=4, method="inclusive")
-    return quarters[2] - quarters[0]

@@ -25,6 +25,7 @@ from fx_explorer.capture.recording.state import Recording
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CardCeiling, LedgerCall, LedgerStep
 from fx_explorer.model.rows.performance.ledger import NOT_KNOWN
+from fx_explorer.spread import interquartile_range
 from fx_explorer.worker.bench.calls import Caller, is_on_gpu
 from fx_explorer.worker.bench.compiling import uncompiled
 from fx_explorer.worker.bench.timing import timed, warmed_up
@@ -48,7 +49,6 @@ from fx_explorer.worker.ledger.rows import (
 )
 from fx_explorer.worker.ledger.timeline import MARKS, RawTick, signature, steps
 from fx_explorer.worker.target import calling
-from fx_explorer.worker.target.other_calls.timing import spread
 from fx_explorer.worker.target.target import Target
 
 FoundT = TypeVar("FoundT")
@@ -199,7 +199,7 @@ class _Ledger:
             torch=torch.__version__,
             threads=torch.get_num_threads(),
             call_s=middle_mean(plain_s) - standing_s,
-            iqr_s=spread(plain_s),
+            iqr_s=interquartile_range(plain_s),
             rounds_s=medians(rounds.plain_s),
             calls=whole.calls,
             other_calls=whole.other_calls,

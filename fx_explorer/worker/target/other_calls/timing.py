@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 
 import torch
 from torch._dynamo.utils import counters
@@ -25,6 +25,7 @@ from fx_explorer.errors import TargetError
 from fx_explorer.model import BreakTime, CallTime, GraphBreak
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
+from fx_explorer.spread import interquartile_range
 from fx_explorer.worker.target import calling
 from fx_explorer.worker.target.target import Target
 
@@ -116,7 +117,7 @@ def _rows(
     whole = CallTime(
         0,
         median(took),
-        spread(took),
+        interquartile_range(took),
         median(one.spent.graphs_s for one in calls),
         len(calls),
         device,
@@ -125,7 +126,8 @@ def _rows(
     met = sorted({hit for one in at_breaks for hit in one})
     each = {hit: [one.get(hit, 0.0) for one in at_breaks] for hit in met}
     return whole, [
-        BreakTime(0, 0, hit, median(times), spread(times)) for hit, times in each.items()
+        BreakTime(0, 0, hit, median(times), interquartile_range(times))
+        for hit, times in each.items()
     ]
 
 
@@ -136,14 +138,6 @@ def _by_break(found: CallSeconds, hits: dict[int, int]) -> dict[int, float]:
         if frame in hits:
             seconds[hits[frame]] = seconds.get(hits[frame], 0.0) + passed_s
     return seconds
-
-
-def spread(times: list[float]) -> float:
-    """Return the range of the middle half, in the unit of ``times``."""
-    if len(times) < 2:
-        return 0.0
-    quarters = quantiles(times, n=4, method="inclusive")
-    return quarters[2] - quarters[0]
 
 
 def _hits(clock: FrameClock, session: Path) -> dict[int, int]:

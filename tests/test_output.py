@@ -167,3 +167,8 @@ def test_a_last_sentence_goes_on_under_itself_or_begins_below_and_loses_no_word(
         assert table.rows[0][1].startswith(" " * 20)
     if width == 26:
         assert table.rows[1] == ["  ctrl+p  id", "      Eight."]
+
+
+def test_an_empty_column_is_shown_only_where_that_is_an_answer() -> None:
+    columns = (Column("a"), Column("b", is_always_shown=True), Column("c"))
+    assert text_table(Table(columns, [("x", "", "")]), None).lines == ["a  b", "x"]

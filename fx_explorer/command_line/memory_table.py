@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
@@ -10,26 +9,25 @@ from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted, size
 from fx_explorer.bench.measured_step import MeasuredStep
 from fx_explorer.command_line.memory_budgets import BudgetTrial, BudgetTrials
-from fx_explorer.highlight import printable
+from fx_explorer.output.formats import json_text
+from fx_explorer.output.table import Column, Table
+from fx_explorer.output.terminal import Block, text_of
 from fx_explorer.session.file_names import told_apart
 
 SCHEMA = "fx-explorer/memory-trials/1"
 
-HEADER = ("", "saved", "peak", "beyond begin", "measured", "a step")
+COLUMNS = tuple(map(Column, ("", "saved", "peak", "beyond begin", "measured", "a step")))
 
 
-def trials_text(found: BudgetTrials) -> str:
-    """Return the answer, and a row for each way: predicted beside measured."""
-    rows = [HEADER, *(_row(trial) for trial in found.trials)]
+def trials_text(found: BudgetTrials, width: int | None = None) -> str:
+    """Return the answer, and a row for each way: predicted beside measured. Lines have at most ``width`` cells, None where a
+    program reads.
+    """
+    rows = [_row(trial) for trial in found.trials]
     if found.uncompiled:
         rows.append(("uncompiled", "", "", "", *_measured(found.uncompiled)))
-    widths = [max(len(row[i]) for row in rows) for i in range(len(HEADER))]
-    table = (
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
-    lines = [*_sentences(found), "", *table, "", *_lines(found), *_legend(found)]
-    return "\n".join(map(printable, lines)) + "\n"
+    table = Table(COLUMNS, rows)
+    return text_of([*_sentences(found), "", table, "", *_lines(found), *_legend(found)], width)
 
 
 MOST_LINES = 12
@@ -37,7 +35,15 @@ MOST_LINES = 12
 NO_LINE = "no line of yours"
 
 
-def _lines(found: BudgetTrials) -> Iterator[str]:
+LINE_COLUMNS = (
+    Column("line", narrowing="cut", least=24),
+    Column("uncompiled", is_number=True),
+    Column("compiled", is_number=True),
+    Column("note"),
+)
+
+
+def _lines(found: BudgetTrials) -> Iterator[Block]:
     """Yield what is held at the peaks, by line, uncompiled beside compiled."""
     if not found.uncompiled or not found.uncompiled.held:
         return
@@ -52,15 +58,19 @@ def _lines(found: BudgetTrials) -> Iterator[str]:
     )
     yield f"At the peak beyond begin, by line: uncompiled measured, {first.name} predicted."
     files = told_apart({file for file, _ in places if file})
+    rows = []
     for file, line in places[:MOST_LINES]:
         place, name = (file, line), f"{files[file]}:{line}" if file else NO_LINE
-        yield f"  {name:<32} {_bytes(plain, place):>10} {_bytes(compiled, place):>10}"
+        rows.append((name, _bytes(plain, place), _bytes(compiled, place), ""))
     if rest := places[MOST_LINES:]:
-        more = (size(sum(one.get(place, 0) for place in rest)) for one in (plain, compiled))
-        yield f"  {counted(len(rest), 'more line'):<32} {next(more):>10} {next(more):>10}"
+        of_rest = [size(sum(one.get(place, 0) for place in rest)) for one in (plain, compiled)]
+        rows.append((counted(len(rest), "more line"), of_rest[0], of_rest[1], ""))
     beyond = found.uncompiled.peak_bytes - sum(plain.values())
     if beyond > LEAST_BEYOND * found.uncompiled.peak_bytes:
-        yield f"  {'beyond these, uncompiled':<32} {size(beyond):>10}  (operators at work; not dense)"
+        rows.append(
+            ("beyond these, uncompiled", size(beyond), "", "(operators at work; not dense)")
+        )
+    yield Table(LINE_COLUMNS, rows, indent=2, has_titles=False)
     yield ""
 
 
@@ -145,12 +155,7 @@ def trials_json(found: BudgetTrials) -> str:
         }
         for trial in found.trials
     ]
-    return (
-        json.dumps(
-            {"schema": SCHEMA, "trials": trials, "uncompiled": _step(found.uncompiled)}, indent=2
-        )
-        + "\n"
-    )
+    return json_text({"schema": SCHEMA, "trials": trials, "uncompiled": _step(found.uncompiled)})
 
 
 def _step(step: MeasuredStep | None) -> dict[str, object] | None:

@@ -5,14 +5,12 @@ here.
 from __future__ import annotations
 
 import argparse
-import json
-import shutil
 import sys
-import textwrap
 
 from fx_explorer.command_line.known_backends import Backend, backends_of, groups
 from fx_explorer.errors import UsageError
-from fx_explorer.highlight import printable
+from fx_explorer.output.formats import json_text
+from fx_explorer.output.terminal import terminal_width, text_of
 
 EPILOG = """\
 A backend is what torch.compile gives the graphs to (--backend NAME). Each is tried on a small graph. Beside those that are
@@ -29,6 +27,10 @@ examples:
 SCHEMA = "fx-explorer/backends/1"
 
 TRIED = "✓ compiled a small graph rightly on the CPU, without gradients."
+
+
+LEAST_WIDTH = 40
+"""Cells of a line at least: what a backend does is indented."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,32 +60,19 @@ def run(arguments: argparse.Namespace) -> int:
     shown = [one for one in found if arguments.all or arguments.names or not one.is_for_tests]
     if arguments.format == "json":
         listed = [one.to_json() for one in shown]
-        print(json.dumps({"schema": SCHEMA, "torch": release, "backends": listed}, indent=2))
+        sys.stdout.write(json_text({"schema": SCHEMA, "torch": release, "backends": listed}))
     else:
         lines = [f"Backends of torch {release} ({arguments.python})", TRIED]
         for title, members in groups(shown):
-            lines += [
-                "",
-                title,
-                *(
-                    line
-                    for one in members
-                    for line in _lines(one, shutil.get_terminal_size().columns)
-                ),
-            ]
-        print("\n".join(map(printable, lines)))
+            lines += ["", title]
+            for backend in members:
+                lines += _lines(backend)
+        sys.stdout.write(text_of(lines, max(terminal_width(), LEAST_WIDTH)))
     return 0
 
 
-def _lines(one: Backend, columns: int) -> list[str]:
+def _lines(one: Backend) -> list[str]:
     """Return the name of a backend, what it does, and what is missing for it."""
     missing = f"{one.missing[:1].upper()}{one.missing[1:]}." if one.missing else ""
-    indent, told = " " * 6, (one.does, missing)
-    wrapped = (
-        textwrap.wrap(text, max(columns, 40), initial_indent=indent, subsequent_indent=indent)
-        for text in told
-    )
-    return [
-        f"  {'✗' if one.missing else '✓'} {one.name}",
-        *(line for lines in wrapped for line in lines),
-    ]
+    sentences = [" " * 6 + sentence for sentence in (one.does, missing) if sentence]
+    return [f"  {'✗' if one.missing else '✓'} {one.name}", *sentences]

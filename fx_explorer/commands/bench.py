@@ -29,7 +29,7 @@ from fx_explorer.command_line.narration.narration import CaptureNarration
 from fx_explorer.command_line.outputs import add_force_argument, session_output, text_output
 from fx_explorer.errors import ProgramError, UsageError, WorkerError
 from fx_explorer.model import BenchCell, CaptureRequest, Failure
-from fx_explorer.output.terminal import width_for
+from fx_explorer.output.terminal import terminal_width, width_for
 from fx_explorer.output_file import OutputFile
 from fx_explorer.report.performance.bench_picture import check_libraries
 from fx_explorer.session import SessionReader, SessionWriter
@@ -144,12 +144,8 @@ def _tell(reader: SessionReader, arguments: argparse.Namespace, svg: OutputFile 
     else:
         sys.stdout.write(FORMATS[arguments.format](figures))
     if arguments.plot and arguments.format == "text":
-        size = shutil.get_terminal_size()
-        print(
-            bench_plot(
-                figures, min(size.columns, MAX_WIDTH), PLOT_HEIGHT, colours=sys.stdout.isatty()
-            )
-        )
+        width = min(terminal_width(), MAX_WIDTH)
+        print(bench_plot(figures, width, PLOT_HEIGHT, colours=sys.stdout.isatty()))
     if svg:
         svg.write_text(bench_svg(figures))
     return int(bool(problems(figures) or without_figures(figures)))

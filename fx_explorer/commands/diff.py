@@ -7,7 +7,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from fx_explorer.command_line.unused_options import refuse_capture_options
 from fx_explorer.errors import ProgramError, UsageError, WorkerError
 from fx_explorer.gpus import find_gpu
 from fx_explorer.highlight import printable
+from fx_explorer.output.formats import json_text
 from fx_explorer.output.terminal import is_read_in_colour, width_for, wrapped
 from fx_explorer.report.two_sessions import two_sessions_report
 from fx_explorer.report.two_sessions_text import text_of_both
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         left, right = (_built(reader, arguments, opened) for reader in (left, right))
         names = _names(arguments)
         if arguments.format == "json":
-            print(json.dumps(two_sessions_report(left, right, names), indent=2))
+            sys.stdout.write(json_text(two_sessions_report(left, right, names)))
             return 0
         in_colour, width = is_read_in_colour(sys.stdout), width_for(sys.stdout)
         if arguments.kernel:

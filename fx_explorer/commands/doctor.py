@@ -5,11 +5,11 @@ does not.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 
 from fx_explorer.command_line.doctor.checks import DoctorCheck, machine_checks, torch_checks
 from fx_explorer.highlight import printable
+from fx_explorer.output.formats import json_text
 from fx_explorer.output.terminal import Hanging, is_read_in_colour, width_for, wrapped
 
 MARKS = {"ok": "✓", "warning": "!", "problem": "✗"}
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         listed = [
             {"name": c.name, "state": c.state, "found": c.found, "advice": c.advice} for c in checks
         ]
-        print(json.dumps({"schema": "fx-explorer/doctor/1", "checks": listed}, indent=2))
+        sys.stdout.write(json_text({"schema": "fx-explorer/doctor/1", "checks": listed}))
     else:
         for check in checks:
             print("\n".join(lines_of(check, width_for(sys.stdout))))
@@ -73,7 +73,8 @@ def _checks(arguments: argparse.Namespace) -> list[DoctorCheck]:
 def _list_gpus(form: str) -> int:
     from fx_explorer.command_line.doctor.gpus import gpus_as_json, gpus_in_words
 
-    print(gpus_as_json() if form == "json" else "\n".join(gpus_in_words()))
+    text = gpus_as_json() if form == "json" else "\n".join(gpus_in_words()) + "\n"
+    sys.stdout.write(text)
     return 0
 
 

@@ -19,6 +19,7 @@ from fx_explorer.command_line.trusting import check_program
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest, Outcome
+from fx_explorer.output.formats import json_text
 from fx_explorer.output.terminal import tell, width_for
 from fx_explorer.session import SessionReader
 
@@ -109,7 +110,7 @@ def _known(arguments: argparse.Namespace) -> int:
         raise UsageError("--try needs a target or a session: something to capture")
     _check_name(arguments.name, list(WORDS), OF_CONSOLE)
     if arguments.format == "json":
-        sys.stdout.write(_as_json(known_options(arguments.name)))
+        sys.stdout.write(json_text(known_options(arguments.name)))
     else:
         sys.stdout.write(known_text(arguments.name, width_for(sys.stdout)))
     return 0
@@ -169,7 +170,7 @@ def _tell(options: list[ExplainedOption], arguments: argparse.Namespace) -> None
         listed = [
             {**compile_option(one), "at_start": json.loads(one.setting.value)} for one in options
         ]
-        sys.stdout.write(_as_json(listed))
+        sys.stdout.write(json_text(listed))
     elif arguments.name:
         width = width_for(sys.stdout)
         sys.stdout.write("\n".join(option_text(option, width) for option in options))
@@ -201,7 +202,9 @@ async def _try(found: SessionOptions, arguments: argparse.Namespace) -> int:
     if arguments.format == "json":
         changed = [{"what": one.what, "before": one.left, "after": one.right} for one in figures]
         sys.stdout.write(
-            _as_json({"settings": settings, "outcome": trial.outcome.to_json(), "figures": changed})
+            json_text(
+                {"settings": settings, "outcome": trial.outcome.to_json(), "figures": changed}
+            )
         )
     else:
         tell(printable(settings_in_words(settings)))
@@ -209,7 +212,3 @@ async def _try(found: SessionOptions, arguments: argparse.Namespace) -> int:
             tell(f"  {printable(ended_in_words(trial.outcome, found.ending))}")
         sys.stdout.write(figures_text(figures, width_for(sys.stdout)))
     return int(trial.outcome.kind != "finished")
-
-
-def _as_json(value: object) -> str:
-    return json.dumps(value, indent=2) + "\n"

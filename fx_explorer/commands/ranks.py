@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
 from fx_explorer.highlight import printable
+from fx_explorer.output.formats import json_text
 from fx_explorer.output.terminal import terminal_width, text_lines, width_for
 
 EPILOG = """\
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     with ReadingProgress(sys.stderr) as progress:
         found = compare([Path(one) for one in arguments.paths], arguments.engine, progress.tell)
     if arguments.format == "json":
-        print(json.dumps(ranks_json(found), indent=2))
+        sys.stdout.write(json_text(ranks_json(found)))
     elif arguments.format == "markdown":
         for line in ranks_markdown(found):
             print(printable(line))

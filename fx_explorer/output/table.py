@@ -37,11 +37,14 @@ class Column:
     """Cells below which it is not narrowed while another column may be left out instead."""
     priority: int = 0
     """Where there is no room for all, columns with the highest number are left out first; those with 0 stay."""
+    is_always_shown: bool = False
+    """Whether text has it also where it is empty in every row: that there is nothing is an answer, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of texts under the titles of their columns. In text, a column that is empty in every row is not shown."""
+    """Rows of texts under the titles of their columns. In text, a column that is empty in every row is not shown,
+    unless it says otherwise."""
 
     columns: Sequence[Column]
     rows: Sequence[Cells]

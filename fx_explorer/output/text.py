@@ -42,7 +42,11 @@ def text_table(table: Table, room: int | None) -> TextTable:
     titles = [printable(title) for title in table.titles]
     rows = [[printable(cell) for cell in row] for row in table.rows]
     measured = [titles, *rows] if table.has_titles else rows
-    filled = [at for at in range(len(titles)) if any(row[at] for row in rows)]
+    filled = [
+        at
+        for at, column in enumerate(table.columns)
+        if column.is_always_shown or any(row[at] for row in rows)
+    ]
     natural = {at: max(cell_len(row[at]) for row in measured) for at in filled}
     room = None if room is None else room - table.indent
     widths = _fitting(natural, table.columns, room)

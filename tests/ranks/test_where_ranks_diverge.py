@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from fx_explorer.analysis.ranks.waiting import waits
+from fx_explorer.output.terminal import text_lines
 from fx_explorer.ranks.compared import ComparedRanks, compare
 from fx_explorer.report.ranks.text import ranks_text
 from tests.ranks.logs_of_ranks import H200, as_rank, text_of, with_texts, write_rank
@@ -49,7 +50,7 @@ def test_two_files_of_one_name_are_told_apart_in_words_and_text_when_the_logs_ar
     found = ranks(tmp_path)
     assert found.first is not None
     assert "another branch at project/_functional_collectives.py:29, where" in found.first.words
-    text = " ".join(map(str, ranks_text(found, 200)))
+    text = " ".join(text_lines(ranks_text(found, 200), None))
     assert "project/_functional_collectives.py" in text
     assert not re.search(r"(?<!project/)(?<!distributed/)_functional_collectives\.py", text)
 

@@ -20,7 +20,6 @@ from fx_explorer.command_line.profiles.given_profile import session_with_profile
 from fx_explorer.command_line.ranks.given_directory import is_of_ranks
 from fx_explorer.command_line.unused_options import refuse_capture_options
 from fx_explorer.errors import UsageError
-from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 
 if TYPE_CHECKING:
@@ -85,6 +84,7 @@ def explore_ranks(arguments: argparse.Namespace) -> int:
     Raises SessionError where no log can be read.
     """
     from fx_explorer.command_line.ranks.progress import ReadingProgress
+    from fx_explorer.output.terminal import text_lines
     from fx_explorer.ranks.compared import compare
     from fx_explorer.report.ranks.text import ranks_text
 
@@ -97,8 +97,7 @@ def explore_ranks(arguments: argparse.Namespace) -> int:
     with ReadingProgress(sys.stderr) as progress:
         ranks = compare([Path(arguments.target)], progress=progress.tell)
     if not is_on_terminal():
-        for line in ranks_text(ranks):
-            print(printable(str(line)))
+        print("\n".join(text_lines(ranks_text(ranks), None)))
         return 0
     from fx_explorer.tui.ranks.state import RanksState
 

@@ -19,6 +19,7 @@ from fx_explorer.errors import WorkerError
 from fx_explorer.gpus import find_gpu, known_gpus
 from fx_explorer.model import Gpu
 from fx_explorer.model.gpu import NUMBERS
+from fx_explorer.output.formats import json_text
 from fx_explorer.output.table import LEAST_PROSE, Column, Table
 from fx_explorer.output.terminal import heading, text_lines, width_for
 
@@ -59,7 +60,7 @@ def _numbers(gpu: Gpu) -> Iterator[tuple[str, int | float]]:
 
 def gpus_as_json() -> str:
     listed = [find_gpu(name).to_json() for name in known_gpus()]
-    return json.dumps({"schema": "fx-explorer/gpus/1", "gpus": listed}, indent=2)
+    return json_text({"schema": "fx-explorer/gpus/1", "gpus": listed})
 
 
 def gpu_checks(python: str, gpu: Gpu) -> list[DoctorCheck]:

@@ -141,7 +141,10 @@ async def _try(arguments: argparse.Namespace) -> int:
         )
     finally:
         narration.end()
-    sys.stdout.write(trials_json(found) if arguments.format == "json" else trials_text(found))
+    if arguments.format == "json":
+        sys.stdout.write(trials_json(found))
+    else:
+        sys.stdout.write(trials_text(found, width_for(sys.stdout)))
     if svg:
         _draw(found, svg, arguments.target)
     steps = [*(trial.measured for trial in found.trials), found.uncompiled]

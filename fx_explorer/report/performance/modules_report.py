@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
@@ -13,7 +12,9 @@ from fx_explorer.analysis.modules.paths import in_words
 from fx_explorer.analysis.modules.tree import ModuleRow
 from fx_explorer.analysis.words import seconds, size
 from fx_explorer.highlight import printable
-from fx_explorer.output.formats import csv_text
+from fx_explorer.output.formats import csv_text, json_text, markdown_list, markdown_table
+from fx_explorer.output.table import Cells, Column, Table
+from fx_explorer.output.terminal import text_of
 
 SCHEMA = "fx-explorer/modules/1"
 
@@ -60,23 +61,21 @@ def title_of(row: ModuleRow) -> str:
 def modules_text(found: ModuleList) -> str:
     """Return the tree in columns that a program can take apart, then what the figures are."""
     if not found.rows:
-        return "".join(f"{sentence}\n" for sentence in found.sentences)
+        return text_of(found.sentences)
+    return text_of([_table(found, INDENT), "", *differences(found), *found.sentences])
+
+
+def _table(found: ModuleList, indent: str) -> Table:
+    """Return the tree as a table whose names are indented by their depth, with the sum in the last row."""
     shown = shown_figures(found)
-    rows = [["module", *(heading for heading, _ in shown)]]
-    rows += [
-        [INDENT * row.depth + printable(title_of(row)), *_cells(row.figures, shown)]
-        for row in found.rows
+    columns = [Column("module")]
+    columns += [
+        Column(title, is_number=True, is_always_shown=name in ALWAYS) for title, name in shown
     ]
-    rows.append(["all together", *_cells(found.whole, shown)])
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    lines = [_line(row, widths) for row in rows]
-    return "\n".join([*lines, "", *differences(found), *found.sentences]) + "\n"
-
-
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    first, *others = row
-    cells = (f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True))
-    return "  ".join([f"{first:<{widths[0]}}", *cells]).rstrip()
+    rows: list[Cells] = [
+        (indent * row.depth + title_of(row), *_cells(row.figures, shown)) for row in found.rows
+    ]
+    return Table(columns, [*rows, ("all together", *_cells(found.whole, shown))])
 
 
 def _cells(figures: ModuleFigures, shown: Sequence[tuple[str, str]]) -> list[str]:
@@ -101,21 +100,10 @@ def whole_name(row: ModuleRow) -> str:
 
 def modules_markdown(found: ModuleList) -> str:
     """Return the tree as a table, to be put into an issue."""
-    told = [f"- {_in_markdown(sentence)}" for sentence in [*differences(found), *found.sentences]]
-    if not found.rows:
-        return "\n".join(told) + "\n"
-    shown = shown_figures(found)
-    rows = [["module", *(heading for heading, _ in shown)], ["---", *["---:"] * len(shown)]]
-    rows += [
-        ["&nbsp;&nbsp;" * row.depth + _in_markdown(title_of(row)), *_cells(row.figures, shown)]
-        for row in found.rows
-    ]
-    rows.append(["all together", *_cells(found.whole, shown)])
-    return "\n".join([*told, "", *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
-
-
-def _in_markdown(text: str) -> str:
-    return printable(text).replace("|", "\\|").replace("<", "&lt;")
+    lines = markdown_list([*differences(found), *found.sentences])
+    if found.rows:
+        lines += ["", *markdown_table(_table(found, "&nbsp;&nbsp;"))]
+    return "\n".join(lines) + "\n"
 
 
 def modules_csv(found: ModuleList) -> str:
@@ -150,7 +138,7 @@ def modules_json(found: ModuleList) -> str:
         "whole": asdict(found.whole),
         "modules": [_object(row) for row in found.rows],
     }
-    return json.dumps(whole, indent=2) + "\n"
+    return json_text(whole)
 
 
 def _object(row: ModuleRow) -> dict[str, object]:

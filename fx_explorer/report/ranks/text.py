@@ -12,7 +12,8 @@ from fx_explorer.analysis.ranks.summary import RankSummary
 from fx_explorer.analysis.ranks.time_line import LEGEND, TimeLine, time_line
 from fx_explorer.analysis.ranks.waiting import waits
 from fx_explorer.analysis.words import seconds
-from fx_explorer.output.terminal import Hanging, Line
+from fx_explorer.output.table import LEAST_PROSE, Column, Table
+from fx_explorer.output.terminal import Block
 from fx_explorer.ranks.compared import ComparedRanks
 from fx_explorer.report.ranks.sentences import (
     agreed,
@@ -34,15 +35,15 @@ MOST_WAITS = 3
 MOST_COMPILATIONS = 200
 
 
-def ranks_text(ranks: ComparedRanks, width: int = 100) -> Iterator[Line]:
-    """Yield the lines, the answer first; the chart in ``width`` cells."""
+def ranks_text(ranks: ComparedRanks, width: int = 100) -> Iterator[Block]:
+    """Yield lines and a table, the answer first; the chart in ``width`` cells."""
     yield headline(ranks)
     if sentence := first_sentence(ranks):
         yield sentence
     rest = list(further(ranks.findings, ranks.first))
     yield from _section("Then:" if ranks.first else "Noted, and no divergence:", rest)
     if ranks.groups:
-        yield from ("", "Ranks that are alike:", *_groups(ranks))
+        yield from ("", "Ranks that are alike:", _groups(ranks))
     yield from _section("Who waits:", _waits(ranks))
     chart = time_line(ranks.groups, max(20, width - 12))
     if chart:
@@ -132,17 +133,21 @@ def chart_lines(chart: TimeLine) -> Iterator[str]:
         yield f"{chart.left_out:,} ranks that are like one of these are left out"
 
 
-def _groups(ranks: ComparedRanks) -> list[Line]:
+GROUP_COLUMNS = (
+    Column("ranks"),
+    Column("compilations"),
+    Column("", narrowing="wrapped", least=LEAST_PROSE),
+)
+
+
+def _groups(ranks: ComparedRanks) -> Table:
     rows = [
         (rank_numbers(group.ranks), group_figures(group), group_words(ranks, group))
         for group in ranks.groups[:MOST_GROUPS]
     ]
-    first, second = (max(len(row[at]) for row in rows) for at in (0, 1))
-    lines: list[Line] = [
-        Hanging(f"  {one:<{first}}  {two:<{second}}  ", three) for one, two, three in rows
-    ]
     more = len(ranks.groups) - MOST_GROUPS
-    return [*lines, f"  and {more:,} more groups"] if more > 0 else lines
+    note = f"and {more:,} more groups" if more > 0 else ""
+    return Table(GROUP_COLUMNS, rows, indent=2, note=note, has_titles=False)
 
 
 def _section(title: str, lines: list[str]) -> Iterator[str]:

@@ -14,7 +14,7 @@ DEMO ?= sample_models/transformer.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick fuzz fuzz-logs fuzz-terminal newest newest-torch newest-gpu virtual-gpu $(VIRTUAL_GPUS) lint format types contracts wheel docs snapshots clean
+.PHONY: help demo test quick fuzz fuzz-logs fuzz-profiles fuzz-folders fuzz-terminal newest newest-torch newest-gpu virtual-gpu $(VIRTUAL_GPUS) lint format types contracts wheel docs snapshots clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,6 +30,12 @@ quick: $(READY) ## the tests that your change concerns, the nearest first, in a 
 
 fuzz-logs: $(READY) ## damage logs of torch by chance for a long time (ARGS="--rounds 1000000 --seed 7")
 	$(BIN)/python -m tests.readers.torch_trace.mutating $(ARGS)
+
+fuzz-profiles: $(READY) ## damage traces of torch.profiler by chance (ARGS="--rounds 1000000 --seed 7")
+	$(BIN)/python -m tests.readers.kineto.mutating $(ARGS)
+
+fuzz-folders: $(READY) ## compare the ranks of folders with damaged logs (ARGS="--rounds 100000 --seed 7")
+	$(BIN)/python -m tests.ranks.folder_fuzzing $(ARGS)
 
 fuzz-terminal: $(READY) ## type random bytes into the app, at three sizes (ARGS="--bytes 20000 --seed 7")
 	$(BIN)/python -m tests.tui.terminal_fuzzing $(ARGS)

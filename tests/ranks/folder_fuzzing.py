@@ -1,6 +1,7 @@
 """Directories of damaged logs and of what else may lie in one, made by a seed; and what comparing the ranks in them may do.
 
-``python -m tests.ranks.folder_fuzzing --rounds 10000`` goes on for longer than a test may.
+``python -m tests.ranks.folder_fuzzing --rounds 10000`` (``make fuzz-folders``) goes on for longer than
+a test may.
 """
 
 from __future__ import annotations

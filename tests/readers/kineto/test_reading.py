@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
-import random
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from fx_explorer.readers.kineto.events import EventStream
 from fx_explorer.readers.kineto.reading import ProfileError, read_trace
 from tests.profiles import DATA, events, gpu_seconds
+from tests.readers.kineto.mutating import mutated, problem, small_trace
 
 
 def written(folder: Path, content: str | bytes) -> Path:
@@ -145,15 +145,19 @@ def test_a_deep_event_is_skipped(tmp_path: Path) -> None:
 
 
 def test_no_mutation_of_a_trace_raises_anything_but_a_message(tmp_path: Path) -> None:
-    whole = gzip.decompress((DATA / "broken.json.gz").read_bytes())[:60_000]
-    chance = random.Random(17)
-    for _ in range(150):
-        content = bytearray(whole)
-        for _ in range(chance.randrange(1, 20)):
-            at = chance.randrange(len(content))
-            content[at : at + chance.randrange(1, 40)] = chance.randbytes(chance.randrange(12))
+    problems = (problem(seed, tmp_path / "trace.json") for seed in range(10_000))
+    assert [wrong for wrong in problems if wrong] == []
+
+
+def test_most_mutated_traces_have_events_and_all_are_damaged(tmp_path: Path) -> None:
+    file = tmp_path / "trace.json"
+    events = []
+    for seed in range(200):
+        file.write_bytes(mutated(seed))
+        assert file.read_bytes() != small_trace()
         with contextlib.suppress(ProfileError):
-            read_trace(written(tmp_path, bytes(content)))
+            events.append(read_trace(file).events)
+    assert sum(number > 5 for number in events) > 100
 
 
 def test_pieces_of_any_length_give_the_same_events() -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import copy
 import gzip
 import json
 import os
@@ -106,7 +107,7 @@ def small_log() -> tuple[bytes, ...]:
 def changed(value: Any, chance: random.Random) -> Any:
     """Put something else in the place of one value that lies somewhere in ``value``."""
     if not isinstance(value, dict | list) or not value or chance.random() < 0.2:
-        return chance.choice(VALUES)
+        return copy.deepcopy(chance.choice(VALUES))  # or the next damage is done to VALUES
     key: Any = chance.choice(list(value) if isinstance(value, dict) else range(len(value)))
     value[key] = changed(value[key], chance)
     return value

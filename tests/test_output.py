@@ -169,6 +169,11 @@ def test_a_last_sentence_goes_on_under_itself_or_begins_below_and_loses_no_word(
         assert table.rows[1] == ["  ctrl+p  id", "      Eight."]
 
 
+def test_a_row_without_a_sentence_takes_no_line_for_it() -> None:
+    rows = [KEYS[0], ("q", "app.quit", "")]
+    assert text_table(Table(BESIDE, rows, has_titles=False), 26).rows[1] == ["q  app.quit"]
+
+
 def test_an_empty_column_is_shown_only_where_that_is_an_answer() -> None:
     columns = (Column("a"), Column("b", is_always_shown=True), Column("c"))
     assert text_table(Table(columns, [("x", "", "")]), None).lines == ["a  b", "x"]

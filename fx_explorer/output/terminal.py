@@ -1,4 +1,4 @@
-"""What is printed to a person: in the width of the terminal, which is asked for here alone, with sentences that go on under
+"""What is printed to a person: in the width of the terminal, which is asked for here, with sentences that go on under
 where they began. What a program reads is a line for each, however long.
 """
 

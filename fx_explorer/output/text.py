@@ -63,7 +63,7 @@ def text_table(table: Table, room: int | None) -> TextTable:
 
     def lines_of(row: Cells) -> list[str]:
         lines = [*_lines(row, widths, table.columns)]
-        if below_row is not None and room is not None:
+        if below_row is not None and room is not None and row[below_row]:
             sentence = _parts(row[below_row], max(LEAST_PROSE, room - INDENT), "wrapped")
             lines += [" " * INDENT + part for part in sentence]
         return [(before + line).rstrip() for line in lines]

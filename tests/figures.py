@@ -21,6 +21,7 @@ NOTHING = SessionFigures(
     fixed_sizes=0,
     kernels=0,
     compile_s=0.0,
+    skipped_records=0,
 )
 
 

@@ -24,9 +24,8 @@ from fx_explorer.analysis.comparing.warmth import cache_hits, caches_of
 from fx_explorer.analysis.kernels.counts import kernel_uses
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.memory.saved_values import saved_total, storage_total
-from fx_explorer.analysis.whole_session.figures import session_figures
+from fx_explorer.analysis.whole_session.figures import session_figures, totals
 from fx_explorer.analysis.whole_session.log_sessions import is_log
-from fx_explorer.analysis.whole_session.totals import totals
 from fx_explorer.analysis.words import counted as counted_word
 from fx_explorer.analysis.words import size
 from fx_explorer.session import SessionReader

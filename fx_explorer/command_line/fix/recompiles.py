@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fx_explorer.analysis.overview.checks import relative_path
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
-from fx_explorer.analysis.whole_session.totals import totals
+from fx_explorer.analysis.whole_session.figures import totals
 from fx_explorer.command_line.trusting import check_program
 from fx_explorer.fixing.dynamic_marks import DynamicMark, instruction, marks, sources_of
 from fx_explorer.highlight import printable

@@ -8,7 +8,7 @@ from fx_explorer.analysis.guards.kinds import guard_kinds
 from fx_explorer.analysis.measured_times import measured
 from fx_explorer.analysis.naming.functions import function_of
 from fx_explorer.analysis.variants.other_variants import OtherVariant
-from fx_explorer.analysis.whole_session.totals import totals
+from fx_explorer.analysis.whole_session.figures import totals
 from fx_explorer.report.sections.kernels import kernels_of
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graph.graphs import target_counts

@@ -5,7 +5,7 @@ goes on.
 from __future__ import annotations
 
 from fx_explorer.analysis.facts import Fact, View
-from fx_explorer.analysis.whole_session.totals import totals
+from fx_explorer.analysis.whole_session.figures import totals
 from fx_explorer.analysis.words import counted
 from fx_explorer.highlight import printable
 from fx_explorer.model import Failure

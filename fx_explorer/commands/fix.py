@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _find(reader: SessionReader, found: SessionFixes) -> None:
     from fx_explorer import fixing
     from fx_explorer.analysis.breaks.grouped import distinct_breaks
-    from fx_explorer.analysis.overview.fallbacks import left_to_python
+    from fx_explorer.analysis.overview.fallbacks import distinct_fallbacks
     from fx_explorer.analysis.whole_session.figures import session_figures
     from fx_explorer.analysis.whole_session.log_sessions import tells_breaks
     from fx_explorer.fixing.offers import as_break, why_not_tried
@@ -100,7 +100,7 @@ def _find(reader: SessionReader, found: SessionFixes) -> None:
     found.recompiles = recompiles_of(reader)
     left = [
         as_break(one)
-        for one in left_to_python(reader)
+        for one in distinct_fallbacks(reader)
         if one.kind != "limit" and not one.has_nothing_to_compile
     ]
     broken = [*distinct_breaks(reader), *left]

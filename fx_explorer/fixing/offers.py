@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
-from fx_explorer.analysis.overview.fallbacks import MADE_BY_PYTHON, LeftToPython
+from fx_explorer.analysis.overview.fallbacks import MADE_BY_PYTHON, DistinctFallback
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile
 from fx_explorer.analysis.whole_session.figures import SessionFigures, session_figures
 from fx_explorer.fixing.dynamic_marks import mark_fixes
@@ -24,7 +24,7 @@ TryFix = Callable[[CaptureRequest, Fix, SessionFigures], Awaitable[Trial]]
 """``try_any`` for one worker, or what stands in for it."""
 
 
-Subject = DistinctBreak | LeftToPython | ExplainedRecompile
+Subject = DistinctBreak | DistinctFallback | ExplainedRecompile
 """What is to be fixed: a row of the list of breaks."""
 
 
@@ -80,7 +80,7 @@ def fixes_for(reader: SessionReader, subject: Subject) -> list[Fix]:
     return mark_fixes(reader) if subject.kind == "limit" else proposals(reader, as_break(subject))
 
 
-def as_break(left: LeftToPython) -> DistinctBreak:
+def as_break(left: DistinctFallback) -> DistinctBreak:
     """Return a function that was left to Python as if it had broken where it begins."""
     return DistinctBreak(
         registry_id=left.registry_id,
@@ -101,7 +101,7 @@ def as_break(left: LeftToPython) -> DistinctBreak:
 def _why_none(reader: SessionReader, subject: Subject) -> str:
     if isinstance(subject, ExplainedRecompile):
         return f"No mark avoids this recompile.{f' {subject.remedy}' if subject.remedy else ''}"
-    if isinstance(subject, LeftToPython) and subject.is_made_by_python:
+    if isinstance(subject, DistinctFallback) and subject.is_made_by_python:
         return f"{MADE_BY_PYTHON}."
     broken = subject if isinstance(subject, DistinctBreak) else as_break(subject)
     known = "No fix is known for this." + (

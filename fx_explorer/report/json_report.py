@@ -20,7 +20,7 @@ from fx_explorer.analysis.measured_times import call_time
 from fx_explorer.analysis.options.explained_options import explained_options
 from fx_explorer.analysis.overview.children import children
 from fx_explorer.analysis.overview.console import failures
-from fx_explorer.analysis.overview.fallbacks import left_to_python
+from fx_explorer.analysis.overview.fallbacks import distinct_fallbacks
 from fx_explorer.analysis.recompiles.causes import limit_hits, recompiles
 from fx_explorer.analysis.regions.annotated_regions import regions
 from fx_explorer.analysis.variants.lineage import first_variants
@@ -77,7 +77,7 @@ def json_report(reader: SessionReader) -> Json:
             "interventions": [intervention(reader, one) for one in reader.rows(model.Intervention)],
             "graph_breaks": [graph_break(reader, one) for one in distinct_breaks(reader)],
             "measured_call": measured_call(call_time(reader)),
-            "left_to_python": [fallback(one) for one in left_to_python(reader)],
+            "left_to_python": [fallback(one) for one in distinct_fallbacks(reader)],
             "calls": [called(one) for one in call_trees(reader)],
             "child_processes": [child_process(one) for one in children(reader).everyone],
             "recompiles": [recompile(one) for one in recompiles(reader)],

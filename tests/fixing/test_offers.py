@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.overview.fallbacks import left_to_python
+from fx_explorer.analysis.overview.fallbacks import distinct_fallbacks
 from fx_explorer.fixing.offers import offer, target_file, why_not_tried
 from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.session import SessionReader, SessionWriter
@@ -53,7 +53,7 @@ def test_code_that_python_made_itself_needs_no_fix(
     with SessionWriter(tmp_path / "s.fxs") as writer:
         writer.add(model.Fallback(0, 0, "skipped", function, "<string>", 1, "", reason))
     with SessionReader(tmp_path / "s.fxs") as reader:
-        (left,) = left_to_python(reader)
+        (left,) = distinct_fallbacks(reader)
     assert "nothing has to be done" in left.in_words
     found = offer(tmp_path / "s.fxs", left)
     assert (found.fixes, found.why_none) == ((), f"{left.in_words}.")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.analysis.overview.checks import checks
-from fx_explorer.analysis.overview.fallbacks import left_to_python
+from fx_explorer.analysis.overview.fallbacks import distinct_fallbacks
 from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.model import Compilation, Failure, Graph, Guard, Kernel, RegionLowering
 from fx_explorer.session import SessionReader
@@ -110,7 +110,7 @@ def test_guards_that_are_built_again_stand_once(session: SessionReader) -> None:
 
 
 def test_nothing_of_it_is_a_break_or_left_to_python(session: SessionReader) -> None:
-    assert left_to_python(session) == []
+    assert distinct_fallbacks(session) == []
     assert all(check.is_met for check in checks(session, {"max-graph-breaks": 0}))
     assert not any("left to Python" in fact.text for fact in overview(session))
     assert session.count(Failure, where="recorder") == 0

@@ -62,7 +62,7 @@ class EagerRest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DistinctBreak:
-    """All hits of one cause on one line."""
+    """All hits (``GraphBreak``) of one cause on one line."""
 
     registry_id: str
     reason: str

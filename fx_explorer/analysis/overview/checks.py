@@ -12,7 +12,7 @@ from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.overview.children import children, finding_in_words
-from fx_explorer.analysis.overview.fallbacks import left_to_python
+from fx_explorer.analysis.overview.fallbacks import distinct_fallbacks
 from fx_explorer.analysis.recompiles.causes import causes, limit_hits
 from fx_explorer.analysis.variants.lineage import first_variants
 from fx_explorer.analysis.whole_session.figures import totals
@@ -264,7 +264,7 @@ def _left_findings(reader: SessionReader) -> Iterator[CheckFinding]:
     without anything to compile are left out.
     """
     limits = {(hit.file, hit.line): hit.in_words for hit in limit_hits(reader)}
-    left = left_to_python(reader)
+    left = distinct_fallbacks(reader)
     for one in left:
         said = f"{plain_function(one.function)} was not compiled: {first_line(one.in_words)}"
         if not one.has_nothing_to_compile:

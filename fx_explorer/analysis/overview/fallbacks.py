@@ -1,4 +1,4 @@
-"""Functions that torch left to Python as a whole without reporting a graph break: skipped, given
+"""Functions that run in eager mode as a whole without a graph break being reported: skipped, given
 up, compiled too often.
 """
 
@@ -25,8 +25,11 @@ _PLAIN_KINDS: dict[model.FallbackKind, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class LeftToPython:
-    """A function that was left to Python, for one reason."""
+class DistinctFallback:
+    """All fallbacks of one function for one reason: the function runs in eager mode as a whole.
+
+    ``DistinctBreak`` is the same for graph breaks, which cut a function that is compiled.
+    """
 
     kind: model.FallbackKind
     function: str
@@ -71,7 +74,7 @@ def computes_nothing(reason: str) -> bool:
     return any(words in reason for words in _NOTHING_TO_COMPILE)
 
 
-def left_to_python(reader: SessionReader) -> list[LeftToPython]:
+def distinct_fallbacks(reader: SessionReader) -> list[DistinctFallback]:
     """List the functions; those that cost something first, then in the order they were met."""
     groups: dict[tuple[object, ...], list[model.Fallback]] = {}
     for row in reader.rows(model.Fallback):
@@ -84,9 +87,9 @@ def left_to_python(reader: SessionReader) -> list[LeftToPython]:
     )
 
 
-def _grouped(reader: SessionReader, rows: list[model.Fallback]) -> LeftToPython:
+def _grouped(reader: SessionReader, rows: list[model.Fallback]) -> DistinctFallback:
     first = rows[0]
-    return LeftToPython(
+    return DistinctFallback(
         kind=first.kind,
         function=first.function,
         file=first.file,

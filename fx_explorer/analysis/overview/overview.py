@@ -57,7 +57,7 @@ from fx_explorer.analysis.overview.facts.profile_facts import profile_facts
 from fx_explorer.analysis.overview.facts.regional_facts import regional_facts
 from fx_explorer.analysis.overview.facts.stage_facts import stage_facts
 from fx_explorer.analysis.overview.facts.support_facts import support_facts
-from fx_explorer.analysis.overview.fallbacks import left_to_python
+from fx_explorer.analysis.overview.fallbacks import distinct_fallbacks
 from fx_explorer.analysis.overview.virtual_gpu import first_question, virtual_gpu_facts
 from fx_explorer.analysis.recompiles.causes import (
     ExplainedRecompile,
@@ -267,7 +267,7 @@ def _all_was_compiled(reader: SessionReader) -> bool:
     if outcome is None or not model.Outcome.from_json(outcome).went_well or children(reader).graphs:
         return False
     refused = any(row.status in ("failed", "skipped", "left") for row in first_variants(reader))
-    return not refused and all(one.has_nothing_to_compile for one in left_to_python(reader))
+    return not refused and all(one.has_nothing_to_compile for one in distinct_fallbacks(reader))
 
 
 def _no_graph(reader: SessionReader) -> Fact:
@@ -317,7 +317,7 @@ def _no_graph(reader: SessionReader) -> Fact:
         return Fact(
             "graphs", "notice", "No graph was made in the program's own process.", view="graphs"
         )
-    for left in left_to_python(reader):
+    for left in distinct_fallbacks(reader):
         if not left.has_nothing_to_compile:
             return Fact(
                 "graphs",

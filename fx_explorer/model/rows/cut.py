@@ -140,7 +140,9 @@ FallbackKind = Literal["skipped", "limit", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """A function that torch left to Python as a whole without writing a graph break record."""
+    """One decision of torch to run a function in eager mode as a whole, for which it writes no graph
+    break record (one row each time; analysis groups them as ``DistinctFallback``).
+    """
 
     id: int
     compilation: int

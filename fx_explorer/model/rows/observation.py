@@ -14,7 +14,7 @@ from fx_explorer.model.stage import Stage
 @dataclass(frozen=True, slots=True)
 class GraphBreak:
     """One graph break as torch reported it (one row per hit; analysis groups them by place and
-    cause).
+    cause as ``DistinctBreak``).
     """
 
     id: int

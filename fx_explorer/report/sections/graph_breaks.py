@@ -12,7 +12,7 @@ from fx_explorer.analysis.breaks.grouped import DistinctBreak
 from fx_explorer.analysis.breaks.kept_across import KeptAcross
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.naming.sources import plain_code
-from fx_explorer.analysis.overview.fallbacks import LeftToPython
+from fx_explorer.analysis.overview.fallbacks import DistinctFallback
 from fx_explorer.session import SessionReader
 
 Json = dict[str, object]
@@ -98,7 +98,7 @@ def _tensors(tensors: Tensors) -> Json:
     }
 
 
-def fallback(one: LeftToPython) -> Json:
+def fallback(one: DistinctFallback) -> Json:
     return {
         "kind": one.kind,
         "function": one.function,

@@ -14,7 +14,7 @@ from fx_explorer.analysis.measured_times import call_time
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.naming.sizes import SizeNames
 from fx_explorer.analysis.naming.sources import plain_code
-from fx_explorer.analysis.overview.fallbacks import LeftToPython
+from fx_explorer.analysis.overview.fallbacks import DistinctFallback
 from fx_explorer.analysis.whole_session.log_sessions import NO_PROGRAM, is_log
 from fx_explorer.analysis.words import first_line, size, tensor
 from fx_explorer.session import SessionReader
@@ -85,7 +85,7 @@ def run_time_lines(reader: SessionReader, found: DistinctBreak) -> list[str]:
     ]
 
 
-def left_text(reader: SessionReader, found: LeftToPython) -> str:
+def left_text(reader: SessionReader, found: DistinctFallback) -> str:
     parts: list[Part] = [
         ("Why", [found.explanation or found.reason]),
         ("What to try", [f"• {hint}" for hint in found.hints]),

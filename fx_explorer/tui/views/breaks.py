@@ -10,7 +10,7 @@ from fx_explorer.analysis.measured_times import call_time, run_time
 from fx_explorer.analysis.modules.module_regions import belongs, is_module
 from fx_explorer.analysis.modules.own_figures import break_paths
 from fx_explorer.analysis.naming.functions import plain_function
-from fx_explorer.analysis.overview.fallbacks import LeftToPython, left_to_python
+from fx_explorer.analysis.overview.fallbacks import DistinctFallback, distinct_fallbacks
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.whole_session.log_sessions import is_log, why_not_in_text
@@ -34,7 +34,7 @@ TAKES = 3
 """Position of the column that is shown only when breaks were measured."""
 
 
-BreakSubject = DistinctBreak | LeftToPython | ExplainedRecompile
+BreakSubject = DistinctBreak | DistinctFallback | ExplainedRecompile
 
 
 def breaks_table(reader: SessionReader) -> Table:
@@ -72,8 +72,8 @@ def subjects(reader: SessionReader) -> list[BreakSubject]:
     return [*distinct_breaks(reader), *_left(reader), *causes(reader)]
 
 
-def _left(reader: SessionReader) -> list[LeftToPython]:
-    return [one for one in left_to_python(reader) if not one.has_nothing_to_compile]
+def _left(reader: SessionReader) -> list[DistinctFallback]:
+    return [one for one in distinct_fallbacks(reader) if not one.has_nothing_to_compile]
 
 
 def _untimed(row: TableRow) -> TableRow:
@@ -97,7 +97,7 @@ def _break_row(reader: SessionReader, found: DistinctBreak) -> TableRow:
     return TableRow(cells, found.place, lambda: Detail(break_text(reader, found)), values=values)
 
 
-def _left_row(reader: SessionReader, found: LeftToPython) -> TableRow:
+def _left_row(reader: SessionReader, found: DistinctFallback) -> TableRow:
     where = in_file(found.file, found.line)
     cells = (
         "✗ left",
@@ -166,7 +166,7 @@ def _others(found: ExplainedRecompile) -> str:
 
 def _notice(
     breaks: list[DistinctBreak],
-    left: list[LeftToPython],
+    left: list[DistinctFallback],
     again: list[ExplainedRecompile],
     *,
     can_measure: bool,

@@ -7,7 +7,7 @@ import torch
 from torch._subclasses.fake_tensor import UnsupportedFakeTensorException
 
 from fx_explorer.analysis.breaks.grouped import carets, distinct_breaks
-from fx_explorer.analysis.overview.fallbacks import left_to_python
+from fx_explorer.analysis.overview.fallbacks import distinct_fallbacks
 from fx_explorer.capture.dynamo.breaks.break_registry import completed
 from fx_explorer.torch_texts.break_report import parse_break
 from tests.capture.dynamo.break_patterns import numbers
@@ -95,7 +95,7 @@ def test_a_function_compiled_too_often_is_told_though_torch_writes_no_record(
         assert heard == []
 
     with record(tmp_path / "s.fxs", program, backend="eager", dynamic=False) as session:
-        (one,) = left_to_python(session)
+        (one,) = distinct_fallbacks(session)
     assert (one.kind, one.registry_id, one.function) == ("limit", "GB0039", "scaled")
     assert one.line == scaled.__code__.co_firstlineno
     assert one.hints
@@ -105,7 +105,7 @@ def test_a_generator_is_skipped(tmp_path: Path) -> None:
     with record(
         tmp_path / "s.fxs", lambda compile_: list(compile_(numbers)(torch.ones(3))), backend="eager"
     ) as session:
-        (one,) = left_to_python(session)
+        (one,) = distinct_fallbacks(session)
     assert (one.kind, one.function, one.reason) == (
         "skipped",
         "numbers",
@@ -123,7 +123,7 @@ def test_an_error_that_torch_was_told_to_go_on_after_is_told(tmp_path: Path) -> 
             torch.compile(scaled, backend=fails)(torch.ones(3), 2)
 
     with record(tmp_path / "s.fxs", program, backend="eager") as session:
-        (one,) = left_to_python(session)
+        (one,) = distinct_fallbacks(session)
     assert one.kind == "failed"
     assert "this backend is broken" in one.reason
 

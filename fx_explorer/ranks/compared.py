@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import queue
-import shutil
+import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ from fx_explorer.ranks.reading import ReadFile, opened, read_file
 from fx_explorer.ranks.taken_apart import taken_apart
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import FileNames, begin_showing
-from fx_explorer.temporary_folder import new_temporary_folder
+from fx_explorer.temporary_folder import temporary_folder
 
 Progress = Callable[[int, int], None]
 """Called with how many files are read, and how many there are."""
@@ -95,14 +95,14 @@ def _without_mixed(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[str]]
     """
     found: list[ReadFile] = []
     notes = []
+    folder: Path | None = None
     for one in read:
         if not is_mixed(one):
             found.append(one)
             continue
-        folder = new_temporary_folder()
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        folder = folder or _kept_to_the_end()
         try:
-            apart = taken_apart(Path(one.path), folder)
+            apart = taken_apart(Path(one.path), Path(tempfile.mkdtemp(dir=folder)))
         except (SessionError, OSError):
             found.append(one)  # of which it is told why it is left out
             continue
@@ -115,6 +115,13 @@ def _without_mixed(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[str]]
         nobodys = f"; {counted(apart.nobodys, 'line')} of it {'is' if apart.nobodys == 1 else 'are'} of no rank"
         notes.append(told + nobodys * bool(apart.nobodys))
     return found, notes
+
+
+def _kept_to_the_end() -> Path:
+    """Make a folder that is gone when this process ends; where it is killed, at the next start."""
+    until = contextlib.ExitStack()
+    atexit.register(until.close)
+    return until.enter_context(temporary_folder())
 
 
 def _of_one_kind(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[OtherFile]]:

@@ -18,6 +18,7 @@ from fx_explorer.errors import SessionError, UsageError
 from fx_explorer.ranks.compared import ComparedRanks, compare
 from fx_explorer.ranks.found_files import rank_in_name
 from fx_explorer.readers.torch_trace.excerpt import write_excerpt
+from fx_explorer.temporary_folder import IN_USE_PREFIX, Lock
 from tests.ranks.logs_of_ranks import H200, as_rank, text_of, write_rank
 
 DATA_OF_TEXT = Path(__file__).parents[1] / "data" / "torch_logs" / "breaks_and_recompiles.log.gz"
@@ -124,6 +125,10 @@ def test_a_file_that_mixes_ranks_is_taken_apart(tmp_path: Path, way: str) -> Non
         "all.log has the records of 2 ranks, which were taken apart",
         *wanted.notes,
     )
+    kept = Path(found.summaries[0].path).parents[1]
+    assert kept.name.startswith(IN_USE_PREFIX)  # found at the next start, however this process ends
+    with pytest.raises(OSError, match="unavailable"):
+        Lock(kept)
 
 
 def test_what_several_ranks_printed_is_taken_apart(

@@ -26,20 +26,20 @@ from fx_explorer.capture.torch_compat.patching import configured, patched
 from fx_explorer.capture.torch_compat.versions import options_there
 
 _BUILDERS = (
-    *(
-        "cpp",
-        "cpp_pybinding",
-        "triton",
-        "cuda",
-        "cutlass",
-        "xpu",
-        "rocm",
-        "halide",
-        "metal",
-        "cutedsl",
-        "pallas",
-    ),
-    *("nv_universal_gemm", "multi_kernel", "size_hint_multi_kernel"),
+    "cpp",
+    "cpp_pybinding",
+    "triton",
+    "cuda",
+    "cutlass",
+    "xpu",
+    "rocm",
+    "halide",
+    "metal",
+    "cutedsl",
+    "pallas",
+    "nv_universal_gemm",
+    "multi_kernel",
+    "size_hint_multi_kernel",
 )
 """Methods of ``AsyncCompile`` (torch/_inductor/async_compile.py) that turn a kernel's source into
 something to call.

@@ -100,7 +100,11 @@ class WorkerProcess:
             commands, commands_fd = await _writing_pipe(stack)
             try:
                 self._process = process = await asyncio.create_subprocess_exec(
-                    *(self.python, str(WORKER), str(notices_fd), str(commands_fd), self._job),
+                    self.python,
+                    str(WORKER),
+                    str(notices_fd),
+                    str(commands_fd),
+                    self._job,
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=stdout_fd,
                     stderr=stderr_fd,

@@ -28,7 +28,11 @@ async def watched(group: int) -> AsyncIterator[None]:
     theirs, ours = os.pipe()
     try:
         shell = await asyncio.create_subprocess_exec(
-            *(SHELL, "-c", SCRIPT, SHELL, str(group)),
+            SHELL,
+            "-c",
+            SCRIPT,
+            SHELL,
+            str(group),
             stdin=theirs,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,

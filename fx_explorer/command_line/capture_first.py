@@ -41,7 +41,10 @@ async def capture_first(
 
     def prepared(request: CaptureRequest) -> Capture:
         return Capture(
-            *(request, arguments.python, arguments.timeout, output),
+            request,
+            arguments.python,
+            arguments.timeout,
+            output,
             on_output=progress.program_output,
             force=getattr(arguments, "force", False),
         )

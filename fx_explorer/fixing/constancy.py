@@ -42,8 +42,22 @@ _MUTABLE = {
 }
 _MAKES_IMMUTABLE = frozenset(
     [
-        *("int", "float", "bool", "str", "bytes", "complex", "frozenset", "tuple", "len", "range"),
-        *("abs", "min", "max", "round", "sum", "math"),
+        "int",
+        "float",
+        "bool",
+        "str",
+        "bytes",
+        "complex",
+        "frozenset",
+        "tuple",
+        "len",
+        "range",
+        "abs",
+        "min",
+        "max",
+        "round",
+        "sum",
+        "math",
     ]
 )
 _LIBRARIES = frozenset([*sys.stdlib_module_names, "torch", "numpy"])

@@ -47,17 +47,19 @@ DESCRIPTORS_CLOSED = (
 )
 
 _OF_AN_ATTEMPT = (
-    *(
-        model.Graph,
-        model.Artifact,
-        model.Kernel,
-        model.SavedTensor,
-        model.Symbol,
-        model.SymbolEvent,
-    ),
-    *(model.GraphBreak, model.ResumeFunction, model.LocalTensor, model.PartitionChoice),
+    model.Graph,
+    model.Artifact,
+    model.Kernel,
+    model.SavedTensor,
+    model.Symbol,
+    model.SymbolEvent,
+    model.GraphBreak,
+    model.ResumeFunction,
+    model.LocalTensor,
+    model.PartitionChoice,
     model.SupportReport,
-    *(model.PublishedStage, model.BackendEntry),
+    model.PublishedStage,
+    model.BackendEntry,
 )
 """What belongs to one attempt at a compilation."""
 

@@ -15,20 +15,23 @@ from fx_explorer.source_edit.code import Code
 
 _CHANGING = frozenset(
     [
-        *(
-            "append",
-            "extend",
-            "insert",
-            "pop",
-            "popitem",
-            "remove",
-            "clear",
-            "update",
-            "add",
-            "discard",
-            "setdefault",
-        ),
-        *("sort", "reverse", "write", "writelines", "backward", "step"),
+        "append",
+        "extend",
+        "insert",
+        "pop",
+        "popitem",
+        "remove",
+        "clear",
+        "update",
+        "add",
+        "discard",
+        "setdefault",
+        "sort",
+        "reverse",
+        "write",
+        "writelines",
+        "backward",
+        "step",
     ]
 )
 """Methods that change what they are called on."""

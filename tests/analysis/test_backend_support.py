@@ -231,13 +231,13 @@ def test_every_format_tells_the_same(
     assert [part["segment"] for part in parsed["graphs"][0]["parts"]] == [1, None, 2, None]
     lines = list(csv.DictReader(io.StringIO(told["csv"])))
     assert [(line["node"], line["support"], line["segment"]) for line in lines] == [
-        *(
-            ("t", "supported", "1"),
-            ("addmm", "supported", "1"),
-            ("relu", "supported", "1"),
-            ("i0", "falls_back", ""),
-        ),
-        *(("t_1", "supported", "2"), ("addmm_1", "supported", "2"), ("_softmax", "falls_back", "")),
+        ("t", "supported", "1"),
+        ("addmm", "supported", "1"),
+        ("relu", "supported", "1"),
+        ("i0", "falls_back", ""),
+        ("t_1", "supported", "2"),
+        ("addmm_1", "supported", "2"),
+        ("_softmax", "falls_back", ""),
     ]
     for row in part_table(graph):
         assert f"| {' | '.join(row)} |" in told["markdown"]

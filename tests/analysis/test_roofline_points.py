@@ -48,7 +48,15 @@ def kernels(writer: SessionWriter, *sizes: tuple[int, int]) -> None:
     )
     for number, (size_bytes, flops) in enumerate(sizes):
         kernel = model.Kernel(
-            *(0, compilation, "forward", number, f"mm_{number}", "extern", 0, code, number + 1),
+            0,
+            compilation,
+            "forward",
+            number,
+            f"mm_{number}",
+            "extern",
+            0,
+            code,
+            number + 1,
             estimated_bytes=size_bytes,
             estimated_flops=flops,
         )

@@ -80,8 +80,12 @@ def test_every_cell_is_measured_in_turns_and_compared(
             cell.id: [row.number for row in reader.rows(BenchRound, cell=cell.id)] for cell in cells
         }
     assert [(cell.contender, cell.size) for cell in cells] == [
-        *(("uncompiled", "batch 2"), ("eager", "batch 2"), ("aot_eager", "batch 2")),
-        *(("uncompiled", "batch 8"), ("eager", "batch 8"), ("aot_eager", "batch 8")),
+        ("uncompiled", "batch 2"),
+        ("eager", "batch 2"),
+        ("aot_eager", "batch 2"),
+        ("uncompiled", "batch 8"),
+        ("eager", "batch 8"),
+        ("aot_eager", "batch 8"),
     ]
     assert {cell.state for cell in cells} == {"measured"}
     assert {cell.inputs for cell in cells[:3]} == {"(float32[2, 16])"}
@@ -448,13 +452,13 @@ def test_combinations_are_contenders_each_once_and_modes_are_inductors() -> None
         CaptureRequest("net.py", ""),
     )
     assert [contender.name for contender in plan.contenders()] == [
-        *("uncompiled", "eager", "eager dynamic=True"),
-        *(
-            "inductor",
-            "inductor dynamic=True",
-            "inductor max-autotune",
-            "inductor max-autotune dynamic=True",
-        ),
+        "uncompiled",
+        "eager",
+        "eager dynamic=True",
+        "inductor",
+        "inductor dynamic=True",
+        "inductor max-autotune",
+        "inductor max-autotune dynamic=True",
     ]
     sizes = [", ".join(map(str, combination)) for combination in plan.combinations()]
     assert sizes == ["batch 1, x:1 8", "batch 1, x:1 16", "batch 2, x:1 8", "batch 2, x:1 16"]

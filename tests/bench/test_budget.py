@@ -109,7 +109,13 @@ async def test_a_comparison_that_the_budget_does_not_pay_for_is_named_on_screen(
         writer.set_meta("bench", {"machine": {}, "budget_s": budget_s, "state": "finished"})
         cell = replace(cell, id=writer.add(cell))
         of_size = _SizeOfBench(
-            *(None, writer, "", lambda *_: None, _BudgetedTime(budget_s, 1), tmp_path, None)  # type: ignore[arg-type]
+            None,
+            writer,
+            "",
+            lambda *_: None,
+            _BudgetedTime(budget_s, 1),
+            tmp_path,
+            None,  # type: ignore[arg-type]
         )
         await of_size._compare_again([_StartedCell(cell, Process(), EAGERS_NUMBERS)])  # type: ignore[arg-type]
     with SessionReader(tmp_path / "b.fxs") as reader:

@@ -163,8 +163,10 @@ def test_it_pays_from_the_batch_on_from_which_it_is_faster(tmp_path: Path) -> No
 
 def test_sizes_that_do_not_grow_have_no_point_from_which_it_pays(tmp_path: Path) -> None:
     cells = [
-        *((at(UNCOMPILED, 8), about(0.001)), (at(INDUCTOR, 8), about(0.0005))),
-        *((at(UNCOMPILED, 16), about(0.001)), (at(INDUCTOR, 16), about(0.002))),
+        (at(UNCOMPILED, 8), about(0.001)),
+        (at(INDUCTOR, 8), about(0.0005)),
+        (at(UNCOMPILED, 16), about(0.001)),
+        (at(INDUCTOR, 16), about(0.002)),
     ]
     assert verdict(figures(tmp_path, *cells))[0].startswith("inductor pays at batch 8:")
 

@@ -53,38 +53,26 @@ def in_code(
 
 
 TRAINING_STEP = (
-    *(
-        around("gradients", 2),
-        around("entry", 10),
-        around("guards", 5, "0/0"),
-        around("bytecode", 3, "0/0"),
-    ),
-    *(
-        around("wrapper", 4, "0/0"),
-        in_code("checks", 1),
-        in_code("kernel", 20, name="cpp_fused_relu_0"),
-    ),
-    *(
-        around("wrapper", 2, "0/0"),
-        around("break", 6, "0/0"),
-        around("entry", 2, "0/0"),
-        around("guards", 2, "1/0"),
-    ),
-    *(
-        around("bytecode", 2, "1/0"),
-        in_code("library", 8, compilation="1/0", name="extern_kernels.addmm"),
-    ),
-    *(
-        around("bytecode", 1, "1/0"),
-        around("bytecode", 1, "0/0"),
-        around("entry", 3),
-        around("loss", 4),
-    ),
-    *(
-        around("autograd", 7, direction="backward"),
-        in_code("kernel", 9, "backward"),
-        around("autograd", 3, direction="backward"),
-    ),
+    around("gradients", 2),
+    around("entry", 10),
+    around("guards", 5, "0/0"),
+    around("bytecode", 3, "0/0"),
+    around("wrapper", 4, "0/0"),
+    in_code("checks", 1),
+    in_code("kernel", 20, name="cpp_fused_relu_0"),
+    around("wrapper", 2, "0/0"),
+    around("break", 6, "0/0"),
+    around("entry", 2, "0/0"),
+    around("guards", 2, "1/0"),
+    around("bytecode", 2, "1/0"),
+    in_code("library", 8, compilation="1/0", name="extern_kernels.addmm"),
+    around("bytecode", 1, "1/0"),
+    around("bytecode", 1, "0/0"),
+    around("entry", 3),
+    around("loss", 4),
+    around("autograd", 7, direction="backward"),
+    in_code("kernel", 9, "backward"),
+    around("autograd", 3, direction="backward"),
     around("buffers", 1),
 )
 

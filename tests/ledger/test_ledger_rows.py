@@ -35,22 +35,20 @@ from tests.sessions import write_training_step
 US = 1e-6
 
 CALL = LedgerCall(
-    *(
-        1,
-        "Net",
-        "(float32[4, 8])",
-        False,
-        4,
-        "cpu",
-        "2.13.0",
-        1,
-        100 * US,
-        2 * US,
-        (100 * US,) * 8,
-        50,
-        0,
-        3 * US,
-    ),
+    1,
+    "Net",
+    "(float32[4, 8])",
+    False,
+    4,
+    "cpu",
+    "2.13.0",
+    1,
+    100 * US,
+    2 * US,
+    (100 * US,) * 8,
+    50,
+    0,
+    3 * US,
     uncompiled_s=50 * US,
     uncompiled_rounds_s=(50 * US,) * 8,
     unguarded_s=90 * US,
@@ -106,7 +104,8 @@ def test_steps_that_are_longer_than_the_call_are_told_as_such() -> None:
 
 def test_a_kernel_of_two_lines_counts_for_both_and_what_is_of_no_line_is_left() -> None:
     found = figures(
-        *(entry("kernel", 40, (A, 0.75), (B, 0.25)), entry("guards", 60)),
+        entry("kernel", 40, (A, 0.75), (B, 0.25)),
+        entry("guards", 60),
         operators=(
             operator("aten::relu", 20, A),
             operator("aten::add", 5, B),

@@ -88,17 +88,15 @@ def test_a_function_called_at_a_break_has_its_own_steps_and_the_rest_stays_the_b
     )
     found = steps(call, [Frame(is_cut=True), Frame("1/0")], [])
     assert kinds(found) == [
-        *(
-            "entry",
-            "bytecode",
-            "graph",
-            "break",
-            "bytecode",
-            "graph",
-            "bytecode",
-            "break",
-            "python",
-        ),
+        "entry",
+        "bytecode",
+        "graph",
+        "break",
+        "bytecode",
+        "graph",
+        "bytecode",
+        "break",
+        "python",
         "entry",
     ]
     assert found[3].has_lookup, "the function's guards are evaluated while the break is open"
@@ -116,7 +114,13 @@ def test_a_break_before_any_graph_is_a_break() -> None:
 
 def test_a_training_step_has_a_loss_and_autograd_around_the_backward_graph() -> None:
     call = ticks(
-        *("clear", "forward", "enter 0", *GRAPH, "leave 0", "loss", "backward"),
+        "clear",
+        "forward",
+        "enter 0",
+        *GRAPH,
+        "leave 0",
+        "loss",
+        "backward",
         *GRAPH[1:-1],
         "release",
         "over",
@@ -131,7 +135,11 @@ def test_a_training_step_has_a_loss_and_autograd_around_the_backward_graph() -> 
 def test_python_between_two_compiled_functions_is_no_part_of_entering_them() -> None:
     call = ticks("forward", "enter 0", "leave 0", "enter 1", "leave 1", "over")
     assert kinds(steps(call, [Frame(has_graph=False), Frame(has_graph=False)], [])) == [
-        *("entry", "bytecode", "python", "bytecode", "entry"),
+        "entry",
+        "bytecode",
+        "python",
+        "bytecode",
+        "entry",
     ]
 
 
@@ -209,7 +217,9 @@ def test_what_calls_the_wrapper_of_a_branch_is_around_it_and_no_call_of_a_librar
         "begin 0",
         "wrapper 0",
         "part 2",
-        *("wrapper 3", "part 2", "wrapper_end 3"),
+        "wrapper 3",
+        "part 2",
+        "wrapper_end 3",
     )
     call += [
         (len(call) + at, kind, number)
@@ -313,5 +323,7 @@ def test_a_wrapper_that_an_exception_ended_does_not_hold_the_next_one() -> None:
         "buffers",
         "library",
         "wrapper",
-        *("bytecode", "entry", "buffers"),
+        "bytecode",
+        "entry",
+        "buffers",
     ]

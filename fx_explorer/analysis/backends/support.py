@@ -217,7 +217,9 @@ def _operator_row(name: str, calls: list[SupportedNode]) -> OperatorRow:
     return OperatorRow(
         name,
         amount_of(calls),
-        *(said.count("supported"), said.count("falls_back"), said.count("unknown")),
+        said.count("supported"),
+        said.count("falls_back"),
+        said.count("unknown"),
         sum(one.row.segment > 0 for one in calls),
         tuple(dict.fromkeys(one.row.reason for one in calls if one.row.reason)),
         calls[0].node,

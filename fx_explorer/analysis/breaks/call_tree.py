@@ -122,7 +122,10 @@ def trees(
         caller, line = callers[frame]
         one = FunctionCall(
             frame,
-            *(rows[0].function, rows[0].file, rows[0].line, line),
+            rows[0].function,
+            rows[0].file,
+            rows[0].line,
+            line,
             compilations=tuple(rows),
             graphs=_first_of_each([graph for graph in graphs if graph.compilation in own]),
             breaks=tuple(hit for hit in breaks if whole.get(hit.compilation) in own),

@@ -59,13 +59,12 @@ def explained(
     """
     explain = _EXPLAIN.get(finding.aspect)
     sides = Sides(
-        *(
-            reader,
-            _row(reader, finding.compilation),
-            reference,
-            _row(reference, finding.other_compilation),
-        ),
-        *(rank_words(finding.ranks), others_in_words(finding.others, finding.ranks, among)),
+        reader,
+        _row(reader, finding.compilation),
+        reference,
+        _row(reference, finding.other_compilation),
+        rank_words(finding.ranks),
+        others_in_words(finding.others, finding.ranks, among),
     )
     return (explain(finding, sides) or finding) if explain else finding
 

@@ -169,7 +169,11 @@ def _add_proposal(asking: Asking, proposal: Proposal) -> None:
         node: "supported" if answer else "falls_back" for node, answer in proposal.answers.items()
     }
     report = SupportReport(
-        *(0, 0, 0, "", "partitioner"),
+        0,
+        0,
+        0,
+        "",
+        "partitioner",
         source=f"{type(proposal.support).__qualname__} of {type(proposal.support).__module__}",
         allows_single=proposal.allows_single,
         merges_independent=proposal.merges_independent,
@@ -224,7 +228,10 @@ def _add(asking: Asking, graph: RecordedGraph, answers: _Answers) -> None:
             answers.support.get(node, "unknown") if node.op in CALLS else "unknown",
             segments.get(node, 0),
             answers.reasons.get(node, ""),
-            *(work.flops, work.read_bytes, work.written_bytes, work.result_bytes),
+            work.flops,
+            work.read_bytes,
+            work.written_bytes,
+            work.result_bytes,
         )
         for node, work in answers.work.items()
         if node.name in graph.by_name

@@ -30,15 +30,15 @@ is left.
 
 _CHECKS = ("assert_size_stride", "assert_alignment", "assert_")
 _BUFFERS = (
-    *(
-        "empty_strided",
-        "empty",
-        "alloc_from_pool",
-        "torch.empty",
-        "reinterpret_tensor",
-        "as_strided",
-    ),
-    *("args.clear", "get_raw_stream", "torch.cuda.set_device"),
+    "empty_strided",
+    "empty",
+    "alloc_from_pool",
+    "torch.empty",
+    "reinterpret_tensor",
+    "as_strided",
+    "args.clear",
+    "get_raw_stream",
+    "torch.cuda.set_device",
 )
 
 _ADD, _NOW, _SEEN = "_fx_explorer_add", "_fx_explorer_now", "_fx_explorer_seen"

@@ -90,6 +90,12 @@ class Spans:
         for where, took_s in clock.sums.items():
             file = self._recording.sources.file(where.path)
             yield PhaseLine(
-                *(0, span.compilation, span.name, span.start_s, file, where.line, where.module),
+                0,
+                span.compilation,
+                span.name,
+                span.start_s,
+                file,
+                where.line,
+                where.module,
                 took_s,
             )

@@ -70,7 +70,10 @@ async def _follow(
 
     def prepared(request: CaptureRequest) -> Capture:
         return Capture(
-            *(request, arguments.python, arguments.timeout, output),
+            request,
+            arguments.python,
+            arguments.timeout,
+            output,
             on_output=progress.program_output,
             force=arguments.force,
         )

@@ -169,7 +169,9 @@ class Compilations:
             (name or WITHOUT_FRAME) + (f"#{times}" if times > 1 else ""),
             int(found["frame"]) if found else 0,
             int(found["recompile"]) if found else 0,
-            *("", "", 0),
+            "",
+            "",
+            0,
             start_s=max(0.0, seconds - (self._first_s or 0.0)),
         )
         state = self._states[name] = State(replace(row, id=self._writer.add(row)), called=name)

@@ -22,26 +22,26 @@ from fx_explorer.outside_file import open_outside
 from fx_explorer.readers.torch_trace.zstd import CutOffError, Unpacked
 
 _KINDS = (
-    *(
-        b"str",
-        b"dynamo_start",
-        b"dynamo_output_graph",
-        b"dynamo_graph_break_reason",
-        b"recompile_reasons",
-        b"dynamo_error",
-    ),
-    *(b"dynamo_cpp_guards_str", b"compilation_metrics", b"torch_version"),
+    b"str",
+    b"dynamo_start",
+    b"dynamo_output_graph",
+    b"dynamo_graph_break_reason",
+    b"recompile_reasons",
+    b"dynamo_error",
+    b"dynamo_cpp_guards_str",
+    b"compilation_metrics",
+    b"torch_version",
 )
 
 _ARTIFACTS = (
-    *(
-        rb"recompile_reasons",
-        rb"dynamo_graph_break_reason",
-        rb"dynamo_error",
-        rb"\w+_cache_\w+",
-        rb"inductor_collective_schedule",
-    ),
-    *(rb"inductor_runtime_and_tensor_meta", rb"graph_execution", rb"inductor_graph_execution"),
+    rb"recompile_reasons",
+    rb"dynamo_graph_break_reason",
+    rb"dynamo_error",
+    rb"\w+_cache_\w+",
+    rb"inductor_collective_schedule",
+    rb"inductor_runtime_and_tensor_meta",
+    rb"graph_execution",
+    rb"inductor_graph_execution",
 )
 
 _KEPT = re.compile(

@@ -32,19 +32,21 @@ _STATEMENTS = (
     ast.Assert,
 )
 _EXPRESSIONS = (
-    *(
-        ast.BinOp,
-        ast.UnaryOp,
-        ast.Compare,
-        ast.BoolOp,
-        ast.IfExp,
-        ast.Tuple,
-        ast.List,
-        ast.Subscript,
-        ast.Slice,
-        ast.keyword,
-    ),
-    *(ast.operator, ast.unaryop, ast.cmpop, ast.boolop, ast.expr_context),
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.Compare,
+    ast.BoolOp,
+    ast.IfExp,
+    ast.Tuple,
+    ast.List,
+    ast.Subscript,
+    ast.Slice,
+    ast.keyword,
+    ast.operator,
+    ast.unaryop,
+    ast.cmpop,
+    ast.boolop,
+    ast.expr_context,
 )
 
 MOST_SHIFTED = 64

@@ -295,14 +295,14 @@ def _shortened(state: StepState, parts: int) -> str:
 
 
 _LEVELS = (
-    *(
-        (9, 9, True, " ━━ "),
-        (9, 9, False, " ━━ "),
-        (2, 2, False, " ━━ "),
-        (2, 1, False, " ━━ "),
-        (2, 1, False, " ━ "),
-    ),
-    *((1, 1, False, " ━━ "), (1, 1, False, " ━ "), (0, 0, False, " ━━ ")),
+    (9, 9, True, " ━━ "),
+    (9, 9, False, " ━━ "),
+    (2, 2, False, " ━━ "),
+    (2, 1, False, " ━━ "),
+    (2, 1, False, " ━ "),
+    (1, 1, False, " ━━ "),
+    (1, 1, False, " ━ "),
+    (0, 0, False, " ━━ "),
 )
 """Counts of Dynamo, counts of the other steps, whether they have their times, and what stands between the steps."""
 

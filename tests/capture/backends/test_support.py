@@ -126,7 +126,11 @@ def test_what_a_backend_asked_the_partitioner_is_recorded_as_it_was(tmp_path: Pa
     )
     assert [segments(reader)] == proposed
     assert {name for name, row in said(reader).items() if row.support == "supported"} == {
-        *("t", "addmm", "t_1", "addmm_1", "_softmax")
+        "t",
+        "addmm",
+        "t_1",
+        "addmm_1",
+        "_softmax",
     }
     assert len(asked) == len(set(asked)), "the backend's own support is asked by the backend alone"
     assert reader.get(model.Graph, report.graph).stage == "forward"
@@ -497,11 +501,11 @@ def test_views_in_dynamos_graph_move_no_bytes_and_what_copies_does(tmp_path: Pat
                     "dropout",
                 )
             ),
-            *(
-                ("contiguous", 0, whole, whole),
-                ("reshape", 0, whole, whole),
-            ),  # of what lies transposed
-            *(("add", 0, whole, whole), ("mul", 0, 2 * half, half), ("arange", 0, 0, 3 * 8)),
+            ("contiguous", 0, whole, whole),
+            ("reshape", 0, whole, whole),  # of what lies transposed
+            ("add", 0, whole, whole),
+            ("mul", 0, 2 * half, half),
+            ("arange", 0, 0, 3 * 8),
         ]
     )
 

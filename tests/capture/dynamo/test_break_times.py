@@ -25,43 +25,48 @@ def at(*ticks: tuple[float, TickKind, int]) -> dict[int, float]:
 
 def test_a_cut_lasts_from_the_graph_before_to_the_graph_behind() -> None:
     found = at(
-        *(
-            (0, "enter", CUT),
-            (1, "begin", CUT),
-            (3, "end", CUT),
-            (13, "resume", CUT),
-            (14, "enter", LAST),
-        ),
-        *((15, "begin", LAST), (20, "end", LAST), (30, "leave", LAST), (31, "leave", CUT)),
+        (0, "enter", CUT),
+        (1, "begin", CUT),
+        (3, "end", CUT),
+        (13, "resume", CUT),
+        (14, "enter", LAST),
+        (15, "begin", LAST),
+        (20, "end", LAST),
+        (30, "leave", LAST),
+        (31, "leave", CUT),
     )
     assert found == {CUT: 12}
 
 
 def test_of_two_cuts_in_a_row_each_has_its_own_time() -> None:
     found = at(
-        *(
-            (0, "enter", CUT),
-            (1, "begin", CUT),
-            (3, "end", CUT),
-            (13, "resume", CUT),
-            (14, "enter", REST),
-        ),
-        *((114, "resume", REST), (115, "enter", LAST), (116, "begin", LAST), (120, "end", LAST)),
-        *((130, "leave", LAST), (131, "leave", REST), (132, "leave", CUT)),
+        (0, "enter", CUT),
+        (1, "begin", CUT),
+        (3, "end", CUT),
+        (13, "resume", CUT),
+        (14, "enter", REST),
+        (114, "resume", REST),
+        (115, "enter", LAST),
+        (116, "begin", LAST),
+        (120, "end", LAST),
+        (130, "leave", LAST),
+        (131, "leave", REST),
+        (132, "leave", CUT),
     )
     assert found == {CUT: 11, REST: 102}
 
 
 def test_a_rest_that_is_not_compiled_is_no_time_at_the_cut() -> None:
     found = at(
-        *((0, "enter", CUT), (1, "begin", CUT), (3, "end", CUT), (5, "resume", CUT)),
-        *(
-            (105, "enter", CUT),
-            (106, "begin", CUT),
-            (107, "end", CUT),
-            (109, "leave", CUT),
-        ),  # the rest calls it again
-        *((209, "leave", CUT),),
+        (0, "enter", CUT),
+        (1, "begin", CUT),
+        (3, "end", CUT),
+        (5, "resume", CUT),
+        (105, "enter", CUT),
+        (106, "begin", CUT),
+        (107, "end", CUT),
+        (109, "leave", CUT),  # the rest calls it again
+        (209, "leave", CUT),
     )
     assert found == {CUT: 2 + 2}
 
@@ -69,21 +74,17 @@ def test_a_rest_that_is_not_compiled_is_no_time_at_the_cut() -> None:
 def test_a_frame_that_an_exception_ended_is_over() -> None:
     """``INNER`` is called at the cut, and raises at its own; the code at the cut catches that."""
     found = at(
-        *(
-            (0, "enter", CUT),
-            (1, "begin", CUT),
-            (2, "end", CUT),
-            (4, "enter", INNER),
-            (5, "begin", INNER),
-            (6, "end", INNER),
-        ),
-        *(
-            (16, "resume", CUT),
-            (17, "enter", LAST),
-            (18, "begin", LAST),
-            (19, "end", LAST),
-            (29, "leave", LAST),
-        ),
+        (0, "enter", CUT),
+        (1, "begin", CUT),
+        (2, "end", CUT),
+        (4, "enter", INNER),
+        (5, "begin", INNER),
+        (6, "end", INNER),
+        (16, "resume", CUT),
+        (17, "enter", LAST),
+        (18, "begin", LAST),
+        (19, "end", LAST),
+        (29, "leave", LAST),
     )
     assert found == {CUT: 2 + 1 + 2, INNER: 10}
 

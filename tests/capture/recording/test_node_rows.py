@@ -61,14 +61,13 @@ def of_the_backward(node: torch.fx.Node) -> None:
 
 
 CHANGES = (
-    *(
-        with_other_arguments,
-        with_a_renamed_input,
-        with_another_value,
-        with_another_stack,
-        with_another_target,
-    ),
-    *(with_an_annotation_changed_in_place, of_the_backward),
+    with_other_arguments,
+    with_a_renamed_input,
+    with_another_value,
+    with_another_stack,
+    with_another_target,
+    with_an_annotation_changed_in_place,
+    of_the_backward,
 )
 
 

@@ -125,21 +125,17 @@ def test_what_cannot_be_opened_is_told(tmp_path: Path) -> None:
 
 
 NEED_THE_PROGRAM = (
-    *(
-        ["capture", "-o", "s.fxs"],
-        ["run", "-o", "s.fxs"],
-        ["dynamic"],
-        ["bench"],
-        ["ledger"],
-        ["memory"],
-        ["options"],
-    ),
-    *(
-        ["support"],
-        ["kernel", "triton_poi_fused_relu_0"],
-        ["fix", "--try"],
-        ["fix", "--apply", "1"],
-    ),
+    ["capture", "-o", "s.fxs"],
+    ["run", "-o", "s.fxs"],
+    ["dynamic"],
+    ["bench"],
+    ["ledger"],
+    ["memory"],
+    ["options"],
+    ["support"],
+    ["kernel", "triton_poi_fused_relu_0"],
+    ["fix", "--try"],
+    ["fix", "--apply", "1"],
 )
 
 

@@ -276,8 +276,24 @@ def test_what_is_not_known_is_kept_and_counted(tmp_path: Path) -> None:
 
 
 VALUES: tuple[Any, ...] = (
-    *(None, -1, 0, "x", "", [], {}, 1e308, True, [[1]], {"a": 1}, 10**30, "\x1b[2J", "9" * 4000),
-    *("\ud800", 2**63, [None], {"(1,)": 7}),
+    None,
+    -1,
+    0,
+    "x",
+    "",
+    [],
+    {},
+    1e308,
+    True,
+    [[1]],
+    {"a": 1},
+    10**30,
+    "\x1b[2J",
+    "9" * 4000,
+    "\ud800",
+    2**63,
+    [None],
+    {"(1,)": 7},
 )
 
 

@@ -305,12 +305,11 @@ def _at_exceptions(instructions: list[Any], start: int, added: list[Any]) -> Non
     """
     # The stack holds where the exception was raised (lasti), what was handled before, and the exception.
     handler = [
-        *(create_instruction("PUSH_EXC_INFO"), *added),
-        *(
-            create_instruction("SWAP", arg=2),
-            create_instruction("POP_EXCEPT"),
-            create_instruction("RERAISE", arg=1),
-        ),
+        create_instruction("PUSH_EXC_INFO"),
+        *added,
+        create_instruction("SWAP", arg=2),
+        create_instruction("POP_EXCEPT"),
+        create_instruction("RERAISE", arg=1),
     ]
     for one in instructions[start:]:
         if one.exn_tab_entry is None:

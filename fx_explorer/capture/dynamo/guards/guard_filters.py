@@ -72,7 +72,8 @@ def _entry(guard: Any, values: ExampleValues) -> Any:
         is not None
     )
     return dataclass_of(
-        *("torch._dynamo.types", "GuardFilterEntry"),
+        "torch._dynamo.types",
+        "GuardFilterEntry",
         name=name,
         has_value=has_value,
         value=value if has_value else object(),

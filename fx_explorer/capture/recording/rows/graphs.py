@@ -329,16 +329,15 @@ def node_row(node: torch.fx.Node, sources: Sources, renamed: Callable[[str], str
 
 
 _META_OF_A_ROW = (
-    *(
-        "val",
-        "example_value",
-        "stack_trace",
-        "nn_module_stack",
-        "fwd_nn_module_stack",
-        "desc",
-        "seq_nr",
-    ),
-    *("autograd_backward", "partitioner_tag"),
+    "val",
+    "example_value",
+    "stack_trace",
+    "nn_module_stack",
+    "fwd_nn_module_stack",
+    "desc",
+    "seq_nr",
+    "autograd_backward",
+    "partitioner_tag",
 )
 """What ``node_row`` reads of ``node.meta``, but for annotations, which are changed in place."""
 

@@ -23,8 +23,18 @@ _POWERS = frozenset(["pow", "pow_", "float_power", "float_power_"])
 
 _NUMBERS = frozenset(
     [
-        *("len", "int", "float", "abs", "min", "max", "sum", "round"),
-        *("size", "numel", "dim", "item"),
+        "len",
+        "int",
+        "float",
+        "abs",
+        "min",
+        "max",
+        "sum",
+        "round",
+        "size",
+        "numel",
+        "dim",
+        "item",
     ]
 )
 """What these give is taken for a number."""
@@ -50,13 +60,25 @@ _FLOATS = frozenset(
 Operators = tuple[type[cst.CSTNode], ...]
 
 _DIVISIONS: Operators = (
-    *(cst.Divide, cst.FloorDivide, cst.Modulo),
-    *(cst.DivideAssign, cst.FloorDivideAssign, cst.ModuloAssign),
+    cst.Divide,
+    cst.FloorDivide,
+    cst.Modulo,
+    cst.DivideAssign,
+    cst.FloorDivideAssign,
+    cst.ModuloAssign,
 )
 _SUMS: Operators = (cst.Add, cst.Subtract, cst.AddAssign, cst.SubtractAssign)
 _GROWING: Operators = (
-    *(cst.Add, cst.Subtract, cst.Multiply, cst.LeftShift, cst.Power),
-    *(cst.AddAssign, cst.SubtractAssign, cst.MultiplyAssign, cst.LeftShiftAssign, cst.PowerAssign),
+    cst.Add,
+    cst.Subtract,
+    cst.Multiply,
+    cst.LeftShift,
+    cst.Power,
+    cst.AddAssign,
+    cst.SubtractAssign,
+    cst.MultiplyAssign,
+    cst.LeftShiftAssign,
+    cst.PowerAssign,
 )
 
 

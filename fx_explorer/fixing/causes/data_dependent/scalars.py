@@ -22,39 +22,35 @@ _SCALAR = ("GB0124", "GB0109", "GB0033")
 
 _FRESH = frozenset(
     [
-        *(
-            "sum",
-            "mean",
-            "max",
-            "min",
-            "amax",
-            "amin",
-            "norm",
-            "std",
-            "var",
-            "prod",
-            "any",
-            "all",
-            "argmax",
-            "argmin",
-        ),
-        *(
-            "median",
-            "item",
-            "numel",
-            "dot",
-            "dist",
-            "count_nonzero",
-            "logsumexp",
-            "nansum",
-            "nanmean",
-        ),
+        "sum",
+        "mean",
+        "max",
+        "min",
+        "amax",
+        "amin",
+        "norm",
+        "std",
+        "var",
+        "prod",
+        "any",
+        "all",
+        "argmax",
+        "argmin",
+        "median",
+        "item",
+        "numel",
+        "dot",
+        "dist",
+        "count_nonzero",
+        "logsumexp",
+        "nansum",
+        "nanmean",
     ]
 )
 """Calls whose result shares memory with nothing."""
 
 _TRUTHS = frozenset(
-    [*("any", "all", "isnan", "isinf", "isfinite"), *("eq", "ne", "gt", "ge", "lt", "le")]
+    ["any", "all", "isnan", "isinf", "isfinite", "eq", "ne", "gt", "ge", "lt", "le"]
 )
 """Calls that give truth values."""
 

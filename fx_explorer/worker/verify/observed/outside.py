@@ -22,26 +22,22 @@ from typing import Any
 from fx_explorer.worker.users.users_code import is_users_file
 
 _REACHES_OUT = (
-    *(
-        "os.",
-        "shutil.",
-        "subprocess.",
-        "socket.",
-        "sqlite3.connect",
-        "urllib.Request",
-        "http.client.",
-        "smtplib.",
-        "ftplib.",
-    ),
-    *(
-        "signal.pthread_kill",
-        "webbrowser.open",
-        "mmap.__new__",
-        "tempfile.",
-        "fcntl.",
-        "_thread.start_new_thread",
-        "open",
-    ),
+    "os.",
+    "shutil.",
+    "subprocess.",
+    "socket.",
+    "sqlite3.connect",
+    "urllib.Request",
+    "http.client.",
+    "smtplib.",
+    "ftplib.",
+    "signal.pthread_kill",
+    "webbrowser.open",
+    "mmap.__new__",
+    "tempfile.",
+    "fcntl.",
+    "_thread.start_new_thread",
+    "open",
 )
 _ONLY_LOOKS = frozenset(
     [
@@ -345,8 +341,18 @@ _VARIES = frozenset(
 
 _OF_THE_PROCESS = {
     "posix": (
-        *("write", "pwrite", "sendfile", "umask", "nice", "fork", "close", "dup2"),
-        *("sched_setaffinity", "sched_setscheduler", "sched_setparam", "setpriority"),
+        "write",
+        "pwrite",
+        "sendfile",
+        "umask",
+        "nice",
+        "fork",
+        "close",
+        "dup2",
+        "sched_setaffinity",
+        "sched_setscheduler",
+        "sched_setparam",
+        "setpriority",
     ),
     "sys": ("setrecursionlimit", "setswitchinterval", "settrace", "setprofile"),
     "gc": ("collect", "disable", "enable", "freeze", "unfreeze", "set_threshold", "set_debug"),

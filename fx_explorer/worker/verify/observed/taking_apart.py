@@ -181,24 +181,20 @@ def _class(value: type, is_users: Callable[[str], bool]) -> ObjectParts:
 
 _OF_EVERY_CLASS = frozenset(
     (
-        *(
-            "__dict__",
-            "__weakref__",
-            "__doc__",
-            "__module__",
-            "__annotations__",
-            "__slots__",
-            "__abstractmethods__",
-            "_abc_impl",
-        ),
-        *(
-            "__qualname__",
-            "__firstlineno__",
-            "__static_attributes__",
-            "__parameters__",
-            "__orig_bases__",
-            "__match_args__",
-        ),
+        "__dict__",
+        "__weakref__",
+        "__doc__",
+        "__module__",
+        "__annotations__",
+        "__slots__",
+        "__abstractmethods__",
+        "_abc_impl",
+        "__qualname__",
+        "__firstlineno__",
+        "__static_attributes__",
+        "__parameters__",
+        "__orig_bases__",
+        "__match_args__",
     )
 )
 

@@ -11,7 +11,7 @@ from fx_explorer.bench.measured_step import MeasuredStep
 from fx_explorer.command_line.memory_budgets import BudgetTrial, BudgetTrials
 from fx_explorer.output.formats import json_text
 from fx_explorer.output.table import Column, Table
-from fx_explorer.output.terminal import Block, text_of
+from fx_explorer.output.text import Block, text_of
 from fx_explorer.session.file_names import told_apart
 
 SCHEMA = "fx-explorer/memory-trials/1"

@@ -10,7 +10,8 @@ import sys
 from fx_explorer.command_line.known_backends import Backend, backends_of, groups
 from fx_explorer.errors import UsageError
 from fx_explorer.output.formats import json_text
-from fx_explorer.output.terminal import terminal_width, text_of
+from fx_explorer.output.terminal import terminal_width
+from fx_explorer.output.text import text_of
 
 EPILOG = """\
 A backend is what torch.compile gives the graphs to (--backend NAME). Each is tried on a small graph. Beside those that are

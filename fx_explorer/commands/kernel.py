@@ -35,7 +35,8 @@ from fx_explorer.command_line.given_session import add_target_argument, answer_f
 from fx_explorer.command_line.trusting import COMPILES, DISASSEMBLES, MEASURES, check_trust
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.model import LEVELS, Gpu, KernelBuild
-from fx_explorer.output.terminal import text_of, width_for
+from fx_explorer.output.terminal import width_for
+from fx_explorer.output.text import text_of
 from fx_explorer.session import SessionReader
 
 SOURCE = "triton"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from fx_explorer.highlight import printable
 from fx_explorer.output.formats import json_text
-from fx_explorer.output.terminal import terminal_width, text_lines, width_for
+from fx_explorer.output.terminal import terminal_width, width_for
+from fx_explorer.output.text import text_lines
 
 EPILOG = """\
 examples:

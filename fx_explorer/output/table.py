@@ -9,9 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-LEAST_PROSE = 24
-"""Cells in which a sentence can still be read."""
-
 IN_JSON = "--format json"
 
 IN_A_FILE = "output to a file"

@@ -1,5 +1,7 @@
 """What is printed to a person: in the width of the terminal, which is asked for here, with sentences that go on under
 where they began. What a program reads is a line for each, however long.
+
+The help needs it, which starts at once: it imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -9,15 +11,13 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
-from rich.cells import cell_len
+LEAST_PROSE = 24
+"""Cells in which a sentence can still be read."""
 
-from fx_explorer.highlight import printable
-from fx_explorer.output.table import LEAST_PROSE, Table
-from fx_explorer.output.text import INDENT, text_table
+INDENT = 4
+"""Cells by which a sentence is indented that has no room beside what it belongs to, and begins below."""
 
 
 def terminal_width(otherwise: int = 80) -> int:
@@ -42,8 +42,7 @@ def heading(text: str, out: object) -> str:
     return f"\x1b[1m{text}\x1b[0m" if is_read_in_colour(out) else text
 
 
-@dataclass(frozen=True, slots=True)
-class Hanging:
+class Hanging(NamedTuple):
     """A sentence that goes on under its own beginning, beside what stands before it."""
 
     head: str
@@ -57,17 +56,15 @@ class Hanging:
 Line = str | Hanging
 """A sentence that goes on under its own indentation, or one that hangs."""
 
-Block = Line | Table
-
 
 def wrapped(line: Line, width: int | None) -> list[str]:
     """Return the lines that a line takes in this width. A word that is longer, a path, stays whole."""
     if isinstance(line, str):
         indent = len(line) - len(line.lstrip())
         line = Hanging(line[:indent], line[indent:])
-    if width is None or cell_len(str(line)) <= width:
+    if width is None or len(str(line)) <= width:
         return [str(line)]
-    begins = cell_len(line.head)
+    begins = len(line.head)
     furthest = max(0, width - LEAST_PROSE)
     if begins <= furthest:
         first, *rest = _words(line.sentence, width - begins)
@@ -82,29 +79,6 @@ def wrapped(line: Line, width: int | None) -> list[str]:
 def _words(text: str, room: int) -> list[str]:
     parts = textwrap.wrap(text, max(1, room), break_long_words=False, break_on_hyphens=False)
     return parts or [""]
-
-
-def text_lines(blocks: Iterable[Block], width: int | None) -> list[str]:
-    """Return sentences and tables as lines of at most ``width`` cells, None where a program reads. What could steer a
-    terminal is made visible.
-    """
-    lines: list[str] = []
-    for block in blocks:
-        if isinstance(block, Table):
-            laid_out = text_table(block, width)
-            lines += laid_out.lines
-            for line in laid_out.below:
-                lines += wrapped(line, width)
-        elif isinstance(block, Hanging):
-            lines += wrapped(Hanging(printable(block.head), printable(block.sentence)), width)
-        else:
-            lines += wrapped(printable(block), width)
-    return lines
-
-
-def text_of(blocks: Iterable[Block], width: int | None = None) -> str:
-    """Return sentences and tables as a text that ends with one newline."""
-    return "\n".join(text_lines(blocks, width)).rstrip() + "\n"
 
 
 def tell(line: Line, out: TextIO | None = None) -> None:

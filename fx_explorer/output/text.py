@@ -12,12 +12,10 @@ from rich.cells import cell_len
 
 from fx_explorer.cut_text import cut_in_middle
 from fx_explorer.highlight import printable
-from fx_explorer.output.table import LEAST_PROSE, Cells, Column, Narrowing, Table
+from fx_explorer.output.table import Cells, Column, Narrowing, Table
+from fx_explorer.output.terminal import INDENT, LEAST_PROSE, Hanging, Line, wrapped
 
 GAP = "  "
-
-INDENT = 4
-"""Cells by which a sentence is indented that has no room beside what it belongs to, and begins below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +143,29 @@ def _parts(cell: str, width: int, narrowing: Narrowing) -> list[str]:
         else:
             lines.append(word)
     return lines
+
+
+Block = Line | Table
+
+
+def text_lines(blocks: Iterable[Block], width: int | None) -> list[str]:
+    """Return sentences and tables as lines of at most ``width`` cells, None where a program reads. What could steer a
+    terminal is made visible.
+    """
+    lines: list[str] = []
+    for block in blocks:
+        if isinstance(block, Table):
+            laid_out = text_table(block, width)
+            lines += laid_out.lines
+            for line in laid_out.below:
+                lines += wrapped(line, width)
+        elif isinstance(block, Hanging):
+            lines += wrapped(Hanging(printable(block.head), printable(block.sentence)), width)
+        else:
+            lines += wrapped(printable(block), width)
+    return lines
+
+
+def text_of(blocks: Iterable[Block], width: int | None = None) -> str:
+    """Return sentences and tables as a text that ends with one newline."""
+    return "\n".join(text_lines(blocks, width)).rstrip() + "\n"

@@ -6,7 +6,7 @@ from fx_explorer import model
 from fx_explorer.analysis.graph_code.table import COLUMNS, table_row
 from fx_explorer.analysis.graph_code.written import origin_in_words
 from fx_explorer.output.table import Table
-from fx_explorer.output.terminal import text_of
+from fx_explorer.output.text import text_of
 from fx_explorer.session import SessionReader
 
 

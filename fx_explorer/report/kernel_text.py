@@ -23,7 +23,7 @@ from fx_explorer.analysis.links.own_kernels import definition
 from fx_explorer.analysis.words import compile_error, counted
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.output.table import IN_A_FILE, Cells, Column, Narrowing, Table
-from fx_explorer.output.terminal import Block, text_of
+from fx_explorer.output.text import Block, text_of
 from fx_explorer.session import SessionReader
 
 LIMITS_IN_SHORT: dict[Limit, str] = {

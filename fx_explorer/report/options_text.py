@@ -20,7 +20,8 @@ from fx_explorer.analysis.options.explained_options import (
 )
 from fx_explorer.analysis.options.option_words import GROUPS
 from fx_explorer.model.setting_values import as_python
-from fx_explorer.output.terminal import Hanging, Line, text_of
+from fx_explorer.output.terminal import Hanging, Line
+from fx_explorer.output.text import text_of
 
 FULL = 56
 """Characters of a line of torch's after which its next line goes on with the sentence."""

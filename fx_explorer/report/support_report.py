@@ -32,7 +32,7 @@ from fx_explorer.output.formats import (
     markdown_table,
 )
 from fx_explorer.output.table import Table
-from fx_explorer.output.terminal import Block, text_of
+from fx_explorer.output.text import Block, text_of
 
 SCHEMA = "fx-explorer/support/1"
 

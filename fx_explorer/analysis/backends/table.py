@@ -9,7 +9,8 @@ from fx_explorer.analysis.backends.borders import Crossing, size_of
 from fx_explorer.analysis.backends.support import GraphSupport, OperatorRow, ShownPart, amount_of
 from fx_explorer.analysis.nodes import operation
 from fx_explorer.analysis.words import careful_share, counted, listed, size
-from fx_explorer.output.table import LEAST_PROSE, Column
+from fx_explorer.output.table import Column
+from fx_explorer.output.terminal import LEAST_PROSE
 
 OPERATOR_COLUMNS = (
     Column("operator", narrowing="cut", least=24),

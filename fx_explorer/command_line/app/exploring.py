@@ -84,7 +84,7 @@ def explore_ranks(arguments: argparse.Namespace) -> int:
     Raises SessionError where no log can be read.
     """
     from fx_explorer.command_line.ranks.progress import ReadingProgress
-    from fx_explorer.output.terminal import text_lines
+    from fx_explorer.output.text import text_lines
     from fx_explorer.ranks.compared import compare
     from fx_explorer.report.ranks.text import ranks_text
 

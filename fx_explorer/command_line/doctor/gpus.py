@@ -20,8 +20,9 @@ from fx_explorer.gpus import find_gpu, known_gpus
 from fx_explorer.model import Gpu
 from fx_explorer.model.gpu import NUMBERS
 from fx_explorer.output.formats import json_text
-from fx_explorer.output.table import LEAST_PROSE, Column, Table
-from fx_explorer.output.terminal import heading, text_lines, width_for
+from fx_explorer.output.table import Column, Table
+from fx_explorer.output.terminal import LEAST_PROSE, heading, width_for
+from fx_explorer.output.text import text_lines
 
 CHECK = Path(fx_explorer.__file__).parent / "worker" / "gpu_check.py"
 TIMEOUT_S = 300

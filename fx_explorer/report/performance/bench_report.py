@@ -11,7 +11,7 @@ from fx_explorer.analysis.bench.table import bench_table
 from fx_explorer.analysis.bench.verdict import difference, verdict
 from fx_explorer.analysis.words import counted
 from fx_explorer.output.formats import csv_of_objects, json_text, markdown_list, markdown_table
-from fx_explorer.output.terminal import text_of
+from fx_explorer.output.text import text_of
 
 SCHEMA = "fx-explorer/bench/1"
 

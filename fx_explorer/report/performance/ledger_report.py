@@ -27,7 +27,7 @@ from fx_explorer.analysis.words import counted
 from fx_explorer.highlight import printable
 from fx_explorer.output.formats import csv_of_objects, json_text, markdown_list, markdown_table
 from fx_explorer.output.table import Table
-from fx_explorer.output.terminal import Block, text_of
+from fx_explorer.output.text import Block, text_of
 
 SCHEMA = "fx-explorer/ledger/1"
 

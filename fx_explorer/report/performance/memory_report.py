@@ -22,8 +22,9 @@ from fx_explorer.analysis.memory.verdict import IN_WORDS, name_of, verdict, wher
 from fx_explorer.analysis.words import counted, share, size
 from fx_explorer.cut_text import cut_in_middle
 from fx_explorer.output.formats import csv_text, json_text, markdown_list, markdown_table
-from fx_explorer.output.table import LEAST_PROSE, Column, Table
-from fx_explorer.output.terminal import Block, text_of
+from fx_explorer.output.table import Column, Table
+from fx_explorer.output.terminal import LEAST_PROSE
+from fx_explorer.output.text import Block, text_of
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.sources import source_paths

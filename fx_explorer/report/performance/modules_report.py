@@ -14,7 +14,7 @@ from fx_explorer.analysis.words import seconds, size
 from fx_explorer.highlight import printable
 from fx_explorer.output.formats import csv_text, json_text, markdown_list, markdown_table
 from fx_explorer.output.table import Cells, Column, Table
-from fx_explorer.output.terminal import text_of
+from fx_explorer.output.text import text_of
 
 SCHEMA = "fx-explorer/modules/1"
 

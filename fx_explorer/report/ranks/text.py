@@ -12,8 +12,9 @@ from fx_explorer.analysis.ranks.summary import RankSummary
 from fx_explorer.analysis.ranks.time_line import LEGEND, TimeLine, time_line
 from fx_explorer.analysis.ranks.waiting import waits
 from fx_explorer.analysis.words import seconds
-from fx_explorer.output.table import LEAST_PROSE, Column, Table
-from fx_explorer.output.terminal import Block
+from fx_explorer.output.table import Column, Table
+from fx_explorer.output.terminal import LEAST_PROSE
+from fx_explorer.output.text import Block
 from fx_explorer.ranks.compared import ComparedRanks
 from fx_explorer.report.ranks.sentences import (
     agreed,

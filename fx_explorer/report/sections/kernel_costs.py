@@ -12,7 +12,7 @@ from fx_explorer.analysis.kernels.roofline import microseconds
 from fx_explorer.analysis.variants.versions import over_versions
 from fx_explorer.analysis.words import counted, listed, size
 from fx_explorer.output.table import Column, Table
-from fx_explorer.output.terminal import text_of
+from fx_explorer.output.text import text_of
 from fx_explorer.session import SessionReader
 
 COLUMNS = (

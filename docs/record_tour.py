@@ -26,7 +26,7 @@ from textual.pilot import Pilot
 from fx_explorer.commands.tour import tour_app
 from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.config import Config
-from fx_explorer.tui.controllers.guided_tour.guide import WAITS
+from fx_explorer.tui.controllers.guided_tour import WAITS
 from fx_explorer.tui.tour.panel import TourPanel
 from fx_explorer.tui.tour.steps import STEPS
 from fx_explorer.tui.tour.walk import begin_walk

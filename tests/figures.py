@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from fx_explorer.analysis.whole_session.figures import SessionFigures
+from fx_explorer.analysis.whole_session import SessionFigures
 
 NOTHING = SessionFigures(
     compilations=0,

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from fx_explorer.profiles.adding import add_profile, joined_profile
+from fx_explorer.profiles import add_profile, joined_profile
 
 DATA = Path(__file__).parent / "data" / "profiles"
 GPU = ("kernel", "gpu_memcpy", "gpu_memset")

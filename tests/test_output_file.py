@@ -21,7 +21,7 @@ from fx_explorer.errors import SessionWriteError, UsageError
 from fx_explorer.model import SourceFile
 from fx_explorer.output_file import OutputFile
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.tui.saving import save_session
+from fx_explorer.tui.controllers.leaving import save_session
 
 SOURCE = "print('mine')\n"
 

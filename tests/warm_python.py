@@ -35,10 +35,10 @@ MODULES = (
     "fx_explorer.worker.job",
     "fx_explorer.worker.request_recording",
     "fx_explorer.worker.script_program",
-    "fx_explorer.worker.target_program",
+    "fx_explorer.worker.job",
     "fx_explorer.worker.verify.programs",
     "fx_explorer.worker.verify.verifying",
-    "fx_explorer.worker.verify.script.verifying",
+    "fx_explorer.worker.script_program",
 )
 """Those of sympy are imported by the first compilation of a process, which takes it half a second; ours by every worker."""
 

@@ -17,16 +17,18 @@ from torch._logging.structured import INTERN_TABLE
 
 from fx_explorer.capture.dynamo.breaks.break_rows import add_break
 from fx_explorer.capture.dynamo.fallbacks import callers
-from fx_explorer.capture.dynamo.guards.recompile_rows import add_recompiles
+from fx_explorer.capture.dynamo.guards.recompiles import count_failed
 from fx_explorer.capture.dynamo.symbol_rows import RECORDS, add_record
 from fx_explorer.capture.recording import stages
 from fx_explorer.capture.recording.function_names import qualified_name
 from fx_explorer.capture.recording.given_callables import being_compiled, is_wrapper
+from fx_explorer.capture.recording.hook_notes import FailedGuard, GuardedValue
 from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.spans import Spans
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.trace_calls import ARTIFACT, TraceCall, heard_trace_calls
-from fx_explorer.model import Artifact, Failure, Frame, Metric, Stage, Status
+from fx_explorer.model import Artifact, Failure, Frame, Metric, Recompile, Stage, Status
+from fx_explorer.torch_texts.recompile_reason import parse_reason
 from fx_explorer.torch_texts.stacks import parse_stack
 
 LARGE_METRICS = (
@@ -345,3 +347,45 @@ def _is_zero(value: object) -> bool:
 
 def _first_line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
+
+
+# Recompiles as rows: the guard that failed in torch's words, and what it looked at.
+
+
+def add_recompiles(recording: Recording, name: str, payload: Callable[[], Any]) -> None:
+    """Add rows for what the hook noted (recompiles.py). Without it, add rows for what torch
+    reports: a text or a list of texts, given by ``payload``.
+    """
+    noted = recording.failed_guards.pop(name, None)
+    if noted is None:
+        noted = {}
+        reasons = payload()
+        for reason in reasons if isinstance(reasons, list) else [reasons]:
+            count_failed(noted, str(reason), GuardedValue)
+    for failed in noted.values():
+        _add(recording, name, failed)
+
+
+def _add(recording: Recording, name: str, found: FailedGuard) -> None:
+    """Add the row of a text ``0/0: CHECK  # CODE  # FILE:LINE in FUNCTION``, perhaps with the user
+    stack below (torch/_dynamo/guards.py).
+    """
+    value, reason = found.value, parse_reason(found.reason)
+    sources = recording.sources
+    user = sources.user_frame(reason.frames)
+    file, line = (user.file, user.line) if user else (sources.complete(reason.file), reason.line)
+    compilation = recording.compilation_id(name)
+    row = Recompile(
+        0,
+        compilation,
+        reason.of,
+        found.reason,
+        reason.guard,
+        file,
+        line,
+        value.source,
+        value.old,
+        value.new,
+        found.times,
+    )
+    recording.writer.add(row)

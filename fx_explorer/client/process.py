@@ -7,21 +7,13 @@ import contextlib
 import os
 import secrets
 import signal
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from pathlib import Path
 
 from fx_explorer.client.children import DIRECTORY as CHILDREN
 from fx_explorer.client.children import HOOK, without_mark
-from fx_explorer.client.descendants import (
-    MARK,
-    OWN_MARK,
-    Descendant,
-    Descendants,
-    UnknownProcess,
-)
+from fx_explorer.client.descendants import MARK, OWN_MARK, Descendant, Descendants, UnknownProcess
 from fx_explorer.client.outcomes import StopReason
-from fx_explorer.client.time_limit import TimeLimit
-from fx_explorer.client.watchdog import watched
 
 WORKER = Path(__file__).resolve().parent.parent / "worker" / "worker.py"
 
@@ -250,3 +242,73 @@ async def next_line(reader: asyncio.StreamReader) -> bytes:
         return await reader.readline()
     except ValueError:  # asyncio has dropped what it had of the line
         return b"(a line that is too long)\n"
+
+
+# The time limit of a capture. It stands still while the worker waits for the user: that time is
+# not the program's.
+
+
+class TimeLimit:
+    """Calls ``on_end`` once ``limit_s`` seconds have passed in which nobody held it; never, with
+    None.
+    """
+
+    def __init__(self, limit_s: float | None, on_end: Callable[[], object]) -> None:
+        self._left_s = limit_s
+        self._on_end = on_end
+        self._timer: asyncio.TimerHandle | None = None
+
+    def go_on(self) -> None:
+        if self._left_s is not None and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._left_s, self._on_end)
+
+    def hold(self) -> None:
+        if self._timer is not None:
+            self._left_s = max(0.0, self._timer.when() - asyncio.get_running_loop().time())
+            self._timer.cancel()
+            self._timer = None
+
+
+# Ends a worker and all that it started when this process is gone, however it went: also by ``kill
+# -9``.
+#
+# The worker watches its command pipe itself, but in a thread, which does not run while C code
+# holds the interpreter's lock. A shell that waits for the end of a pipe of ours needs nobody.
+
+SHELL = "/bin/sh"
+
+SCRIPT = 'read -r line; kill -s KILL -- "-$1"'
+"""``read`` ends with the pipe, which nobody writes to."""
+
+
+@contextlib.asynccontextmanager
+async def watched(group: int) -> AsyncIterator[None]:
+    """End the process group when we end, as long as the block runs. Without a shell (a bare
+    container) nobody sees to it.
+    """
+    theirs, ours = os.pipe()
+    try:
+        shell = await asyncio.create_subprocess_exec(
+            SHELL,
+            "-c",
+            SCRIPT,
+            SHELL,
+            str(group),
+            stdin=theirs,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+            env={OWN_MARK: "1"},
+            start_new_session=True,  # what ends our group, a closed terminal, must not end it first
+        )
+    except OSError:
+        shell = None
+    finally:
+        os.close(theirs)
+    try:
+        yield
+    finally:
+        if shell:  # before the pipe is closed: the group's number may be another's by now
+            with contextlib.suppress(ProcessLookupError):
+                shell.kill()
+            await shell.wait()
+        os.close(ours)

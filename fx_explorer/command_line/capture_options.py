@@ -6,7 +6,6 @@ import argparse
 import sys
 
 from fx_explorer.argument_types import option, seconds, words
-from fx_explorer.command_line.trust_argument import add_trust_argument
 from fx_explorer.errors import UsageError
 from fx_explorer.model import FRONT_END_LIMIT_S, FRONT_ENDS, GUARD_FILTER, CaptureRequest, Gpu
 
@@ -269,3 +268,15 @@ def _check_gpu(gpu: Gpu | None, arguments: argparse.Namespace) -> None:
             f"--gpu needs the backend {' or '.join(GPU_BACKENDS)}: {arguments.backend} would run its graphs, and the GPU is "
             "not there"
         )
+
+
+# ``--trust``, which every command has that captures or answers from a session.
+
+
+def add_trust_argument(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="X is a session that you did not capture on this machine, or a .pt2 file, and you trust whoever made it: "
+        "compile its kernels, run the program it names, load it",
+    )

@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from fx_explorer.command_line.ranks.given_directory import is_of_ranks
+from fx_explorer.command_line.ranks import is_of_ranks
 from fx_explorer.command_line.shown_names import is_of_package, shown_name
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader

@@ -11,9 +11,18 @@ import sys
 from typing import TYPE_CHECKING
 
 from fx_explorer.command_line.capture_options import add_capture_arguments
-from fx_explorer.command_line.fix.recompiles import list_recompiles, recompiles_of
-from fx_explorer.command_line.fix.together import ALL, apply_together, list_together
-from fx_explorer.command_line.fix.trying import SessionFixes, apply, place, told, trial
+from fx_explorer.command_line.fix import (
+    ALL,
+    SessionFixes,
+    apply,
+    apply_together,
+    list_recompiles,
+    list_together,
+    place,
+    recompiles_of,
+    told,
+    trial,
+)
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
 from fx_explorer.highlight import printable
 from fx_explorer.model import Outcome
@@ -88,8 +97,7 @@ def _find(reader: SessionReader, found: SessionFixes) -> None:
     from fx_explorer import fixing
     from fx_explorer.analysis.breaks.grouped import distinct_breaks
     from fx_explorer.analysis.overview.fallbacks import distinct_fallbacks
-    from fx_explorer.analysis.whole_session.figures import session_figures
-    from fx_explorer.analysis.whole_session.log_sessions import tells_breaks
+    from fx_explorer.analysis.whole_session import session_figures, tells_breaks
     from fx_explorer.fixing.offers import as_break, why_not_tried
 
     found.request = reader.request()

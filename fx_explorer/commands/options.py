@@ -25,7 +25,7 @@ from fx_explorer.session import SessionReader
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.options.explained_options import ExplainedOption
-    from fx_explorer.analysis.whole_session.figures import SessionFigures
+    from fx_explorer.analysis.whole_session import SessionFigures
 
 EPILOG = """\
 Without X, what the options do; with it, their values in force too, and who set them: the default, the program (where), an

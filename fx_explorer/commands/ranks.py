@@ -56,7 +56,7 @@ def add_engine_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from fx_explorer.command_line.ranks.progress import ReadingProgress
+    from fx_explorer.command_line.ranks import ReadingProgress
     from fx_explorer.ranks.compared import compare
     from fx_explorer.report.ranks.as_json import ranks_json
     from fx_explorer.report.ranks.sentences import gaps

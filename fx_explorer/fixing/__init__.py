@@ -9,8 +9,7 @@ syntax tree (libcst); nothing of the user's, and no torch, is imported here.
 from fx_explorer.fixing.accepting import accept, why_not_accepted
 from fx_explorer.fixing.dynamic_marks import try_any
 from fx_explorer.fixing.fix import Fix
-from fx_explorer.fixing.offers import FixOffer, TryFix, all_proposals, offer
-from fx_explorer.fixing.proposals import proposals, why_none
+from fx_explorer.fixing.offers import FixOffer, TryFix, all_proposals, offer, proposals, why_none
 from fx_explorer.fixing.together import Together, is_whole, next_to_try, together, unknown_yet
 from fx_explorer.fixing.trial import Trial, Verdict, try_fix
 

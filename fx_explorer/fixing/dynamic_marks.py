@@ -12,7 +12,7 @@ from fx_explorer.analysis.recompiles.call_sizes import local_source, sizes_that_
 from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.analysis.recompiles.changes import GuardChange
 from fx_explorer.analysis.recompiles.reach import out_of_reach
-from fx_explorer.analysis.whole_session.figures import SessionFigures
+from fx_explorer.analysis.whole_session import SessionFigures
 from fx_explorer.analysis.words import listed
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.trial import Trial, Verdict, try_fix

@@ -14,7 +14,7 @@ from typing import Literal
 
 from fx_explorer import model
 from fx_explorer.analysis.unknown_sizes import squeezed_unknown_sizes
-from fx_explorer.analysis.whole_session.figures import SessionFigures, session_figures
+from fx_explorer.analysis.whole_session import SessionFigures, session_figures
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.model import CaptureRequest, Outcome, Verification
 from fx_explorer.session import SessionReader

@@ -8,10 +8,11 @@ limits of the architecture (limits.py), and peak FLOP/s, which nobody reads off 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from fx_explorer.gpus.limits import Limits, amd_limits, nvidia_limits
 from fx_explorer.gpus.reading import gpu_of_device
 from fx_explorer.model import Gpu
+from fx_explorer.model.gpu import Vendor
 
 OFF_THE_DEVICE = "read off the device: torch.cuda.get_device_properties()"
 CLOCK_TIMES_BUS = (
@@ -106,3 +107,106 @@ def gpu_of_properties(
 def _number(properties: Mapping[str, object], name: str) -> int:
     value = properties.get(name, 0)
     return value if isinstance(value, int) else 0
+
+
+# What no driver tells of a GPU, by its compute capability or architecture: limits that occupancy
+# is computed with.
+
+GUIDE = "CUDA C++ Programming Guide, Compute Capabilities, technical specifications"
+OCCUPANCY = "cuda_occupancy.h of the CUDA toolkit"
+LLVM = "LLVM, AMDGPUBaseInfo.cpp, limits of {arch}"
+ISA = "AMD Instinct instruction set architecture, reference guide of {arch}"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    vendor: Vendor
+    arch: str
+    capability: tuple[int, ...]
+    transfers_per_clock: int
+    """Transfers of the memory per clock, with its clock as the driver reports it."""
+    numbers: dict[str, int]
+    """Fields of a Gpu."""
+    sources: dict[str, str]
+
+
+BLOCKS_OF_CAPABILITY = {
+    (7, 0): 32,
+    (7, 5): 16,
+    (8, 0): 32,
+    (8, 6): 16,
+    (8, 7): 16,
+    (8, 9): 24,
+    (9, 0): 32,
+    (10, 0): 32,
+    (10, 3): 32,
+    (12, 0): 24,
+    (12, 1): 24,
+}
+"""The most blocks on a multiprocessor: the one limit that torch's properties leave out (CUDA C++
+Programming Guide).
+"""
+
+
+def nvidia_limits(capability: tuple[int, int]) -> Limits | None:
+    """Return the limits of a compute capability; None for one that is not listed above."""
+    if capability not in BLOCKS_OF_CAPABILITY:
+        return None
+    by_guide = {
+        "registers_per_thread": 255,
+        "shared_reserved_per_block": 1024 if capability >= (8, 0) else 0,
+        "blocks_per_multiprocessor": BLOCKS_OF_CAPABILITY[capability],
+    }
+    by_calculator = {
+        "register_granularity": 256,
+        "shared_granularity": 128 if capability >= (8, 0) else 256,
+    }
+    sources = {**dict.fromkeys(by_guide, GUIDE), **dict.fromkeys(by_calculator, OCCUPANCY)}
+    arch = f"sm_{capability[0]}{capability[1]}"
+    return Limits("nvidia", arch, capability, 2, {**by_guide, **by_calculator}, sources)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cdna:
+    capability: tuple[int, int]
+    local_memory_bytes: int
+    local_memory_granularity: int
+    transfers_per_clock: int
+
+
+CDNA = {
+    "gfx90a": _Cdna((9, 0), 65_536, 512, 2),
+    "gfx942": _Cdna((9, 4), 65_536, 512, 4),
+    "gfx950": _Cdna((9, 5), 163_840, 1_280, 4),
+}
+"""MI200, MI300 and MI350: 512 vector registers a lane for both kinds together, and 8 wavefronts on
+each of 4 SIMD units.
+"""
+
+
+def amd_limits(arch: str) -> Limits | None:
+    """Return the limits of an architecture; None for one that is not listed above. Registers and
+    local memory differ between ROCm's releases in what is told of them, so they are not read off
+    the device.
+    """
+    if arch not in CDNA:
+        return None
+    of = CDNA[arch]
+    by_llvm = {
+        "registers_per_multiprocessor": 131_072,
+        "register_granularity": 512,
+        "shared_granularity": of.local_memory_granularity,
+        "shared_reserved_per_block": 0,
+        "threads_per_multiprocessor": 2_048,
+        "blocks_per_multiprocessor": 16,
+    }
+    shared = ("shared_per_block", "shared_per_block_default", "shared_per_multiprocessor")
+    by_isa = {"warp_size": 64, "registers_per_thread": 512, "threads_per_block": 1_024}
+    by_isa |= dict.fromkeys(shared, of.local_memory_bytes)
+    sources = {
+        **dict.fromkeys(by_llvm, LLVM.format(arch=arch)),
+        **dict.fromkeys(by_isa, ISA.format(arch=arch)),
+    }
+    return Limits(
+        "amd", arch, of.capability, of.transfers_per_clock, {**by_llvm, **by_isa}, sources
+    )

@@ -18,14 +18,16 @@ from fx_explorer.model.protocol import (
     Outcome,
     OutcomeKind,
 )
-from fx_explorer.model.rows.backends.backend_run import BackendEntry, BackendInstruction, BackendRun
-from fx_explorer.model.rows.backends.backend_support import (
+from fx_explorer.model.rows.backends import (
+    BackendEntry,
+    BackendInstruction,
+    BackendRun,
     NodeSupport,
+    PublishedStage,
     SaidBy,
     Support,
     SupportReport,
 )
-from fx_explorer.model.rows.backends.published_stage import PublishedStage
 from fx_explorer.model.rows.bytecode_record import BytecodeRun, BytecodeStep, RunEnd, StepKind
 from fx_explorer.model.rows.child_process import Beginning, ChildFinding, ChildProcess, FindingKind
 from fx_explorer.model.rows.compilation import Artifact, ArtifactKind, Compilation, Status
@@ -68,34 +70,30 @@ from fx_explorer.model.rows.guard import (
     SymbolEvent,
     SymbolEventKind,
 )
-from fx_explorer.model.rows.kernels.kernel import (
-    Kernel,
-    KernelCall,
-    KernelLanguage,
-    LibraryWorkspace,
-    WithoutKernel,
-)
-from fx_explorer.model.rows.kernels.kernel_build import (
+from fx_explorer.model.rows.kernels import (
     LEVELS,
     NVDISASM_OPTIONS,
     SOURCE_LEVEL,
+    Argument,
+    BenchAnswer,
+    BenchRequest,
     BuildAnswer,
     BuildOrigin,
     BuildRequest,
     BuildState,
     BuildTask,
-    KernelBuild,
-    Level,
-)
-from fx_explorer.model.rows.kernels.kernel_launch import (
-    Argument,
-    BenchAnswer,
-    BenchRequest,
     CardCeiling,
     CeilingKind,
     Clock,
+    Kernel,
+    KernelBuild,
+    KernelCall,
+    KernelLanguage,
     KernelLaunch,
     KernelTime,
+    Level,
+    LibraryWorkspace,
+    WithoutKernel,
 )
 from fx_explorer.model.rows.link import LineNode, LineSource, Link
 from fx_explorer.model.rows.observation import (

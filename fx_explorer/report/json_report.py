@@ -13,27 +13,28 @@ from fx_explorer.analysis.backends.support import backend_support
 from fx_explorer.analysis.bench.cells import bench_figures
 from fx_explorer.analysis.breaks.call_tree import call_trees
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
-from fx_explorer.analysis.guards.symbols import symbols
+from fx_explorer.analysis.guards.symbols import ExplainedSymbol, symbols
 from fx_explorer.analysis.ledger.figures import ledger_figures
-from fx_explorer.analysis.links.coverage import link_coverage
+from fx_explorer.analysis.links.coverage import LinkCoverage, link_coverage
 from fx_explorer.analysis.measured_times import call_time
 from fx_explorer.analysis.options.explained_options import explained_options
 from fx_explorer.analysis.overview.children import children
-from fx_explorer.analysis.overview.console import failures
+from fx_explorer.analysis.overview.console import ExplainedFailure, failures
 from fx_explorer.analysis.overview.fallbacks import distinct_fallbacks
 from fx_explorer.analysis.recompiles.causes import limit_hits, recompiles
 from fx_explorer.analysis.regions.annotated_regions import regions
+from fx_explorer.analysis.stages.stage_work import MOST_COMPILATIONS, points_in_use, stage_work
+from fx_explorer.analysis.stages.work import FATES, StageWork
+from fx_explorer.analysis.step_record import COMPILED_GRAPH, read_record
 from fx_explorer.analysis.variants.lineage import first_variants
 from fx_explorer.analysis.variants.other_variants import other_variants
-from fx_explorer.analysis.whole_session.log_sessions import not_in_text
-from fx_explorer.report.caches.answers import caches_of_report
+from fx_explorer.analysis.whole_session import not_in_text
+from fx_explorer.report.caches import caches_of_report
 from fx_explorer.report.compile_options import compile_option
 from fx_explorer.report.performance.bench_report import bench_object
 from fx_explorer.report.performance.ledger_report import ledger_object
 from fx_explorer.report.performance.memory_report import memory_of_report
 from fx_explorer.report.sections.backends import backends_of_report
-from fx_explorer.report.sections.bytecode_run import bytecode_run
-from fx_explorer.report.sections.child_processes import child_process
 from fx_explorer.report.sections.compilations import (
     compilation,
     intervention,
@@ -42,15 +43,11 @@ from fx_explorer.report.sections.compilations import (
 )
 from fx_explorer.report.sections.cuda_graphs import cuda_graphs_of_report
 from fx_explorer.report.sections.environment import environment, target
-from fx_explorer.report.sections.failures import failure
 from fx_explorer.report.sections.front_ends import front_ends
 from fx_explorer.report.sections.graph_breaks import called, fallback, graph_break, measured_call
-from fx_explorer.report.sections.link_coverage import linked
 from fx_explorer.report.sections.recompiles import limit_hit, recompile
 from fx_explorer.report.sections.regions import region
 from fx_explorer.report.sections.saved_tensors import saved_tensors
-from fx_explorer.report.sections.stages import stages_of_report
-from fx_explorer.report.sections.symbols import symbol
 from fx_explorer.report.support_report import support_object
 from fx_explorer.session import SessionReader
 
@@ -111,3 +108,122 @@ def _ledger(reader: SessionReader) -> Json | None:
     """Return the session's last ledger; None when it has none."""
     figures = ledger_figures(reader)
     return ledger_object(figures) if figures else None
+
+
+# What failed, in the JSON report.
+
+
+def failure(one: ExplainedFailure) -> Json:
+    """Return one failure with its traceback."""
+    return {
+        "compilation": one.compilation or None,
+        "where": one.failure.where,
+        "stage": one.failure.stage,
+        "kind": one.failure.kind,
+        "message": one.failure.message,
+        "traceback": one.traceback,
+    }
+
+
+# How much of the graphs and kernels is linked, in the JSON report.
+
+
+def linked(one: LinkCoverage) -> Json:
+    """Return how many nodes and lines of one direction are linked."""
+    return {
+        "nodes": one.nodes,
+        "compute_nodes": one.compute_nodes,
+        "to_source": one.to_source,
+        "to_kernel": one.to_kernel,
+        "kernel_lines": one.kernel_lines,
+        "kernel_lines_linked": one.kernel_lines_linked,
+    }
+
+
+# Processes that the program started, in the JSON report.
+
+
+def child_process(one: model.ChildProcess) -> Json:
+    """Return one process, and what was compiled in it."""
+    return {
+        "pid": one.pid or None,
+        "beginning": one.beginning,
+        "command": one.command,
+        "unseen": one.unseen or None,
+        "compilations": one.compilations,
+        "graphs": one.graphs,
+        "graph_break_hits": one.graph_breaks,
+        "recompiles": one.recompiles,
+    }
+
+
+# The recorded run of Dynamo's bytecode, in figures; its steps are for the app.
+
+
+def bytecode_run(reader: SessionReader) -> Json | None:
+    """Return the recorded run of bytecode; None when nothing was recorded."""
+    record = read_record(reader)
+    if record is None:
+        return None
+    run, functions = record.run, {step.call: step.function for step in record.steps}
+    return {
+        "inputs": run.inputs,
+        "ended": run.ended or None,
+        "steps": len(record.steps),
+        "in_words": run.said or None,
+        "functions": list(functions.values()),
+        "graphs_called": [
+            step.calls for step in record.steps if step.calls.startswith(COMPILED_GRAPH)
+        ],
+    }
+
+
+# Dynamic sizes in the JSON report.
+
+
+def symbol(one: ExplainedSymbol) -> Json:
+    """Return a dynamic size; ``became`` is null for one that stayed free, ``fixed_at`` null where
+    it is not known who fixed it.
+    """
+    symbol, fixed, (file, line) = one.symbol, one.specialized, one.made_at
+    return {
+        "compilation": one.compilation,
+        "name": symbol.name,
+        "user_name": one.name,
+        "sources": list(symbol.sources),
+        "hint": symbol.hint or None,
+        "range": symbol.final_range or symbol.range,
+        "became": symbol.became or None,
+        "file": file,
+        "line": line,
+        "fixed_at": {"file": fixed.file, "line": fixed.line} if fixed and fixed.file else None,
+        "guards": len(one.guards),
+    }
+
+
+# What each stage did, in the report.
+
+MOST_NODES = 500_000
+
+
+def stages_of_report(reader: SessionReader) -> list[Json] | None:
+    """Return the stages of all compilations; None where there are so many that telling takes long."""
+    nodes = sum(graph.node_count for graph in reader.rows(model.Graph))
+    if nodes > MOST_NODES or reader.count(model.Compilation) > MOST_COMPILATIONS:
+        return None
+    return [_stage(stage_work(reader, point)) for point in points_in_use(reader)]
+
+
+def _stage(work: StageWork) -> Json:
+    point = work.point
+    return {
+        "compilation": point.owner,
+        "stage": point.key,
+        "title": point.title,
+        "direction": point.direction or None,
+        "before": work.before,
+        "after": work.after,
+        "became": {fate: work.became[fate] for fate in FATES if work.became.get(fate)},
+        "made": {fate: work.made[fate] for fate in FATES if work.made.get(fate)},
+        "sentence": work.sentence,
+    }

@@ -13,7 +13,7 @@ from fx_explorer.analysis.kernels.card import card, not_described
 from fx_explorer.analysis.kernels.kernel_speed import kernel_speed, speed_in_words
 from fx_explorer.analysis.kernels.launched import launches_in_words, real_builds
 from fx_explorer.analysis.kernels.roofline import microseconds, roofline_in_words
-from fx_explorer.analysis.whole_session.log_sessions import is_tritonparse
+from fx_explorer.analysis.whole_session import is_tritonparse
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.output.text import Block, text_of
 from fx_explorer.report.kernel_text import configurations, named, shared_in_words, table

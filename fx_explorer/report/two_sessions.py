@@ -13,7 +13,7 @@ from fx_explorer.analysis.comparing.published_pairs import StagePair, stage_pair
 from fx_explorer.analysis.comparing.two_sessions import breaks_of_one, figures_of_both
 from fx_explorer.analysis.kernels.candidates import Candidate
 from fx_explorer.analysis.kernels.counts import KernelUse
-from fx_explorer.report.caches.answers import key_pair
+from fx_explorer.report.caches import key_pair
 from fx_explorer.session import SessionReader
 
 SCHEMA = "fx-explorer/diff/1"

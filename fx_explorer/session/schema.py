@@ -114,7 +114,7 @@ CREATE TABLE stack_line (file INTEGER NOT NULL, line INTEGER NOT NULL, stack INT
                          PRIMARY KEY (file, line, stack)) WITHOUT ROWID;
 """
 """``stack_line`` finds every stack that passes through a source line, so nodes can be asked for by
-line. ``base`` is the text that another one was packed with (``session/packing.py``), 0 for none.
+line. ``base`` is the text that another one was packed with (``session/elsewhere.py``), 0 for none.
 """
 
 INDEX_SQL = """

@@ -31,8 +31,7 @@ from fx_explorer.session.descriptors import (
     open_numbers,
     opened_since,
 )
-from fx_explorer.session.elsewhere import BASE, TextPlace
-from fx_explorer.session.packing import AlikeTexts
+from fx_explorer.session.elsewhere import BASE, AlikeTexts, TextPlace
 from fx_explorer.session.undisturbed import frame_of_block, is_running, undisturbed
 from fx_explorer.session.write_errors import ExplainedWrite
 

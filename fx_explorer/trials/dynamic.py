@@ -17,7 +17,7 @@ from typing import Literal
 from fx_explorer import model
 from fx_explorer.analysis.naming.sources import plain_source
 from fx_explorer.analysis.recompiles.reach import out_of_reach
-from fx_explorer.analysis.whole_session.figures import SessionFigures, session_figures
+from fx_explorer.analysis.whole_session import SessionFigures, session_figures
 from fx_explorer.client.capture import Capture
 from fx_explorer.errors import UsageError
 from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest, Command, Outcome

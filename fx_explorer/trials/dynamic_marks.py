@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fx_explorer.analysis.whole_session.figures import totals
+from fx_explorer.analysis.whole_session import totals
 from fx_explorer.analysis.words import counted
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader

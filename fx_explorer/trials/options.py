@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from fx_explorer import model
 from fx_explorer.analysis.comparing.figure import Figure, Wanted, count_figure, one_timing_figure
-from fx_explorer.analysis.whole_session.figures import SessionFigures, session_figures
+from fx_explorer.analysis.whole_session import SessionFigures, session_figures
 from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.model.setting_values import python_text
 from fx_explorer.session import SessionReader

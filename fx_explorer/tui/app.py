@@ -28,13 +28,12 @@ from fx_explorer.tui.capturing import Captures, MakeBuilt, MakeCapture
 from fx_explorer.tui.commands import COMMANDS, ON_TOP
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.controllers import Controllers, Services, TrialRunners
-from fx_explorer.tui.controllers.change.old_findings import LOOK_S
+from fx_explorer.tui.controllers.change import LOOK_S
 from fx_explorer.tui.controllers.consents import Consents
-from fx_explorer.tui.failures.unreadable import TellsUnreadable, explained, why
-from fx_explorer.tui.idle.later_imports import LaterImports
+from fx_explorer.tui.failures import TellsUnreadable, explained, why
+from fx_explorer.tui.idle import LaterImports
 from fx_explorer.tui.inspector.levels import BuildWanted, CandidatesWanted
-from fx_explorer.tui.keys.bindings import bindings_of, clashes, textual_keymap
-from fx_explorer.tui.keys.key_table import KeyTable
+from fx_explorer.tui.keys import KeyTable, bindings_of, clashes, textual_keymap
 from fx_explorer.tui.looks import corner_message
 from fx_explorer.tui.looks.corner_message import CornerMessage
 from fx_explorer.tui.looks.theme import THEMES, default_theme

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.whole_session.log_sessions import NO_PROGRAM, NOT_BELOW, is_log
+from fx_explorer.analysis.whole_session import NO_PROGRAM, NOT_BELOW, is_log
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernel.kernels import may_have_language
 

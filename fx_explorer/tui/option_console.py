@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from fx_explorer.analysis.options.explained_options import explained_options
 from fx_explorer.analysis.options.settings import read_settings
-from fx_explorer.analysis.whole_session.figures import SessionFigures
+from fx_explorer.analysis.whole_session import SessionFigures
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
 from fx_explorer.trials.options import OptionTrial, figures_to_compare_with, try_options

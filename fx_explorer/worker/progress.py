@@ -4,9 +4,30 @@ hear of it.
 
 from __future__ import annotations
 
+import builtins
+import contextlib
+import hashlib
+import importlib
+import io
+import json
+import linecache
+import logging
+import os
+import pathlib
+import re
+import shutil
+import signal
+import sqlite3
+import sys
+import threading
+import time
+import tokenize
+import traceback
+import zlib
+from collections.abc import Iterator
 from os import getpid  # as it is before the program can put something else in its place
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fx_explorer.model import CaptureRequest, Notice
 from fx_explorer.worker.channel import Channel
@@ -14,7 +35,6 @@ from fx_explorer.worker.child_processes import children
 from fx_explorer.worker.child_processes.guarded_writer import GuardedWriter
 from fx_explorer.worker.child_processes.recording_children import request_of_children
 from fx_explorer.worker.target.place import TargetPlace
-from fx_explorer.worker.users.replaced_functions import OriginalFunctions
 
 if TYPE_CHECKING:
     from fx_explorer.worker.target.target import Target
@@ -86,3 +106,179 @@ class RequestProgress:
                 "parameters": parameters,
             },
         )
+
+
+# Which of Python's own functions the program has replaced, while our code in its process needs
+# them too.
+#
+# Programs may do so: ``freezegun`` replaces ``time.time``, tests replace ``open``. When our code
+# fails for that reason, the message names what was replaced and blames nobody else. When the
+# program has ended, we use Python's own functions again.
+
+_OWNERS: tuple[Any, ...] = (
+    builtins,
+    os,
+    os.path,
+    io,
+    json,
+    re,
+    time,
+    contextlib,
+    hashlib,
+    importlib,
+    linecache,
+    logging,
+    pathlib,
+    pathlib.Path,
+    pathlib.PurePath,
+    shutil,
+    signal,
+    sqlite3,
+    threading,
+    tokenize,
+    traceback,
+    zlib,
+)
+
+_MODULES: tuple[Any, ...] = tuple(owner for owner in _OWNERS if not isinstance(owner, type))
+
+__builtins__ = dict(vars(builtins))  # type: ignore[assignment]
+"""Python's own builtins for this file alone: its functions find them whatever the program does."""
+
+_SKIPPED = frozenset(
+    (
+        "__doc__",
+        "__warningregistry__",
+        "_",
+        "_formatArgSpec",
+        "_active",
+        "_limbo",
+        "cache",
+        "__builtins__",
+    )
+)
+"""Names that change by themselves."""
+
+
+class OriginalFunctions:
+    """Python's own functions, kept before anything of the user's has run."""
+
+    def __init__(self) -> None:
+        self._known = [
+            (owner, {name: value for name, value in vars(owner).items() if callable(value)})
+            for owner in _OWNERS
+        ]
+        self._meta_path, self._path = list(sys.meta_path), list(sys.path)
+
+    def replaced(self) -> list[str]:
+        """Return the names of what the program has replaced or removed: functions and classes
+        (``builtins.len``) and parts of the import system.
+        """
+        names = [f"{_name(owner)}.{name}" for owner, name, _ in self.others()]
+        gone = [module.__name__ for module in _MODULES if _is_gone(module)]
+        names += [f"sys.modules[{name!r}]" for name in gone]
+        names += ["sys.meta_path"] if not sys.meta_path else []
+        names += ["sys.path"] if not sys.path else []
+        names += (
+            ["sys.setrecursionlimit"] if sys.getrecursionlimit() < SMALL_RECURSION_LIMIT else []
+        )
+        return names
+
+    def in_words(self) -> str:
+        """Name what has been replaced; empty when nothing was."""
+        names = self.replaced()
+        shown = ", ".join(names[:MOST_NAMED]) + (" …" if len(names) > MOST_NAMED else "")
+        return (
+            f"The program has replaced or removed {shown}, which fx-explorer needs, too"
+            if names
+            else ""
+        )
+
+    def in_place(self) -> OriginalsInPlace:
+        """Return a context manager that puts Python's own functions back inside its block.
+        Afterwards the program's are back: its exit handlers may need them.
+        """
+        return OriginalsInPlace(self)
+
+    def put_back(self) -> list[tuple[Any, str, object]]:
+        """Put Python's own functions in their places. Returns what the program had there."""
+        others = list(self.others())
+        now = [(owner, name, vars(owner).get(name, _ABSENT)) for owner, name, _ in others]
+        for owner, name, value in others:
+            _put(owner, name, value)
+        return now
+
+    def put_back_imports(self) -> None:
+        sys.meta_path[:] = sys.meta_path or self._meta_path
+        sys.path[:] = sys.path or self._path
+        for module in _MODULES:
+            sys.modules[module.__name__] = module
+
+    def others(self) -> Iterator[tuple[Any, str, Any]]:
+        """Yield (owner, name, Python's own object) for each one that was replaced."""
+        for owner, known in self._known:
+            there = vars(owner)
+            for name, value in known.items():
+                if there.get(name, _ABSENT) is not value and name not in _SKIPPED:
+                    yield owner, name, value
+
+
+class OriginalsInPlace:
+    """Puts Python's own functions back inside the block. It uses nothing that the program may have
+    replaced.
+    """
+
+    def __init__(self, originals: OriginalFunctions) -> None:
+        self._originals = originals
+
+    def __enter__(self) -> None:
+        self._limit, self._meta_path, self._path = (
+            sys.getrecursionlimit(),
+            sys.meta_path[:],
+            sys.path[:],
+        )
+        self._modules = {
+            module.__name__: sys.modules.get(module.__name__, _ABSENT) for module in _MODULES
+        }
+        self._now = self._originals.put_back()
+        self._originals.put_back_imports()
+        sys.setrecursionlimit(max(self._limit, SMALL_RECURSION_LIMIT))
+
+    def __exit__(self, *_: object) -> None:
+        sys.meta_path[:], sys.path[:] = self._meta_path, self._path
+        for name, module in self._modules.items():
+            if module is not _ABSENT:
+                sys.modules[name] = module  # type: ignore[assignment]
+            elif name in sys.modules:
+                del sys.modules[name]
+        for owner, name, value in self._now:
+            _put(owner, name, value)
+        with _suppress(RecursionError):  # we are deeper than the program allows
+            sys.setrecursionlimit(self._limit)
+
+
+MOST_NAMED = 5
+
+SMALL_RECURSION_LIMIT = 1000
+"""Python's own limit. Imports in torch need some hundreds of frames."""
+
+_ABSENT = object()
+
+_suppress = contextlib.suppress
+
+
+def _is_gone(owner: Any) -> bool:
+    return sys.modules.get(owner.__name__) is not owner
+
+
+def _put(owner: Any, name: str, value: object) -> None:
+    if value is _ABSENT:
+        delattr(owner, name)
+    else:
+        setattr(owner, name, value)
+
+
+def _name(owner: Any) -> str:
+    if isinstance(owner, type):
+        return f"{owner.__module__.partition('.')[0]}.{owner.__qualname__}"
+    return "os.path" if owner is os.path else str(owner.__name__)

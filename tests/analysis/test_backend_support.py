@@ -15,7 +15,7 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.backends.amounts import summaries
-from fx_explorer.analysis.backends.parts import Part, neighbours, parts_of
+from fx_explorer.analysis.backends.borders import Part, neighbours, parts_of
 from fx_explorer.analysis.backends.segment_regions import KEY
 from fx_explorer.analysis.backends.support import (
     GraphSupport,

@@ -9,7 +9,7 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
-from fx_explorer.analysis.whole_session.figures import totals
+from fx_explorer.analysis.whole_session import totals
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import Written
 

@@ -12,7 +12,7 @@ from fx_explorer.analysis.kernels.counts import kernel_uses, kernels_by_directio
 from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.variants.lineage import documents_of_variant, kernels_of_variant
 from fx_explorer.analysis.variants.other_variants import other_variants
-from fx_explorer.analysis.whole_session.figures import totals
+from fx_explorer.analysis.whole_session import totals
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import write_training_step

@@ -11,7 +11,7 @@ import torch
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.breaks.kept_across import KeptAcross
 from fx_explorer.report.sections.graph_breaks import graph_break
-from fx_explorer.tui.views.break_detail import kept_line
+from fx_explorer.tui.views.breaks import kept_line
 from fx_explorer.tui.views.memory import memory_table
 from tests.capture.recorded import Compile, record
 

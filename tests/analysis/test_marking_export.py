@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.analysis.regions.marking_export import StatementBlock, marking_diff
+from fx_explorer.analysis.regions.hand_marks import StatementBlock, marking_diff
 from fx_explorer.errors import UsageError
 from fx_explorer.source_edit.statements import whole_statements
 

@@ -15,7 +15,7 @@ from fx_explorer.analysis.modules.own_figures import break_paths
 from fx_explorer.analysis.modules.paths import around, in_words
 from fx_explorer.analysis.modules.tree import IN_NO_MODULE, module_tree
 from fx_explorer.analysis.variants.lineage import graphs_in_use
-from fx_explorer.analysis.whole_session.figures import totals
+from fx_explorer.analysis.whole_session import totals
 from fx_explorer.session import SessionWriter
 from fx_explorer.session.queries.graph.graphs import captured_operations
 from tests.capture.recorded import Compile, record

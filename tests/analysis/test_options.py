@@ -23,7 +23,7 @@ from fx_explorer.analysis.options.explained_options import (
 )
 from fx_explorer.analysis.options.option_words import GROUPS, WORDS
 from fx_explorer.analysis.options.settings import read_settings, search
-from fx_explorer.analysis.whole_session.figures import session_figures
+from fx_explorer.analysis.whole_session import session_figures
 from fx_explorer.capture.options.catalogue import list_settings
 from fx_explorer.cli import main
 from fx_explorer.model import CONSOLE, STANCE, CaptureRequest, OptionInForce, Outcome, Setting

@@ -21,8 +21,7 @@ from fx_explorer.errors import UsageError
 from fx_explorer.gpus import find_gpu
 from fx_explorer.report.pictures.roofline import AT_MOST, MEASURED, roofline_plot, roofline_svg
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.tui.pictures.roofline_chart import RooflineChart
-from fx_explorer.tui.views.performance.roofline import roofline_table
+from fx_explorer.tui.views.performance.roofline import RooflineChart, roofline_table
 from tests.conftest import Captured, OpenedReader
 from tests.ledger.test_ledger_rows import CALL
 from tests.sessions import Written

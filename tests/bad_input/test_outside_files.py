@@ -15,7 +15,7 @@ from fx_explorer import cli, gpus
 from fx_explorer.argument_types import count, counts, option, seconds, words
 from fx_explorer.client import asked_python
 from fx_explorer.client.asked_python import MOST_PRINTED
-from fx_explorer.client.kernels.kernel_builder import Builder
+from fx_explorer.client.kernels.builder_pool import Builder
 from fx_explorer.command_line.doctor.checks import torch_checks
 from fx_explorer.command_line.doctor.gpus import gpu_checks
 from fx_explorer.command_line.known_backends import backends_of

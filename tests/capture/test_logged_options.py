@@ -10,8 +10,8 @@ import torch
 import torch._dynamo.config
 import torch._dynamo.utils as dynamo_utils
 
+from fx_explorer.capture.backends.listening import logged_as
 from fx_explorer.capture.recorder import recording
-from fx_explorer.capture.torch_compat.logged_options import logged_as
 from fx_explorer.capture.torch_compat.patching import configured
 from fx_explorer.model import CaptureRequest, Compilation
 from fx_explorer.session import SessionReader, SessionWriter

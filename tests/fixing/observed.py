@@ -22,11 +22,11 @@ from fx_explorer.worker.target.other_calls.fresh_inputs import calls
 from fx_explorer.worker.target.target import Target
 from fx_explorer.worker.users.users_code import UsersCode
 from fx_explorer.worker.verify.comparing import Comparison
-from fx_explorer.worker.verify.comparing_calls import CallsOfTheOriginal, compared
 from fx_explorer.worker.verify.observed.branch_coverage import BranchCoverage
 from fx_explorer.worker.verify.observed.observing import Observer, seed
 from fx_explorer.worker.verify.observed.outside import HiddenCalls
 from fx_explorer.worker.verify.varying import MOST_RUNS
+from fx_explorer.worker.verify.verifying import CallsOfTheOriginal, compared
 
 NAME = "program"
 

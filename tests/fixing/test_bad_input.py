@@ -14,7 +14,7 @@ import torch
 import fx_explorer
 from fx_explorer import fixing, model
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
-from fx_explorer.analysis.whole_session.figures import session_figures
+from fx_explorer.analysis.whole_session import session_figures
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.fixes import before, elsewhere, with_text

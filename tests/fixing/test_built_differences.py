@@ -14,9 +14,9 @@ from fx_explorer.model import CaptureRequest
 from fx_explorer.worker.verify import inductors_own
 from fx_explorer.worker.verify.built import why_not_built
 from fx_explorer.worker.verify.comparing import Comparison
-from fx_explorer.worker.verify.comparing_calls import CallsOfTheOriginal, add_built, compared
 from fx_explorer.worker.verify.near import Apart
 from fx_explorer.worker.verify.observed.outside import OutsideEffects
+from fx_explorer.worker.verify.verifying import CallsOfTheOriginal, add_built, compared
 from tests.fixing.observed import header, observed
 
 ORIGINAL = "def f(x): return x * 2"

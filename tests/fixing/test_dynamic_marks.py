@@ -10,7 +10,7 @@ import pytest
 
 from fx_explorer import cli
 from fx_explorer.analysis.recompiles.causes import causes
-from fx_explorer.analysis.whole_session.figures import session_figures, totals
+from fx_explorer.analysis.whole_session import session_figures, totals
 from fx_explorer.capture.torch_compat.versions import marks_one_size
 from fx_explorer.fixing import offer, try_any
 from fx_explorer.fixing.dynamic_marks import DynamicMark, instruction, marks, sources_of

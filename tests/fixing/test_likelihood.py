@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from fx_explorer.analysis.whole_session.figures import SessionFigures
+from fx_explorer.analysis.whole_session import SessionFigures
 from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.likelihood import CHANCES, chance_of, ordered
 from fx_explorer.fixing.trial import Trial, Verdict

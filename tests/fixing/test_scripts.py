@@ -10,7 +10,7 @@ import pytest
 
 from fx_explorer import fixing
 from fx_explorer.analysis.breaks.grouped import distinct_breaks
-from fx_explorer.analysis.whole_session.figures import session_figures
+from fx_explorer.analysis.whole_session import session_figures
 from fx_explorer.session import SessionReader
 from fx_explorer.worker.verify.observed.compiled_calls import MOST_CALLS
 from fx_explorer.worker.verify.observed.reachable import ReachedValues

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.command_line.fix.trying import SessionFixes, trial
+from fx_explorer.command_line.fix import SessionFixes, trial
 from fx_explorer.errors import UsageError
 from fx_explorer.fixing import Fix, Trial, accept, next_to_try, together
 from fx_explorer.fixing.fix import distinct
@@ -192,7 +192,7 @@ async def test_a_fix_of_two_breaks_of_a_line_is_tried_once(monkeypatch: pytest.M
         return Trial(fix, "good", "1 break → 0", NOTHING, None, None, 2.0)
 
     monkeypatch.setattr("fx_explorer.fixing.try_fix", try_fix)
-    monkeypatch.setattr("fx_explorer.command_line.fix.trying.check_program", lambda arguments: None)
+    monkeypatch.setattr("fx_explorer.command_line.fix.check_program", lambda arguments: None)
     arguments = argparse.Namespace(python=sys.executable, timeout=60.0)
     found = SessionFixes(CaptureRequest("m.py", ""), NOTHING)
     one, same = edit("a = 1", "a = 10"), edit("a = 1", "a = 10")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from fx_explorer.worker.verify.observed.backward_calls import MOST_ELEMENTS, BackwardCalls
-from fx_explorer.worker.verify.observed.callers import Callers
+from fx_explorer.worker.verify.observed.compiled_calls import Callers
 from fx_explorer.worker.verify.observed.reachable import Walk
 
 

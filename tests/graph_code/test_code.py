@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from benchmarks.models import build, inputs
 from fx_explorer.analysis.graph_code.code import graph_code
-from fx_explorer.analysis.graph_code.script import graph_script
+from fx_explorer.analysis.graph_code.written import graph_script
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import Graph
 from tests.capture.recorded import Compile, record

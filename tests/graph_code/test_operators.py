@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from fx_explorer import model
 from fx_explorer.analysis.graph_code.code import DEEPEST, graph_code
 from fx_explorer.analysis.graph_code.expressions import Names, NotPythonError, importable
-from fx_explorer.analysis.graph_code.script import graph_script
+from fx_explorer.analysis.graph_code.written import graph_script
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.capture.recorded import Compile, record
 from tests.graph_code.test_script import TENSOR, Written, one_graph, run_alone

@@ -14,8 +14,14 @@ import pytest
 import torch
 
 from fx_explorer import model
-from fx_explorer.analysis.graph_code.script import HELPERS, UNKNOWN_SIZE, graph_script
-from fx_explorer.analysis.graph_code.written import SIGN, STRANGERS, written_graph
+from fx_explorer.analysis.graph_code.written import (
+    HELPERS,
+    SIGN,
+    STRANGERS,
+    UNKNOWN_SIZE,
+    graph_script,
+    written_graph,
+)
 from fx_explorer.session import SessionReader
 from tests.conftest import ROOT
 

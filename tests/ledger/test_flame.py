@@ -13,8 +13,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from fx_explorer.analysis.flame.cells import FlameBlock, flame_rows, marked_blocks, short_name
-from fx_explorer.analysis.flame.frames import FlameFrame
+from fx_explorer.analysis.flame import FlameBlock, FlameFrame, flame_rows, marked_blocks, short_name
 from fx_explorer.analysis.ledger.figures import (
     LedgerEntry,
     LedgerFigures,

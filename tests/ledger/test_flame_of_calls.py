@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fx_explorer.analysis.flame.cells import flame_rows
+from fx_explorer.analysis.flame import flame_rows
 from fx_explorer.analysis.ledger.figures import LedgerFigures, ledger_figures
 from fx_explorer.analysis.ledger.flame import flame
 from fx_explorer.analysis.ledger.table import graph_of

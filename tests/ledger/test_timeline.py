@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from fx_explorer.worker.ledger.accounting import account, middle_mean
+from fx_explorer.worker.ledger.gaps import account, middle_mean
 from fx_explorer.worker.ledger.timeline import CallStep, RawTick, steps
 
 

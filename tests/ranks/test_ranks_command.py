@@ -11,10 +11,10 @@ import pytest
 
 from fx_explorer import cli
 from fx_explorer.analysis.ranks.finding import RankFinding
-from fx_explorer.command_line.app.exploring import compared_in_words
-from fx_explorer.command_line.ranks.given_directory import is_of_ranks
+from fx_explorer.command_line.app import compared_in_words
+from fx_explorer.command_line.ranks import is_of_ranks
 from fx_explorer.errors import UsageError
-from fx_explorer.ranks.engines import FEW_BYTES, SameProcess, engine
+from fx_explorer.ranks.compared import FEW_BYTES, SameProcess, engine
 from fx_explorer.ranks.reading import read_file
 from fx_explorer.report.ranks.sentences import MOST_FURTHER, further
 from tests.ranks.logs_of_ranks import H200

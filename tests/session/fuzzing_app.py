@@ -12,7 +12,7 @@ from fx_explorer.errors import SessionError
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.config import Config
-from fx_explorer.tui.failures.faults import faults_of
+from fx_explorer.tui.failures import faults_of
 from tests.session.limits import UNSHOWN, HungError, limited
 
 KEYS = (
@@ -47,7 +47,7 @@ def app_problem(session: Path, chance: random.Random) -> str:
     keys = [chance.choice(KEYS) for _ in range(KEYS_EACH)]
     try:
         with limited():
-            SessionReader(session).close()  # as command_line/app/made_app.py does
+            SessionReader(session).close()  # as command_line/app.py does
             return asyncio.run(_went_through(session, keys))
     except SessionError:
         return ""

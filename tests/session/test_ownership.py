@@ -15,7 +15,7 @@ from fx_explorer.client.trust import remember_own
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.ownership import MARK, is_captured_here, mark_as_captured_here, secret_path
 from fx_explorer.session.writer import finish_session
-from fx_explorer.tui.saving import save_session
+from fx_explorer.tui.controllers.leaving import save_session
 
 SOURCE = "import triton\n"
 

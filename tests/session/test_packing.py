@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.errors import NotASessionError
-from fx_explorer.session import SessionReader, SessionWriter, packing
-from fx_explorer.session.packing import LARGEST_ALIKE, MOST_BASES, SHORT
+from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.session import elsewhere as packing
+from fx_explorer.session.elsewhere import LARGEST_ALIKE, MOST_BASES, SHORT
 
 SOURCE = Path(packing.__file__).read_text()
 

@@ -197,8 +197,8 @@ def test_a_disk_that_fills_up_leaves_every_file_as_it_was(
             calls[0] += 1
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("fx_explorer.source_edit.writing_in_place.os.write", full)
-    monkeypatch.setattr("fx_explorer.source_edit.writing_in_place.os.fsync", no_room)
+    monkeypatch.setattr("fx_explorer.source_edit.writing.os.write", full)
+    monkeypatch.setattr("fx_explorer.source_edit.writing.os.fsync", no_room)
     with pytest.raises(UsageError, match=r"cannot write .*two\.py: No space left"):
         write_edits(both)
     assert [file.read_text() for file in files] == [BEFORE, BEFORE]
@@ -212,7 +212,7 @@ def test_a_file_that_changes_in_the_last_moment_is_left_alone(
 ) -> None:
     file = written(tmp_path / "model.py", BEFORE.encode())
     monkeypatch.setattr(
-        "fx_explorer.source_edit.writing_in_place.shutil.copystat",
+        "fx_explorer.source_edit.writing.shutil.copystat",
         lambda *_: file.write_text("an editor saved"),
     )
     with pytest.raises(UsageError, match="has changed while it was being written"):

@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.controllers import TrialRunners
-from fx_explorer.tui.failures.faults import faults_of
+from fx_explorer.tui.failures import faults_of
 from fx_explorer.tui.terminal.clipboard import CopyDestination
 from tests.sessions import Hand, write_training_step
 

@@ -11,7 +11,7 @@ from fx_explorer.analysis.kernel_ir.assembly_lines import instruction_lines, sas
 from fx_explorer.analysis.kernel_ir.control_words import control_words
 from fx_explorer.analysis.kernel_ir.instruction_parts import parts_of
 from fx_explorer.analysis.kernel_ir.live_registers import live_registers
-from fx_explorer.tui.assembly.opcode_columns import columns_of
+from fx_explorer.tui.assembly import columns_of
 from fx_explorer.tui.controllers.kernels.kernel_builds import KernelBuilds
 from fx_explorer.tui.inspector import inspect
 from tests.analysis.kernel_ir.built_sessions import write_kernel

@@ -11,8 +11,7 @@ from fx_explorer import model
 from fx_explorer.analysis.breaks.call_tree import FunctionCall, tree_lines
 from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.tui.views.break_detail import CODE_WIDTH, break_text, marked_code
-from fx_explorer.tui.views.breaks import breaks_table
+from fx_explorer.tui.views.breaks import CODE_WIDTH, break_text, breaks_table, marked_code
 from tests.conftest import Captured, OpenedReader
 
 SAMPLE = Path(__file__).parents[2] / "sample_models" / "graph_breaks.py"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fx_explorer.command_line.app.made_app import app_for
+from fx_explorer.command_line.app import app_for
 from fx_explorer.commands import explore
 from fx_explorer.model import Outcome
 from fx_explorer.tui.config import Config

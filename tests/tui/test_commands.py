@@ -24,7 +24,7 @@ from fx_explorer.tui.config import Config, config_path, load_config, parse_confi
 from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.dialogs.choose import Chooser
 from fx_explorer.tui.dialogs.settings import SettingsDialog
-from fx_explorer.tui.keys.bindings import clashes, first_key
+from fx_explorer.tui.keys import clashes, first_key
 from fx_explorer.tui.ranks.app import RanksApp
 from fx_explorer.tui.screens.compare import CompareScreen
 from fx_explorer.tui.screens.explorer import Explorer

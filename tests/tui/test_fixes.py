@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.whole_session.figures import SessionFigures
+from fx_explorer.analysis.whole_session import SessionFigures
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.fixing import Fix, Trial, Verdict
 from fx_explorer.model import CaptureRequest

@@ -14,11 +14,10 @@ from fx_explorer.analysis.heat.line_heat import LineHeat
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.queries.kernel.kernel_places import kernels_of_each
 from fx_explorer.tui.config import Config
-from fx_explorer.tui.kernel_marks.kernel_colours import COLOURS, kernel_kind, kernel_numbers
-from fx_explorer.tui.kernel_marks.source_gutter import source_gutter
-from fx_explorer.tui.kernel_marks.text_kernels import OutputCodeKernels
+from fx_explorer.tui.kernel_marks import COLOURS, kernel_kind, kernel_numbers, source_gutter
 from fx_explorer.tui.looks.palette import KINDS, Palette
 from fx_explorer.tui.looks.theme import DARK, LIGHT
+from fx_explorer.tui.panes.pane_text import OutputCodeKernels
 from fx_explorer.tui.views.tables import TABLES
 from tests.analysis.test_source_heat import kernels_of_two_lines
 from tests.sessions import Hand

@@ -19,7 +19,7 @@ from fx_explorer.tui.commands import (
 )
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.controllers.looking.copying import Copying
-from fx_explorer.tui.keys.bindings import clashes
+from fx_explorer.tui.keys import clashes
 from fx_explorer.tui.screens.menu import MenuScreen, menu_rows
 from fx_explorer.tui.widgets.outline import unfolded_to_fit
 from tests.sessions import Hand

@@ -21,7 +21,7 @@ from fx_explorer.tui.availability import NEEDS_REQUEST, absent_from_log
 from fx_explorer.tui.commands import OF_VIEW, VIEWS, by_id
 from fx_explorer.tui.commands.views import MORE_VIEWS
 from fx_explorer.tui.help_topics import _TEXTS, topic_of
-from fx_explorer.tui.keys.bindings import first_key
+from fx_explorer.tui.keys import first_key
 from fx_explorer.tui.screens.help import help_rows
 from fx_explorer.tui.views.tables import TABLES
 from tests.sessions import write_training_step

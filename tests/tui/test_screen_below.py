@@ -8,7 +8,7 @@ from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import ModalScreen
 from textual.visual import RichVisual, Visual
 
-from fx_explorer.tui.dialogs.screen_below import ScreenBelow
+from fx_explorer.tui.dialogs.dialog import ScreenBelow
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
 

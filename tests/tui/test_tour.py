@@ -10,7 +10,7 @@ import pytest
 
 from fx_explorer.errors import UsageError
 from fx_explorer.tui.commands import COMMANDS, by_id
-from fx_explorer.tui.controllers.guided_tour.guide import WAITS
+from fx_explorer.tui.controllers.guided_tour import WAITS
 from fx_explorer.tui.tour.moment import Moment
 from fx_explorer.tui.tour.panel import TourPanel
 from fx_explorer.tui.tour.steps import STEPS, TourStep, place_of

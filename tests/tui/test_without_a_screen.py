@@ -13,14 +13,14 @@ from fx_explorer.analysis.contents.outline import OutlineEntry
 from fx_explorer.analysis.documents import Document
 from fx_explorer.model import Graph, Outcome, OutcomeKind
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.tui.saving import suggested_name
+from fx_explorer.tui.controllers.capturing import FileWatch
+from fx_explorer.tui.controllers.leaving import suggested_name
+from fx_explorer.tui.screens.main.overview_facts import waiting_fact
 from fx_explorer.tui.selection.history import History
 from fx_explorer.tui.selection.presets import MISSING, PRESETS, ShowableDocuments, document_for
 from fx_explorer.tui.status.header import conditions, ended_state, target_name
 from fx_explorer.tui.status.live import Waiting
 from fx_explorer.tui.status.pipeline import StepState, bar_for, pipeline
-from fx_explorer.tui.status.waiting_fact import waiting_fact
-from fx_explorer.tui.terminal.watching import FileWatch
 from fx_explorer.tui.terminal.wrapping import wrapped, wrapped_text
 from fx_explorer.tui.widgets.outline import (
     entry_paths,

@@ -16,8 +16,7 @@ import pytest
 
 from fx_explorer.analysis.kernel_ir.code_lines import without_encoding
 from fx_explorer.analysis.kernel_ir.control_words import control_words
-from fx_explorer.client.kernels.builder_pool import BuilderPool, rows_of
-from fx_explorer.client.kernels.kernel_builder import Builder, how_it_ended
+from fx_explorer.client.kernels.builder_pool import Builder, BuilderPool, how_it_ended, rows_of
 from fx_explorer.client.session_files import writable_session
 from fx_explorer.errors import WorkerError
 from fx_explorer.gpus.reading import find_gpu
@@ -291,7 +290,7 @@ def test_how_a_builder_ended_is_said_in_words() -> None:
 
 CLIENT = """
 import asyncio, sys
-from fx_explorer.client.kernels.kernel_builder import Builder
+from fx_explorer.client.kernels.builder_pool import Builder
 from fx_explorer.gpus.reading import find_gpu
 async def stay():
     await Builder(find_gpu("h100"), sys.executable).start()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.worker.ending.leaving_early import left_early
+from fx_explorer.worker.outcomes import left_early
 
 AT_THE_END = {
     "the last statement": "import sys\nsys.exit(0)\n",

@@ -6,8 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from fx_explorer.analysis.backends.amounts import Amount, Summary, reports_in_use, summaries_of
-from fx_explorer.analysis.backends.support import GraphSupport, OperatorRow, Split, operator_rows
-from fx_explorer.analysis.backends.writes import OutOfTurn
+from fx_explorer.analysis.backends.support import (
+    GraphSupport,
+    OperatorRow,
+    OutOfTurn,
+    Split,
+    operator_rows,
+)
 from fx_explorer.analysis.nodes import operation
 from fx_explorer.analysis.words import careful_share, counted, listed, size
 from fx_explorer.model import Compilation, Outcome, SupportReport

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -10,16 +12,126 @@ from fx_explorer import model
 from fx_explorer.analysis.breaks.break_cost import NO_COST, UNKNOWN_COST, BreakCost, break_costs
 from fx_explorer.analysis.breaks.call_tree import call_trees
 from fx_explorer.analysis.breaks.cut_tensors import CutTensors
-from fx_explorer.analysis.breaks.library_breaks import BreakInLibrary, in_library, library_files
 from fx_explorer.analysis.breaks.torch_breaks import BreakInTorch, torchs_own
-from fx_explorer.analysis.breaks.wrapper_breaks import BreakInWrapper, wrappers_own
 from fx_explorer.analysis.documents import Place, lines_of, place_of_path
 from fx_explorer.analysis.measured_times import break_times
 from fx_explorer.analysis.naming.functions import function_of, plain_function
-from fx_explorer.analysis.whole_session.log_sessions import not_in_text
+from fx_explorer.analysis.whole_session import not_in_text
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.session import SessionReader
+from fx_explorer.session.bounds import MAX_FIELD
+from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import compilation_names
+
+# Graph breaks in code that is not the user's but a package's or Python's: the user's line only
+# led there.
+#
+# A package is often the model itself, so a break in it is described like one in the user's own
+# code. Nobody changes Python's own library.
+
+# Packages lie below Python's own folder, too. What is frozen into the interpreter is Python's.
+_STANDARD_LIBRARY = re.compile(r".*[/\\]python3\.\d+t?[/\\](?!(site|dist)-packages[/\\])|<frozen ")
+
+
+@dataclass(frozen=True, slots=True)
+class BreakInLibrary:
+    """A break in a file of a library or of Python, and the user's line that led there."""
+
+    called_from: model.Frame
+    is_pythons_own: bool
+    """Whether it is a file of Python's standard library."""
+
+    @property
+    def caller(self) -> str:
+        """Return ``train.py:9``."""
+        return in_file(self.called_from.file, self.called_from.line)
+
+    def in_words(self, registry_id: str, plain: str) -> str:
+        """Return torch's reason (``plain``), and which line of the user's led there."""
+        whose = "Python's own code" if self.is_pythons_own else "a package"
+        return f"{plain}, in {whose}, called from {self.caller}"
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """Return hints in place of torch's, where nobody changes the code that breaks; otherwise
+        empty.
+        """
+        return (
+            ()
+            if not self.is_pythons_own
+            else (
+                f"Look at the call in {self.caller}: what it calls is compiled with it, and breaks go when the call does.",
+            )
+        )
+
+
+def library_files(reader: SessionReader) -> frozenset[str]:
+    """Return the paths of a session's source files that are not the user's."""
+    return frozenset(file.path for file in reader.rows(model.SourceFile) if not file.is_user)
+
+
+def in_library(
+    file: str, stack: Sequence[model.Frame], libraries: Collection[str]
+) -> BreakInLibrary | None:
+    """Tell whether a break in ``file`` is in a library, and which line of the user's led there.
+    None for the user's own code, and where no line of the user's is known.
+
+    ``stack``: who called the compiled function, and what was inlined into it down to the break,
+    outermost first. ``libraries``: ``library_files``.
+    """
+    mine = (
+        (frame for frame in reversed(stack) if frame.file not in libraries)
+        if file in libraries
+        else ()
+    )
+    found = next(iter(mine), None)
+    return BreakInLibrary(found, bool(_STANDARD_LIBRARY.match(file))) if found else None
+
+
+# Graph breaks that torch's DistributedDataParallel makes around the user's model, before and
+# after its forward. No line of the user's makes them, and no change of one takes them away.
+
+_FILE = re.compile(r"[/\\]torch[/\\]nn[/\\]parallel[/\\]distributed\.py$")
+
+_SKIPPED = re.compile(r"module: torch\.nn\.parallel\.distributed, qualname: (?P<name>[\w.<>]+)")
+"""Matches the debug context of a function of its that Dynamo does not look into."""
+
+_CALLED = re.compile(
+    r"call_method \w+\((?:Logger\) (?P<logged>set_runtime_stats_and_log)|Reducer\) (?P<reduced>\w+))"
+)
+"""Matches the debug context of a call of its own two helpers, which are C++. A log has no chain of calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class BreakInWrapper:
+    """A break of DistributedDataParallel's own."""
+
+    what: str
+    """The function: ``_pre_forward``."""
+
+    def in_words(self, registry_id: str, plain: str) -> str:
+        return f"torch's DistributedDataParallel breaks there itself ({self.what}), around your model and not inside it"
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """Return hints in place of torch's, which ask to change DistributedDataParallel."""
+        return (
+            "Leave it: none of your lines makes it. torch.compile compiles the forward of the model inside by itself.",
+        )
+
+
+def wrappers_own(
+    reader: SessionReader, hit: model.GraphBreak, chain: Sequence[model.Frame]
+) -> BreakInWrapper | None:
+    """Tell whether DistributedDataParallel breaks, before it calls the model or behind that."""
+    if chain and _FILE.search(chain[-1].file):
+        return BreakInWrapper(chain[-1].function)
+    text = reader.text(hit.text)[:MAX_FIELD] if hit.text else ""
+    if skipped := _SKIPPED.search(text):
+        return BreakInWrapper(skipped["name"].rpartition(".")[2])
+    called = _CALLED.search(text)
+    return BreakInWrapper(called["logged"] or called["reduced"]) if called else None
+
 
 # The ids belong to torch's registry and may change: any other id is told in torch's words.
 PLAIN_REASONS: dict[str, str] = {

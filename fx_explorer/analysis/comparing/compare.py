@@ -7,6 +7,7 @@ eagerly.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,14 +17,14 @@ from fx_explorer.analysis.comparing.figure import (
     Figure,
     count_figure,
     one_timing_figure,
+    run_time_figure,
     size_figure,
     text_figure,
 )
-from fx_explorer.analysis.comparing.run_times import run_times
-from fx_explorer.analysis.comparing.warmth import Warmth, warmth
 from fx_explorer.analysis.compile_time.timing import STAGE_IN_WORDS, stage_times
 from fx_explorer.analysis.diff import DiffRow, graph_diff, text_diff
 from fx_explorer.analysis.documents import Document, lines_of, rows_of
+from fx_explorer.analysis.measured_times import measured, with_spread
 from fx_explorer.analysis.memory.saved_values import storage_total
 from fx_explorer.analysis.regions.annotated_regions import eager_nodes
 from fx_explorer.analysis.variants.lineage import (
@@ -33,7 +34,7 @@ from fx_explorer.analysis.variants.lineage import (
     origin_of,
     saving_variant,
 )
-from fx_explorer.analysis.words import listed, seconds
+from fx_explorer.analysis.words import counted, listed, seconds
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compile_seconds
 
@@ -264,3 +265,94 @@ def pair_diff(
             *(rows_of(reader, side) if side else [] for side in (pair.left, pair.right))
         )
     return text_diff(*(lines_of(reader, side) if side else [] for side in (pair.left, pair.right)))
+
+
+# How long two variants run, where that was measured.
+
+_KINDS: dict[model.Measured, str] = {
+    "forward": "running took, forward",
+    "forward+backward": "running took, with backward",
+}
+
+
+def run_times(
+    reader: SessionReader, left: model.Compilation, right: model.Compilation
+) -> list[Figure]:
+    """Compare the times of each kind that was measured for either side."""
+    sides = [measured(reader, variant) for variant in (left, right)]
+    return [
+        _compared(words, sides[0].get(what), sides[1].get(what))
+        for what, words in _KINDS.items()
+        if what in sides[0] or what in sides[1]
+    ]
+
+
+def _compared(
+    words: str, left: model.Measurement | None, right: model.Measurement | None
+) -> Figure:
+    if left and right:
+        return run_time_figure(words, (left.median_s, left.iqr_s), (right.median_s, right.iqr_s))
+    return text_figure(
+        words,
+        *(with_spread(one.median_s, one.iqr_s) if one else "not measured" for one in (left, right)),
+    )
+
+
+# Whether a compilation began cold, or found something that an earlier one had made: a time of the
+# one says little beside a time of the other.
+
+
+@dataclass(frozen=True, slots=True)
+class Warmth:
+    """What a compilation had when it began."""
+
+    is_warm: bool
+    words: str
+    """``cold: the first of its process``, ``warm: 2 graphs came from torch's caches``."""
+
+
+def warmth(reader: SessionReader, variant: model.Compilation) -> Warmth:
+    """Say whether a compilation was warm: a graph came from torch's caches, a variant shared stages,
+    or the process had compiled before, which loads Inductor and fills what torch keeps in memory.
+    """
+    hits = cache_hits(reader, variant.id)
+    if hits:
+        return Warmth(True, f"warm: {counted(hits, 'graph')} came from torch's caches")
+    if variant.variant_of:
+        shared = (
+            f", from {model.GATE_WORDS[variant.variant_from]} on" if variant.variant_from else ""
+        )
+        return Warmth(True, f"warm: its process had compiled before{shared}")
+    first = min(
+        reader.rows(model.Compilation), key=lambda row: (row.start_s, row.id), default=variant
+    )
+    if first.id == variant.id:
+        return Warmth(False, "cold: the first of its process")
+    return Warmth(True, f"warm: its process had compiled [{first.name}] before")
+
+
+def cache_hits(reader: SessionReader, compilation: int | None = None) -> int:
+    """Return how often torch found a graph in one of its caches (``fx_graph_cache_hit``,
+    ``aotautograd_cache_hit`` of its trace), for one compilation or for all.
+    """
+    of_one = {} if compilation is None else {"compilation": compilation}
+    return sum(
+        _is_hit(row.value) for row in reader.rows(model.Metric, name="cache_event", **of_one)
+    )
+
+
+def _is_hit(value: str) -> bool:
+    try:
+        event = json.loads(value)
+    except (ValueError, RecursionError):  # the file may be anybody's
+        return False
+    return isinstance(event, str) and event.endswith("_hit")
+
+
+def caches_of(reader: SessionReader) -> str:
+    """Say of a whole capture whether it could be warm: ``off``, ``used, 2 hits``, ``used, no hit``."""
+    request = reader.request()
+    hits = cache_hits(reader)
+    if request is None or not request.use_caches:
+        return "off" if not hits else f"used, {counted(hits, 'hit')}"
+    return f"used, {counted(hits, 'hit')}" if hits else "used, no hit"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fx_explorer.analysis.diff import difference_in_words, graph_diff, text_diff
 from fx_explorer.analysis.documents import lines_of, rows_of
-from fx_explorer.analysis.published.stages import ShownStage, published_stages
+from fx_explorer.analysis.published import ShownStage, published_stages
 from fx_explorer.session import SessionReader
 
 _Key = tuple[str, str, str, int]

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from fx_explorer import model
 from fx_explorer.analysis.bench.cells import bench_figures
 from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
-from fx_explorer.analysis.comparing.compare import LANGUAGES
+from fx_explorer.analysis.comparing.compare import LANGUAGES, cache_hits, caches_of
 from fx_explorer.analysis.comparing.figure import (
     Figure,
     Wanted,
@@ -20,12 +20,10 @@ from fx_explorer.analysis.comparing.figure import (
     size_figure,
     text_figure,
 )
-from fx_explorer.analysis.comparing.warmth import cache_hits, caches_of
 from fx_explorer.analysis.kernels.counts import kernel_uses
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.memory.saved_values import saved_total, storage_total
-from fx_explorer.analysis.whole_session.figures import session_figures, totals
-from fx_explorer.analysis.whole_session.log_sessions import is_log
+from fx_explorer.analysis.whole_session import is_log, session_figures, totals
 from fx_explorer.analysis.words import counted as counted_word
 from fx_explorer.analysis.words import size
 from fx_explorer.session import SessionReader

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from fx_explorer import model
 from fx_explorer.analysis.compile_time.phase_words import phase_in_words
 from fx_explorer.analysis.compile_time.timing import STAGE_OF_OUTER_EVENT
-from fx_explorer.analysis.flame.frames import FlameFrame
+from fx_explorer.analysis.flame import FlameFrame
 from fx_explorer.analysis.naming.functions import function_of
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file

@@ -21,7 +21,7 @@ from fx_explorer.analysis.documents import (
     read_sources,
     source_documents,
 )
-from fx_explorer.analysis.published.stages import published_stages
+from fx_explorer.analysis.published import published_stages
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graph.nodes import nodes_beginning, nodes_containing
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
+import textwrap
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.graph_code.script import graph_script
+from fx_explorer.analysis.graph_code.code import GRAPH_OF, MAIN_CLASS, import_lines, module_code
+from fx_explorer.analysis.graph_code.expressions import Names, NotPythonError, size_expression
 from fx_explorer.analysis.graph_code.texts import graph_text
 from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.nodes import value_text
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 
@@ -45,3 +50,223 @@ def origin_in_words(reader: SessionReader, graph: model.Graph, title: str) -> st
 def script_name(owner: str, title: str) -> str:
     """Return a name for the file: ``0_0_forward_post_grad.py``."""
     return re.sub(r"\W+", "_", f"{owner}_{title}".lower()).strip("_") + ".py"
+
+
+# A graph as a script that runs it alone: inputs of the same shape, strides, dtype and device, the
+# graph, and a call.
+#
+# Contents are random: a session keeps none. Whatever else is not as it was in the program is said
+# at the script's top.
+
+UNKNOWN_SIZE = 4
+"""The value of a size that has none: one that depends on data."""
+
+_DTYPES = {
+    "f64": "float64",
+    "f32": "float32",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "i64": "int64",
+    "i32": "int32",
+    "i16": "int16",
+    "i8": "int8",
+    "u8": "uint8",
+    "b8": "bool",
+    "c64": "complex64",
+    "c128": "complex128",
+}
+
+RANDOM = "Inputs, parameters and buffers have the shapes, strides, dtypes and devices that they had, and random content."
+
+HELPERS = '''\
+def device_here(name):
+    """Return the device that the graph was made for, or the CPU where this machine has no such device."""
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError, NotImplementedError):
+        return torch.device("cpu")
+    return torch.device(name)
+
+
+def tensor(size, stride, dtype, where):
+    """Return a tensor that lies in memory as in the program, with random content; whole numbers are 0 or 1.
+
+    One without dimensions is between 0 and 1: it may stand for a number, as a probability or a scale.
+    """
+    length = 1 + sum((n - 1) * step for n, step in zip(size, stride)) if 0 not in size else 0
+    if dtype.is_floating_point or dtype.is_complex:
+        memory = (torch.randn(length) if size else torch.rand(length)).to(dtype)
+    else:
+        memory = torch.randint(0, 2, (length,)).to(dtype)
+    return memory.to(device_here(where)).as_strided(size, stride)
+
+
+def put(module, path, value):
+    """Set an attribute such as ``layers.0.weight``, with modules that hold it."""
+    *owners, name = path.split(".")
+    for owner in owners:
+        if not hasattr(module, owner):
+            module.add_module(owner, torch.nn.Module())
+        module = getattr(module, owner)
+    setattr(module, name, value)
+
+
+def shown(value):
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(shown, value)) + "]"
+    return f"{value.dtype}{list(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)
+'''
+
+
+REGISTERED = '''\
+def registered(operator):
+    """Stop when torch does not have an operator that is not its own."""
+    namespace, _, name = operator.partition(".")
+    if not hasattr(getattr(torch.ops, namespace), name):
+        raise SystemExit(f"{operator} is not registered: import the file or the library that defines it, below the imports.")
+'''
+
+
+def graph_script(reader: SessionReader, graph: model.Graph, head: Sequence[str]) -> str:
+    """Return the text of the script. ``head``: sentences that say which graph of what it is."""
+    return _Script(reader, graph).text(head)
+
+
+class _Script:
+    def __init__(self, reader: SessionReader, graph: model.Graph) -> None:
+        self._reader = reader
+        self._graph = graph
+        self._names = Names(device="device_here({})")
+        self._said: list[str] = []
+        """What is not as it was in the program: sentences."""
+
+    def text(self, head: Sequence[str]) -> str:
+        module = module_code(self._reader, self._graph, self._names, self._attribute)
+        inputs = [line for node in module.inputs for line in self._input(node)]
+        symbols = self._symbols()
+        foreign = list(self._names.foreign)
+        for operator in foreign:
+            self._said.append(
+                f"{operator} is not torch's: import the file or the library that registers it, below the imports."
+            )
+        said = list(dict.fromkeys([*module.missing, *self._said]))
+        parts = [
+            self._head([*head, f"torch was {self._release()}.", RANDOM, *said]),
+            *import_lines(self._names),
+            *(["", *symbols] if symbols else []),
+            "",
+            "",
+            HELPERS.rstrip(),
+            *(["", "", REGISTERED.rstrip()] if foreign else []),
+            *(["", "", GRAPH_OF.rstrip()] if self._names.asks_for_graphs else []),
+            "",
+            "",
+            *module.lines,
+            "",
+            "",
+            "def inputs():",
+            "    torch.manual_seed(0)",
+            *(["    return (", *inputs, "    )"] if inputs else ["    return ()"]),
+            "",
+            "",
+            'if __name__ == "__main__":',
+            *(f"    registered({one!r})" for one in foreign),
+            f"    module = {MAIN_CLASS}()",
+            "    with torch.no_grad():",
+            "        outputs = module(*inputs())",
+            "    print(shown(outputs))",
+        ]
+        return "\n".join(parts) + "\n"
+
+    def _head(self, told: Iterable[str]) -> str:
+        return "\n".join(line for one in told for line in _comment(printable(one)))
+
+    def _release(self) -> str:
+        found = self._reader.meta("environment") or {}
+        return (
+            str(found.get("torch", "") or "of a release that is not known")
+            if isinstance(found, dict)
+            else ""
+        )
+
+    # values
+
+    def _input(self, node: model.Node) -> list[str]:
+        """Return the lines that make the value of an input: each with its name, and a sentence where it is not as it was."""
+        comment = printable(f"{node.name}  {value_text(node)}".strip())
+        try:
+            return [f"        {self._value(node)},  # {comment}"]
+        except NotPythonError as error:
+            self._said.append(f"The input {node.name} is None: {error}.")
+            return [f"        None,  # {comment}: {printable(str(error))}"]
+
+    def _attribute(self, node: model.Node) -> str:
+        try:
+            return self._value(node)
+        except NotPythonError as error:
+            self._said.append(f"The attribute {node.target} is missing: {error}.")
+            return ""
+
+    def _value(self, node: model.Node) -> str:
+        if node.shape is not None:
+            return self._tensor(node)
+        number = re.fullmatch(r"Sym\((.*)\)", node.value)
+        if number:
+            return size_expression(number[1], self._names)
+        if re.fullmatch(r"None|True|False|-?\d+(\.\d+)?(e-?\d+)?", node.value):
+            return node.value
+        raise NotPythonError(f"the session says of it only: {node.value or 'nothing'}")
+
+    def _tensor(self, node: model.Node) -> str:
+        assert node.shape is not None
+        if node.value:
+            self._said.append(
+                f"{node.name} was {node.value}; here it is a plain tensor of its shape."
+            )
+        size = [size_expression(one, self._names) for one in node.shape]
+        if node.stride is None:
+            self._said.append(
+                f"{node.name} had another layout than strides; here it is an ordinary tensor."
+            )
+        stride = (
+            _contiguous(size)
+            if node.stride is None
+            else [size_expression(one, self._names) for one in node.stride]
+        )
+        dtype = _DTYPES.get(node.dtype, node.dtype)
+        if not dtype.isidentifier():
+            raise NotPythonError(f"its dtype is {dtype!r}")
+        return f"tensor({_tuple(size)}, {_tuple(stride)}, torch.{dtype}, {json.dumps(node.device or 'cpu')})"
+
+    def _symbols(self) -> list[str]:
+        """Return the lines that give each size by name the value it had."""
+        known = {
+            row.name: row
+            for row in self._reader.rows(model.Symbol, compilation=self._graph.compilation)
+        }
+        lines = []
+        for name in sorted(self._names.symbols):
+            row = known.get(name)
+            if row and re.fullmatch(r"-?\d+(\.\d+)?", row.hint):
+                lines.append(f"{name} = {row.hint}  # {printable(row.source)}")
+            elif name.isidentifier():
+                self._said.append(
+                    f"The size {name} has no value in the session; here it is {UNKNOWN_SIZE}."
+                )
+                lines.append(f"{name} = {UNKNOWN_SIZE}")
+        return lines
+
+
+def _comment(sentence: str) -> list[str]:
+    return textwrap.wrap(sentence, 110, initial_indent="# ", subsequent_indent="#   ")
+
+
+def _tuple(parts: list[str]) -> str:
+    return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
+
+
+def _contiguous(size: list[str]) -> list[str]:
+    return [
+        "1" if i == len(size) - 1 else " * ".join(f"({one})" for one in size[i + 1 :])
+        for i in range(len(size))
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fx_explorer import model
 from fx_explorer.analysis.kernels.candidates import Candidate, beside_each_other, session_gpu
 from fx_explorer.analysis.kernels.card import card
-from fx_explorer.analysis.whole_session.log_sessions import is_tritonparse
+from fx_explorer.analysis.whole_session import is_tritonparse
 from fx_explorer.analysis.words import counted
 from fx_explorer.model import KernelBuild, KernelLaunch
 from fx_explorer.session import SessionReader

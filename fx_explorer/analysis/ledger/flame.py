@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Literal
 
-from fx_explorer.analysis.flame.frames import FlameFrame
+from fx_explorer.analysis.flame import FlameFrame
 from fx_explorer.analysis.ledger.figures import LedgerEntry, LedgerFigures
 from fx_explorer.analysis.ledger.table import LEAST_S, NOT_ACCOUNTED, graph_of, step_name
 from fx_explorer.analysis.measured_times import run_time

@@ -14,7 +14,7 @@ from fx_explorer.analysis.modules.tree import (
     module_tree,
     times_in_words,
 )
-from fx_explorer.analysis.whole_session.log_sessions import is_log
+from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 

@@ -15,8 +15,7 @@ from fx_explorer.analysis.overview.children import children, finding_in_words
 from fx_explorer.analysis.overview.fallbacks import distinct_fallbacks
 from fx_explorer.analysis.recompiles.causes import causes, limit_hits
 from fx_explorer.analysis.variants.lineage import first_variants
-from fx_explorer.analysis.whole_session.figures import totals
-from fx_explorer.analysis.whole_session.log_sessions import Subject, is_log, why_not_in_text
+from fx_explorer.analysis.whole_session import Subject, is_log, totals, why_not_in_text
 from fx_explorer.analysis.words import counted, first_line, listed
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.guards import check_count

@@ -69,8 +69,8 @@ from fx_explorer.analysis.regions.nested_regions import nested_region_facts
 from fx_explorer.analysis.variants.lineage import first_variants, graphs_in_use
 from fx_explorer.analysis.variants.other_variants import other_variants
 from fx_explorer.analysis.variants.versions import over_versions
-from fx_explorer.analysis.whole_session.figures import Totals, totals
-from fx_explorer.analysis.whole_session.log_sessions import (
+from fx_explorer.analysis.whole_session import (
+    Totals,
     compiled_without_dynamo,
     is_debug_directory,
     is_log,
@@ -79,6 +79,7 @@ from fx_explorer.analysis.whole_session.log_sessions import (
     not_decoded,
     not_in_text,
     tells_breaks,
+    totals,
 )
 from fx_explorer.analysis.words import (
     counted,

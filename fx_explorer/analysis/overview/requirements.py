@@ -10,8 +10,7 @@ from fx_explorer import model
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.overview.checks import Check, CheckFinding, placed
 from fx_explorer.analysis.overview.children import children
-from fx_explorer.analysis.whole_session.figures import totals
-from fx_explorer.analysis.whole_session.log_sessions import damage, not_in_text
+from fx_explorer.analysis.whole_session import damage, not_in_text, totals
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.session import SessionReader
 from fx_explorer.session.raised_compilations import raised_compilations

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from fx_explorer.analysis.naming.functions import RESUME, called_function
-from fx_explorer.analysis.ranks.alignment import Pair, aligned
 from fx_explorer.analysis.ranks.finding import ASPECTS, Aspect, RankFinding
-from fx_explorer.analysis.ranks.groups import RankGroup, noted_parts
-from fx_explorer.analysis.ranks.rank_words import others_in_words, rank_words
-from fx_explorer.analysis.ranks.roles import (
+from fx_explorer.analysis.ranks.groups import (
+    Pair,
+    RankGroup,
+    aligned,
     have_one_role,
     have_other_parts,
     is_other_part,
     may_be_a_part,
+    noted_parts,
 )
+from fx_explorer.analysis.ranks.rank_words import others_in_words, rank_words
 from fx_explorer.analysis.ranks.summary import CompilationSummary
 from fx_explorer.analysis.words import listed, seconds
 from fx_explorer.session.file_names import in_file

@@ -2,12 +2,125 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fx_explorer.analysis.ranks.finding import ASPECTS, NOTED, Aspect
-from fx_explorer.analysis.ranks.roles import have_one_role
 from fx_explorer.analysis.ranks.summary import CompilationSummary, RankSummary
+from fx_explorer.model.bounded_matching import BoundedMatcher
+
+# Which compilation of one rank is which of another: by function and graph, since torch numbers
+# each rank's by itself.
+
+
+class Pair(NamedTuple):
+    """The same compilation on two ranks, or one that only one of them has."""
+
+    reference: CompilationSummary | None
+    other: CompilationSummary | None
+    is_moved: bool = False
+    """Whether one rank has it before another compilation, and the other rank after it."""
+
+
+def aligned(
+    reference: Sequence[CompilationSummary], other: Sequence[CompilationSummary]
+) -> list[Pair]:
+    """Pair the compilations of two ranks, in the order of the reference."""
+    pairs = list(_in_order(reference, other))
+    lacking = [pair.reference for pair in pairs if pair.reference and not pair.other]
+    extra = [pair.other for pair in pairs if pair.other and not pair.reference]
+    moved = {id(one): two for one, two in _same(lacking, extra)}
+    taken = {id(two) for two in moved.values()}
+    return [
+        Pair(pair.reference, moved[id(pair.reference)], is_moved=True)
+        if id(pair.reference) in moved
+        else pair
+        for pair in pairs
+        if pair.reference or id(pair.other) not in taken
+    ]
+
+
+def _in_order(
+    reference: Sequence[CompilationSummary], other: Sequence[CompilationSummary]
+) -> Iterator[Pair]:
+    matcher = BoundedMatcher(list(map(_key, reference)), list(map(_key, other)), autojunk=False)
+    for kind, start, end, other_start, other_end in matcher.get_opcodes():
+        if kind == "equal":
+            yield from map(Pair, reference[start:end], other[other_start:other_end])
+        else:
+            yield from _by_function(reference[start:end], list(other[other_start:other_end]))
+
+
+def _by_function(
+    reference: Sequence[CompilationSummary], other: list[CompilationSummary]
+) -> Iterator[Pair]:
+    """Pair those of one function that became another graph; what is left, only one of the ranks has."""
+    for one in reference:
+        found = next((two for two in other if _function(two) == _function(one)), None)
+        if found is not None:
+            other.remove(found)
+        yield Pair(one, found)
+    yield from (Pair(None, two) for two in other)
+
+
+def _same(
+    lacking: Sequence[CompilationSummary], extra: Sequence[CompilationSummary]
+) -> Iterator[tuple[CompilationSummary, CompilationSummary]]:
+    left = list(extra)
+    for one in lacking:
+        found = next((two for two in left if _key(two) == _key(one)), None)
+        if found is not None:
+            left.remove(found)
+            yield one, found
+
+
+def _key(one: CompilationSummary) -> str:
+    return "\n".join((*_function(one), one.graph))
+
+
+def _function(one: CompilationSummary) -> tuple[str, str]:
+    return one.file, one.function
+
+
+# Which part of a model a rank has. The stages of a pipeline compile different graphs by design;
+# the ranks of one stage, and those that hold the same model, do not.
+
+
+def is_other_part(one: CompilationSummary, two: CompilationSummary) -> bool:
+    """Return whether two compilations of one function are of different parts of a model: what they compute with are other
+    modules, or, under a pipeline's schedule, other collectives.
+
+    Ranks that share one model (DDP, FSDP, DTensor, collectives in the graph) have no parts of their own: there another
+    module is a divergence.
+    """
+    is_pipeline = one.is_of_pipeline or two.is_of_pipeline
+    is_other_module = bool(one.modules and two.modules and one.modules != two.modules)
+    if is_pipeline:
+        return is_other_module or one.traced_collectives != two.traced_collectives
+    return is_other_module and not (one.is_of_shared_model or two.is_of_shared_model)
+
+
+def may_be_a_part(one: CompilationSummary) -> bool:
+    """Return whether a compilation that only one rank has may be its part of a model."""
+    return bool(one.modules) and (one.is_of_pipeline or not one.is_of_shared_model)
+
+
+def have_other_parts(pairs: Sequence[Pair]) -> bool:
+    """Return whether two ranks have different parts of a model, by their compilations side by side."""
+    for one, two, _ in pairs:
+        if one and two and is_other_part(one, two):
+            return True
+    lacking = [pair.reference for pair in pairs if pair.reference and not pair.other]
+    extra = [pair.other for pair in pairs if pair.other and not pair.reference]
+    return any(map(may_be_a_part, lacking)) and any(map(may_be_a_part, extra))
+
+
+def have_one_role(one: RankSummary, two: RankSummary) -> bool:
+    return not have_other_parts(aligned(one.compilations, two.compilations))
+
+
+# groups
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from fx_explorer.analysis.ranks.fingerprints import (
     without_identities,
 )
 from fx_explorer.analysis.ranks.summary import CompilationSummary, RankSummary
-from fx_explorer.analysis.whole_session.log_sessions import damage, is_text
+from fx_explorer.analysis.whole_session import damage, is_text
 from fx_explorer.readers.torch_trace.places import is_library, is_torch
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.sources import source_paths

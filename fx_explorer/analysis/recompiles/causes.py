@@ -19,7 +19,7 @@ from fx_explorer.analysis.recompiles.call_sizes import local_source, sizes_then
 from fx_explorer.analysis.recompiles.changes import GuardChange, change_of
 from fx_explorer.analysis.recompiles.compile_arguments import with_arguments
 from fx_explorer.analysis.recompiles.remedies import NO_REMEDY, remedy
-from fx_explorer.analysis.whole_session.log_sessions import is_text
+from fx_explorer.analysis.whole_session import is_text
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 

@@ -16,9 +16,8 @@ from fx_explorer.analysis.kernels.counts import KernelUse
 from fx_explorer.analysis.memory.saved_values import kept_bytes, saved_values, user_names
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.recompiles.causes import causes
-from fx_explorer.analysis.since_last.card import Aspect
+from fx_explorer.analysis.since_last.card import Aspect, cause_alone
 from fx_explorer.analysis.since_last.differences import Differences, Row
-from fx_explorer.analysis.since_last.same_cause import cause_alone
 from fx_explorer.analysis.words import counted, first_line, seconds, size, tensor
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file

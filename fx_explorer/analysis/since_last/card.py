@@ -5,6 +5,7 @@ Its figures are those that ``fx-explorer diff`` prints of the two sessions, as f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -22,7 +23,6 @@ from fx_explorer.analysis.diff import difference_in_words, text_diff
 from fx_explorer.analysis.facts import Fact, Severity
 from fx_explorer.analysis.recompiles.causes import causes
 from fx_explorer.analysis.since_last.changes import ChangedSource, changed_options, changed_sources
-from fx_explorer.analysis.since_last.same_cause import cause_alone
 from fx_explorer.analysis.words import first_line, listed
 from fx_explorer.model import Outcome
 from fx_explorer.session import SessionReader
@@ -251,3 +251,15 @@ def _causes(reader: SessionReader) -> dict[str, str]:
     return {
         cause_alone(words): words for words in (first_line(one.in_words) for one in causes(reader))
     }
+
+
+# When a recompile of two captures has the same cause, in words.
+
+_OF_ONE_RUN = re.compile(r"\bline \d+|-?(?<!\d)\d+\.\d+(?:e[+-]?\d+)?")
+
+
+def cause_alone(words: str) -> str:
+    """Return what tells one cause from another: the words without the number of a line, which moves when
+    something is written above it, and without a computed value, which is another in each run.
+    """
+    return _OF_ONE_RUN.sub("…", words)

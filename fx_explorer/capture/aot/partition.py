@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from inspect import signature
 from types import FunctionType
 from typing import Any
@@ -19,11 +19,10 @@ from typing import Any
 import torch
 import torch._dynamo.exc
 from torch._dynamo.backends import common
+from torch._functorch._aot_autograd import graph_compile
 
-from fx_explorer.capture.aot.nested_regions import partition_region
 from fx_explorer.capture.aot.partition_choices import add_partition_choices
 from fx_explorer.capture.aot.regional import traced_region
-from fx_explorer.capture.aot.results import results_of
 from fx_explorer.capture.aot.saved_tensors import add_saved_tensors
 from fx_explorer.capture.backends.asking import given_to_backend
 from fx_explorer.capture.backends.backend_names import backend_name
@@ -37,6 +36,7 @@ from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.versions import release
 from fx_explorer.model import Direction
 
 _COMPILERS: dict[str, Direction] = {
@@ -252,3 +252,98 @@ def _partitioned(
     return recording.boundary.pass_through(
         ("partition", ""), cut, lambda parts: (snapshot(parts[0]), snapshot(parts[1]))
     )
+
+
+# Which result of Dynamo's graph each output of AOTAutograd's forward graph is: inputs that were
+# changed come before them, bases of views and what is saved for the backward behind.
+#
+# AOTAutograd describes every output (torch/_functorch/_aot_autograd/descriptors.py).
+
+
+def results_of(module: torch.fx.GraphModule) -> tuple[int, ...]:
+    """Return the position among Dynamo's results for each output of a graph, -1 for one that is
+    none of them; () where torch has not described them.
+    """
+    output = next((node for node in reversed(module.graph.nodes) if node.op == "output"), None)
+    described = output.meta.get("desc") if output is not None else None
+    return tuple(map(_result, described)) if isinstance(described, list | tuple) else ()
+
+
+def _result(described: Any) -> int:
+    return int(described.idx) if type(described).__name__ == "PlainAOTOutput" else -1
+
+
+# Nested compile regions (``torch.compiler.nested_compile_region``): each is partitioned on its
+# own, before the graph that calls it, and compiled once however often it is called.
+#
+# Hooks: ``run_joint_graph_passes_on_hops`` and ``_get_partition_fn``
+# (torch/_functorch/_aot_autograd/graph_compile.py). The joint graph of a region is recorded when
+# torch partitions it; whose it is becomes known when the graph around it is partitioned, which by
+# then calls what torch made of the region.
+
+REGIONS_HAVE_PARTITIONERS = (2, 13)
+"""Since this release a region may have a partitioner of its own."""
+
+
+@contextlib.contextmanager
+def nested_region_hooks(recording: Recording) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(
+            patched(
+                graph_compile,
+                "run_joint_graph_passes_on_hops",
+                functools.partial(_in_regions, recording),
+            )
+        )
+        if hasattr(graph_compile, "_get_partition_fn"):
+            make = functools.partial(_own_partitioner, recording)
+            stack.enter_context(patched(graph_compile, "_get_partition_fn", make))
+        elif release() >= REGIONS_HAVE_PARTITIONERS:
+            recording.unavailable(
+                "regions with a partitioner of their own", "torch has no _get_partition_fn"
+            )
+        yield
+
+
+def _in_regions(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def run_joint_graph_passes_on_hops(*args: Any, **kwargs: Any) -> Any:
+        with recording.here.in_regions():
+            return original(*args, **kwargs)
+
+    return run_joint_graph_passes_on_hops
+
+
+def _own_partitioner(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def _get_partition_fn(*args: Any, **kwargs: Any) -> tuple[bool, Callable[..., Parts]]:
+        is_own, partition = original(*args, **kwargs)
+        if not is_own:
+            return is_own, partition
+
+        @functools.wraps(partition, updated=())
+        def partition_and_record(joint: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Parts:
+            return partition_region(recording, joint, lambda: partition(joint, *args, **kwargs))
+
+        return is_own, partition_and_record
+
+    return _get_partition_fn
+
+
+def partition_region(
+    recording: Recording, joint: torch.fx.GraphModule, partition: Callable[[], Parts]
+) -> Parts:
+    """Return the forward and backward of one region, and keep its joint graph for the graph around
+    it.
+    """
+    segment, recorded = recording.segment(), None
+    if (
+        segment.joint is None and not segment.aot
+    ):  # else known from the variant that this one set out from
+        with recording.noting("the joint graph of a region", "joint"):
+            recorded = recording.add_graph(joint, "joint")
+            recording.writer.add_all(traced_links(recorded, segment))
+    forward, backward = partition()
+    if recorded is not None:
+        segment.regions += [(forward, recorded), (backward, recorded)]
+    return forward, backward

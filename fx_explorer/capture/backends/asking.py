@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from fx_explorer.capture.backends.asked_support import AskedSupport
-from fx_explorer.capture.backends.backend_time import timed
 from fx_explorer.capture.backends.declared import Declared, declared_by
 from fx_explorer.capture.backends.partitions import (
     WHAT,
@@ -29,10 +28,11 @@ from fx_explorer.capture.recording.rows.graphs import CALLS, target_name
 from fx_explorer.capture.recording.segments import RecordedGraph
 from fx_explorer.capture.recording.stages import REGIONAL
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.model import Direction, NodeSupport, Support, SupportReport
+from fx_explorer.model import Direction, NodeSupport, Span, Support, SupportReport
 
 if TYPE_CHECKING:
     from fx_explorer.capture.backends.node_work import Work
+
 
 PARTITIONED = "Partitioned graph"
 """Title of a graph that a backend made for itself and had partitioned."""
@@ -236,3 +236,25 @@ def _add(asking: Asking, graph: RecordedGraph, answers: _Answers) -> None:
         for node, work in answers.work.items()
         if node.name in graph.by_name
     )
+
+
+# How long a backend works on a graph. torch's own events have that time as AOTAutograd's, or as
+# that of passes before autograd.
+
+
+@contextlib.contextmanager
+def timed(recording: Recording, backend: str) -> Iterator[None]:
+    """Record the block as a span of the backend's stage. Torch's own events inside it count for
+    themselves.
+    """
+    start_s = recording.elapsed() - recording.waited_s
+    try:
+        yield
+    finally:
+        duration_s = recording.elapsed() - recording.waited_s - start_s
+        with recording.noting("the time that a backend took", "backend"):
+            recording.writer.add(
+                Span(
+                    0, recording.variant_id(), f"backend {backend}", "backend", start_s, duration_s
+                )
+            )

@@ -15,7 +15,7 @@ from fx_explorer.capture.aot.stored_outputs import StoredOutput
 from fx_explorer.capture.inductor.autotuning.template_choices import TemplateChoice
 from fx_explorer.capture.links.own_kernels import CopiedLines
 from fx_explorer.model.library_call import LibraryCall
-from fx_explorer.model.rows.kernels.kernel import KernelLanguage
+from fx_explorer.model.rows.kernels import KernelLanguage
 
 
 @dataclass(frozen=True, slots=True)

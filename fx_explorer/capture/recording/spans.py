@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fx_explorer.capture.compile_time.line_clock import LineClock
+from fx_explorer.capture.compile_time import LineClock
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import Notice, PhaseLine, Span
 from fx_explorer.torch_texts.events import STAGE_OF_EVENT

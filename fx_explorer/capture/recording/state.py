@@ -20,7 +20,7 @@ from dataclasses import replace
 import torch
 import torch._guards
 
-from fx_explorer.capture.compile_time.phases import Phases
+from fx_explorer.capture.compile_time import Phases
 from fx_explorer.capture.recording.boundary import Boundary, StraightThrough
 from fx_explorer.capture.recording.compilation_state import CompilationState
 from fx_explorer.capture.recording.dynamo_bytecode import CodeDict, DynamoBytecode
@@ -405,7 +405,7 @@ class Recording:
         lines = text.removesuffix("\n").count("\n") + 1
         owner = self.compilation_id() if stage == "dynamo" else self.variant_id()
         frame = self.compilation_name().partition("/")[0]
-        # Texts of one frame are alike, and kept by what differs (session/packing.py).
+        # Texts of one frame are alike, and kept by what differs (session/elsewhere.py).
         body = self.writer.text(text, like=f"{frame} {kind} {direction}")
         row = Artifact(0, owner, kind, stage, direction, title, language, body, lines)
         artifact = self.writer.add(row)

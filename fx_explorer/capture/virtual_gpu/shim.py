@@ -15,8 +15,12 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from fx_explorer.capture.virtual_gpu.cache_directories import cache_home, cannot_write, made
-from fx_explorer.capture.virtual_gpu.cache_trust import refuse_untrusted
+from fx_explorer.capture.virtual_gpu.cache_directories import (
+    cache_home,
+    cannot_write,
+    made,
+    refuse_untrusted,
+)
 from fx_explorer.errors import WorkerError
 
 SOURCE = Path(__file__).with_name("shim.cpp")

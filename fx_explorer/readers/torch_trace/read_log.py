@@ -17,10 +17,10 @@ from typing import Literal
 
 from fx_explorer import __version__
 from fx_explorer.errors import SessionError
-from fx_explorer.model import Outcome
+from fx_explorer.model import Outcome, Stage
 from fx_explorer.readers.torch_trace.compilations import Compilations, State
 from fx_explorer.readers.torch_trace.dynamo_records import DynamoRecords
-from fx_explorer.readers.torch_trace.graph_records import GraphRecords
+from fx_explorer.readers.torch_trace.graph_records import STAGE_OF, GraphRecords
 from fx_explorer.readers.torch_trace.growing import GrowingLog
 from fx_explorer.readers.torch_trace.inductor_records import InductorRecords
 from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT, OpenedLog, opened
@@ -28,7 +28,6 @@ from fx_explorer.readers.torch_trace.other_records import OtherRecords
 from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.program_records import ProgramRecords
 from fx_explorer.readers.torch_trace.progress import Progress
-from fx_explorer.readers.torch_trace.put_off import PutOff
 from fx_explorer.readers.torch_trace.records import Damage, Record, records
 from fx_explorer.readers.torch_trace.texts import TextsOfLog
 from fx_explorer.session import SessionWriter
@@ -303,3 +302,36 @@ class LogReading:
 
     def __exit__(self, *_: object) -> None:
         self._writer.close()
+
+
+# Records that are decoded after all others were found: graphs, guards and generated code.
+#
+# They are most of a log and most of the work, and are looked at one by one. What they say of
+# their compilation by being there is noted at once.
+
+_TELLS_OF: dict[str, tuple[Stage, ...]] = {
+    **{name: (stage,) for name, (stage, _, _) in STAGE_OF.items()},
+    "inductor_output_code": ("schedule", "output_code", "kernel"),
+    "inductor_provenance_tracking_node_mappings": (),
+    "dynamo_cpp_guards_str": (),
+}
+"""Name of a record → the stages that it shows to have been reached."""
+
+
+class PutOff:
+    """Keeps the records of each compilation without their texts. It is given none of no compilation."""
+
+    def __init__(self, compilations: Compilations) -> None:
+        self._compilations = compilations
+
+    def handles(self) -> dict[str, Callable[[Record], None]]:
+        return dict.fromkeys(_TELLS_OF, self._keep)
+
+    def _keep(self, record: Record) -> None:
+        compilations = self._compilations
+        if "dynamo" in _TELLS_OF[record.name]:
+            compilations.graph_of_attempt(record)
+        state = compilations.of(record)
+        state.seen.update(_TELLS_OF[record.name])
+        part = record.subgraph or compilations.parts.get(state.row.id, "")
+        state.put_off.append(replace(record, payload="", subgraph=part))

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 from fx_explorer.model import LEVELS, Kernel, KernelBuild, Level
-from fx_explorer.model.rows.kernels.kernel_build import NOT_KNOWN
+from fx_explorer.model.rows.kernels import NOT_KNOWN
 from fx_explorer.readers.torch_trace.compilations import Compilations
 from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.records import Record

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fx_explorer.model import KernelLaunch
-from fx_explorer.model.rows.kernels.kernel_launch import Argument
+from fx_explorer.model.rows.kernels import Argument
 from fx_explorer.readers.torch_trace.compilations import Compilations
 from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.tritonparse.events import Event, is_tuning, launching_frame, table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fx_explorer.analysis.compile_time.frames import CompileTime
 from fx_explorer.analysis.compile_time.phase_words import KINDS_IN_WORDS
-from fx_explorer.analysis.flame.frames import FlameFrame
+from fx_explorer.analysis.flame import FlameFrame
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import careful_share
 from fx_explorer.report.pictures.flame_svg import FlamePicture, flame_picture_svg

@@ -4,7 +4,7 @@ whatever lies behind the chart.
 
 from __future__ import annotations
 
-from fx_explorer.analysis.flame.frames import FlameFrame
+from fx_explorer.analysis.flame import FlameFrame
 from fx_explorer.analysis.ledger.figures import LedgerFigures
 from fx_explorer.analysis.ledger.table import NOT_ACCOUNTED
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fx_explorer.analysis.flame.frames import FlameFrame
+from fx_explorer.analysis.flame import FlameFrame
 from fx_explorer.analysis.ledger.figures import LedgerFigures
 from fx_explorer.analysis.ledger.flame import flame, unaccounted_in_words
 from fx_explorer.analysis.ledger.verdict import verdict

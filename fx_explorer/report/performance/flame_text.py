@@ -9,8 +9,7 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
-from fx_explorer.analysis.flame.cells import flame_rows
-from fx_explorer.analysis.flame.frames import FlameFrame
+from fx_explorer.analysis.flame import FlameFrame, flame_rows
 from fx_explorer.analysis.ledger.figures import LedgerFigures
 from fx_explorer.analysis.ledger.flame import flame, unaccounted_in_words
 from fx_explorer.analysis.measured_times import run_time

@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-from fx_explorer.analysis.flame.cells import (
+from fx_explorer.analysis.flame import (
     FlameBlock,
+    FlameFrame,
     in_order,
     is_all_of,
     marked_blocks,
     short_name,
 )
-from fx_explorer.analysis.flame.frames import FlameFrame
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.highlight import printable
 

@@ -14,8 +14,7 @@ from xml.sax.saxutils import escape
 
 from rich.cells import cell_len, set_cell_size
 
-from fx_explorer.analysis.flame.cells import short_name
-from fx_explorer.analysis.flame.frames import FlameFrame
+from fx_explorer.analysis.flame import FlameFrame, short_name
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.highlight import printable
 

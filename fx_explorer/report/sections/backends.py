@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from fx_explorer import model
-from fx_explorer.analysis.published.runs import BackendSummary, ToldRun, backend_summaries
-from fx_explorer.analysis.published.stages import ShownStage
+from fx_explorer.analysis.published import BackendSummary, ShownStage, ToldRun, backend_summaries
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
 

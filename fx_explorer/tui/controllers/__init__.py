@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 from fx_explorer.tui.config import AfterFix
 from fx_explorer.tui.controllers.bytecode import BytecodeSteps
 from fx_explorer.tui.controllers.capturing import Capturing
-from fx_explorer.tui.controllers.change.old_findings import OldFindings
-from fx_explorer.tui.controllers.change.since_last import SinceLast
+from fx_explorer.tui.controllers.change import OldFindings, SinceLast
 from fx_explorer.tui.controllers.command_runs import CommandRuns
 from fx_explorer.tui.controllers.edits import Edits
 from fx_explorer.tui.controllers.fixes import Fixes
-from fx_explorer.tui.controllers.guided_tour.guide import Guide
+from fx_explorer.tui.controllers.guided_tour import Guide
 from fx_explorer.tui.controllers.kernels.bench import KernelBench
 from fx_explorer.tui.controllers.kernels.configurations import Configurations
 from fx_explorer.tui.controllers.kernels.kernel_builds import KernelBuilds

@@ -8,11 +8,11 @@ from pathlib import Path
 from fx_explorer.tui.availability import SHOWN_ANYWAY, Compiler, Situation, needs_the_rest, why_not
 from fx_explorer.tui.commands import COMMANDS, OF_VIEW, ON_TOP, by_id
 from fx_explorer.tui.controllers.capturing import Capturing
-from fx_explorer.tui.controllers.guided_tour.guide import Guide
+from fx_explorer.tui.controllers.guided_tour import Guide
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
-from fx_explorer.tui.keys.bindings import first_key, textual_action
+from fx_explorer.tui.keys import first_key, textual_action
 from fx_explorer.tui.tasks.conversation import ask, conversation
 
 

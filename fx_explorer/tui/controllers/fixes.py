@@ -14,7 +14,7 @@ from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.tasks.conversation import ask, conversation
 
 if TYPE_CHECKING:
-    from fx_explorer.analysis.whole_session.figures import SessionFigures
+    from fx_explorer.analysis.whole_session import SessionFigures
     from fx_explorer.fixing import Fix, Trial, TryFix, Verdict
     from fx_explorer.model import CaptureRequest
 

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import sqlite3
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import ClassVar, Literal
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.widgets import Label
 
 from fx_explorer.analysis.words import counted
-from fx_explorer.errors import FxExplorerError
+from fx_explorer.client.session_files import copy_session
+from fx_explorer.errors import FxExplorerError, SessionWriteError, UsageError
+from fx_explorer.highlight import printable
+from fx_explorer.output_file import OutputFile, never_ours
 from fx_explorer.state_folder import typed_path
 from fx_explorer.tui.controllers.kernels.kernel_builds import KernelBuilds
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.dialogs.ask import Ask
-from fx_explorer.tui.dialogs.quitting import Quitting
-from fx_explorer.tui.saving import save_session, suggested_name
+from fx_explorer.tui.dialogs.dialog import Dialog
+from fx_explorer.tui.keys import closing_bindings
 from fx_explorer.tui.tasks.conversation import ask, conversation
 from fx_explorer.tui.terminal import terminal_lost
 
@@ -136,3 +147,75 @@ class Leaving:
         await self._kernel_builds.close()
         await self._services.captures.stop_and_tidy(keep_unsaved=True)
         terminal_lost.leave_at_once()
+
+
+# Saving the session the user looks at as a file of their own. It copies: the app goes on reading
+# the one it has open.
+
+
+def suggested_name(target: str) -> str:
+    """Suggest a file's name: ``dir/mymodel.py:MLP`` → ``mymodel.fxs``."""
+    name = (
+        PurePath(target.partition(":")[0] or "session")
+        .name.removesuffix(".fxs")
+        .removesuffix(".py")
+    )
+    return f"{name.rpartition('.')[2] or 'session'}.fxs"
+
+
+def save_session(source: Path, target: Path) -> Path:
+    """Copy a session whole, whatever is still in its WAL. Never overwrites. Raises
+    SessionWriteError.
+    """
+    target = target if target.suffix == ".fxs" else target.with_name(target.name + ".fxs")
+    if os.path.lexists(target):
+        raise SessionWriteError(f"{target} is there already: choose another name")
+    try:
+        copy_session(source, OutputFile(target, "session", never_ours))
+    except (sqlite3.Error, OSError, UsageError) as error:
+        raise SessionWriteError(f"cannot write {target}: {error}. Choose another place.") from error
+    return target
+
+
+# Asks before the app is left while a capture is in a temporary place only. One key for each
+# answer.
+
+Answer = Literal["save", "discard", "stay"]
+
+
+class Quitting(Dialog[Answer]):
+    """Shows what would be lost, and asks what to do with it."""
+
+    DEFAULT_CSS = """
+    Quitting { align: center middle; }
+    Quitting > Vertical {
+        width: auto; min-width: 40; max-width: 96%; height: auto;
+        background: $surface; border: round $border; padding: 0 1;
+    }
+    Quitting Label { width: auto; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "answer('save')", "Save as", show=False),
+        Binding("d", "answer('discard')", "Discard", show=False),
+        *closing_bindings("app.quit"),
+    ]
+
+    def __init__(self, what: str) -> None:
+        """``what`` is the capture, in a few words."""
+        super().__init__()
+        self._what = what
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = "Quit without saving?"
+            box.border_subtitle = "s saves · d discards · esc stays"
+            yield Label(printable(f"{self._what} is not saved."), markup=False)
+            yield Label("s    save it as a file, and quit", markup=False)
+            yield Label("d    discard it, and quit", markup=False)
+            yield Label("esc  go on looking at it", markup=False)
+
+    def action_answer(self, answer: Answer) -> None:
+        self.dismiss(answer)
+
+    def action_leave(self) -> None:
+        self.dismiss("stay")

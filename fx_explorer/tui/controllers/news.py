@@ -9,7 +9,7 @@ from pathlib import Path
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.controllers.capturing import Capturing
-from fx_explorer.tui.controllers.change.since_last import SinceLast
+from fx_explorer.tui.controllers.change import SinceLast
 from fx_explorer.tui.controllers.kernels.kernel_builds import KernelBuilds
 from fx_explorer.tui.controllers.leaving import Leaving
 from fx_explorer.tui.controllers.services import Services

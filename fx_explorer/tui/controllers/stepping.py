@@ -5,18 +5,18 @@ why it cannot be asked now.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from fx_explorer.analysis.stages.stage_work import works_at
-from fx_explorer.model import GATE_WORDS, GATES, Command, Compilation, Gate
+from fx_explorer.model import GATE_WORDS, GATES, Command, Compilation, Direction, Gate
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.commands import AT_A_GATE, AT_HAND
+from fx_explorer.tui.commands import AT_A_GATE, AT_HAND, Keymap, by_id
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
 from fx_explorer.tui.dialogs.consent import Consent
-from fx_explorer.tui.failures.unreadable import explained
+from fx_explorer.tui.failures import explained
+from fx_explorer.tui.keys import first_key
 from fx_explorer.tui.status.live import LiveCapture, Waiting
-from fx_explorer.tui.status.next_stage import next_key
 from fx_explorer.tui.tasks.conversation import ask, conversation
 
 REFUSED_S = 20
@@ -249,3 +249,28 @@ class Stepping:
         if live:
             live.send(command, doing)
             self._services.look()
+
+
+# Which key goes on from a pause, and to what.
+
+_NEXT: Mapping[Gate, str] = {
+    "dynamo": "the pre-grad passes",
+    "pre_grad": "AOTAutograd",
+    "joint": "the partitioner, which makes a forward and a backward of it",
+    "partition": "Inductor's passes over the {graph}",
+    "post_grad": "lowering: loops and library calls instead of operations",
+    "pre_fusion": "fusion: which of the loops become one",
+    "post_fusion": "code generation",
+    "output_code": "what is left: the next graph, or the end",
+}
+
+
+def next_key(keymap: Keymap, gate: Gate, direction: Direction, *, is_inductors: bool) -> str:
+    """Return ``. goes on to fusion: …``. What another backend than Inductor does next is not known."""
+    key = first_key(by_id("step.next"), keymap)
+    if not key:
+        return ""
+    if not is_inductors or gate not in _NEXT:
+        return f"{key} goes on."
+    done = "; the forward is through" if (gate, direction) == ("partition", "backward") else ""
+    return f"{key} goes on to {_NEXT[gate].format(graph=f'{direction} graph' if direction else 'graph')}{done}."

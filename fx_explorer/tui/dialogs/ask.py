@@ -10,7 +10,7 @@ from textual.containers import Vertical
 from textual.widgets import Input
 
 from fx_explorer.tui.dialogs.dialog import Dialog
-from fx_explorer.tui.keys.bindings import closing_bindings
+from fx_explorer.tui.keys import closing_bindings
 
 
 class Ask(Dialog[str]):

@@ -14,7 +14,7 @@ from textual.widgets import Label
 
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.tui.dialogs.dialog import Dialog
-from fx_explorer.tui.keys.bindings import closing_bindings
+from fx_explorer.tui.keys import closing_bindings
 
 Keep = Literal["keep", "drop", "back"]
 

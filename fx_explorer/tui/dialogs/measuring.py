@@ -18,7 +18,7 @@ from fx_explorer.model import CaptureRequest
 from fx_explorer.trials.break_times import BreakTimes
 from fx_explorer.trials.recapture import Told
 from fx_explorer.tui.dialogs.dialog import Dialog
-from fx_explorer.tui.keys.bindings import closing_bindings
+from fx_explorer.tui.keys import closing_bindings
 
 MeasuredT = TypeVar("MeasuredT")
 

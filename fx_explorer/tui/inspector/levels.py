@@ -19,7 +19,7 @@ from fx_explorer.analysis.kernels.kernel_documents import (
     options_apart,
     source_here,
 )
-from fx_explorer.analysis.whole_session.log_sessions import NOT_BELOW, is_log
+from fx_explorer.analysis.whole_session import NOT_BELOW, is_log
 from fx_explorer.analysis.words import listed
 from fx_explorer.model import KernelBuild, Level
 from fx_explorer.session import SessionReader

@@ -18,8 +18,8 @@ from textual.style import Style
 
 from fx_explorer.analysis.documents import Document
 from fx_explorer.model import LEVELS
-from fx_explorer.tui.failures.unreadable import TellsUnreadable
-from fx_explorer.tui.kernel_marks.shown_marks import KernelMarks
+from fx_explorer.tui.failures import TellsUnreadable
+from fx_explorer.tui.kernel_marks import KernelMarks
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.panes.pane_title import title_text
 from fx_explorer.tui.panes.stage_words import StageWords

@@ -16,7 +16,7 @@ from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.stages.work import Fate
 from fx_explorer.model import Graph
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.failures.unreadable import TellsUnreadable
+from fx_explorer.tui.failures import TellsUnreadable
 from fx_explorer.tui.panes.graph_writing import GraphWriting
 from fx_explorer.tui.panes.lit_text import show_beginning
 from fx_explorer.tui.panes.pane_text import PaneText
@@ -30,7 +30,7 @@ from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList
 
 if TYPE_CHECKING:
-    from fx_explorer.tui.kernel_marks.shown_marks import KernelMarks
+    from fx_explorer.tui.kernel_marks import KernelMarks
     from fx_explorer.tui.pictures.neighbourhood.view import NeighbourhoodView
 
 

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fx_explorer.analysis.documents import Document, text_of
+from fx_explorer.analysis.kernels.kernel_documents import kernel_of
+from fx_explorer.analysis.overview.line_events import LineEvent, line_events
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.assembly.machine_column import has_words, layout_of
-from fx_explorer.tui.assembly.machine_words import MachineWords
-from fx_explorer.tui.kernel_marks.number_colours import NumberColours
+from fx_explorer.session.queries.kernel.kernel_places import (
+    bodies_in_output_code,
+    calls_of_output_code,
+)
+from fx_explorer.tui.assembly import FEW_LINES, has_words, layout_of, machine_column
+from fx_explorer.tui.kernel_marks import kernel_kind, source_gutter
 from fx_explorer.tui.panes.pane_times import PaneTimes
-from fx_explorer.tui.panes.source_marks import SourceMarks
 from fx_explorer.tui.selection import graph_texts
+from fx_explorer.tui.selection.line_glyphs import GLYPHS
 from fx_explorer.tui.selection.shown_lines import ShownLines, code_of
+from fx_explorer.tui.tasks.beside import Beside, Made
 from fx_explorer.tui.terminal.wrapping import wrapped_text
 from fx_explorer.tui.widgets.lines.code_view import CodeView
+from fx_explorer.tui.widgets.lines.line_painter import Piece
 from fx_explorer.tui.widgets.lines.text_layout import AS_IT_IS, LineLayout, folded
 
 if TYPE_CHECKING:
-    from fx_explorer.tui.kernel_marks.shown_marks import KernelMarks
+    from fx_explorer.analysis.heat.line_heat import LineHeat
+    from fx_explorer.tui.kernel_marks import KernelMarks
+
 
 LEAST_WORDS_CELLS = 20
 """Words in place of a text are wrapped no narrower than this."""
@@ -126,3 +138,183 @@ def _layout_of(document: Document, text: str, *, shows_code: bool) -> LineLayout
     if document.kind != "artifact":
         return AS_IT_IS  # what somebody wrote is shown as written
     return (layout_of(document.language, text) if shows_code else None) or folded(text)
+
+
+# The column beside SASS with each instruction's address, control bits and live registers, while
+# the user wants it.
+
+
+class MachineWords:
+    """Shows the column beside one text."""
+
+    def __init__(self, code: CodeView) -> None:
+        self._code = code
+        self._beside: Beside[Mapping[int, Piece]] = Beside(
+            code, "machine words", "read the control bits of SASS"
+        )
+        self.are_wanted = False
+
+    def show(self, session: Path, text: str, lines: Sequence[int]) -> None:
+        """Show the column of these lines; a long one is made beside the screen."""
+        if len(lines) <= FEW_LINES:
+            self._code.annotate(machine_column(text, lines))
+            return
+
+        def take(made: Made[Mapping[int, Piece]]) -> None:
+            made.reader.close()
+            self._code.annotate(made.value)
+
+        def cannot(_: Exception) -> None:
+            self.are_wanted = False
+
+        self._beside.begin(session, lambda _: machine_column(text, lines), take, cannot)
+
+    def hide(self) -> None:
+        self.stop()
+        self._code.annotate({})
+
+    def stop(self) -> None:
+        """Abandon what is being made for a text that is not shown any more."""
+        self._beside.stop()
+
+
+# What stands before the lines of a source file in a pane: where something happened, and what the
+# lines cost.
+
+FEW_BLOCKS, MANY_BLOCKS = 1, 3
+"""So many kernels of a line have a block in the gutter: the dearest alone, and more in a wide pane."""
+
+WIDE_CELLS = 60
+
+
+class SourceMarks:
+    """Writes the gutter of one text, and gives its line numbers the colours of kernels."""
+
+    def __init__(self, code: CodeView, marks: KernelMarks) -> None:
+        self._code = code
+        self._marks = marks
+        self._events: dict[int, list[LineEvent]] = {}
+        self._heat: Mapping[int, LineHeat] = {}
+        """What the lines of the source cost."""
+        self._blocks = FEW_BLOCKS
+
+    def forget(self) -> None:
+        """Forget what is marked, because another text was loaded."""
+        self._events, self._heat = {}, {}
+
+    def renew(self, reader: SessionReader, document: Document) -> bool:
+        """Mark what is known of the lines by now. Returns whether that is more or less than before."""
+        events, heat = line_events(reader, document), self._marks.lines_of(document)
+        if (events, heat) == (self._events, self._heat):
+            return False
+        self._events, self._heat = events, heat
+        self._write()
+        kinds = {line: kernel_kind(one.dearest) for line, one in heat.items()}
+        self._code.colour_numbers((lambda line: kinds.get(line, "")) if kinds else None)
+        return True
+
+    def lay_out_again(self) -> None:
+        """Write the gutter again where the pane has become wide, or narrow."""
+        if self._heat and (self._blocks == FEW_BLOCKS) != (self._code.size.width < WIDE_CELLS):
+            self._write()
+
+    def _write(self) -> None:
+        """Write the gutter, in as much room as the pane can give."""
+        glyphs = {line: GLYPHS[one[0].what] for line, one in self._events.items()}
+        self._blocks = FEW_BLOCKS if self._code.size.width < WIDE_CELLS else MANY_BLOCKS
+        self._code.annotate(source_gutter(glyphs, self._heat, self._blocks))
+
+
+# The line numbers of generated code, in the colours of the kernels that its lines are of.
+
+COLOURED_AT_ONCE = 5_000
+"""Lines of output code whose kernels are read before the next frame; of more they are read beside the
+screen.
+"""
+
+
+class NumberColours:
+    """Colours the numbers of one text."""
+
+    def __init__(self, code: CodeView, marks: KernelMarks) -> None:
+        self._code = code
+        self._marks = marks
+        self._beside: Beside[OutputCodeKernels] = Beside(
+            code, "kernels of lines", "read which kernel each line is of"
+        )
+        self.kernel = 0
+        """The kernel that the text is of; 0 for none, and for several."""
+
+    def stop(self) -> None:
+        """Abandon what is being read of a text that is not shown any more."""
+        self._beside.stop()
+
+    def renew(self, reader: SessionReader, document: Document) -> None:
+        """Colour the numbers of this text as far as kernels are marked; those of much output code when it is
+        read.
+        """
+        self._beside.stop()
+        self.kernel = 0
+        if document.kind != "artifact" or not self._marks.is_on:
+            return
+        self.kernel = kernel_of_text(reader, document)
+        if self.kernel:
+            self._code.colour_numbers(one_kernel(self.kernel))
+        elif document.stage == "output_code" and document.line_count <= COLOURED_AT_ONCE:
+            self._code.colour_numbers(OutputCodeKernels(reader, document.id))
+        elif document.stage == "output_code":
+            output_code = document.id
+            self._beside.begin(
+                reader.path,
+                lambda of: OutputCodeKernels(of, output_code),
+                self._take,
+                self._without,
+            )
+
+    def _take(self, made: Made[OutputCodeKernels]) -> None:
+        made.reader.close()
+        self._code.colour_numbers(made.value)
+
+    def _without(self, _: Exception) -> None:
+        self._code.colour_numbers(None)
+
+
+# Which kernel each line of a generated text is of: all lines of a kernel's code and of the levels
+# below it, and in the output code the bodies and the calls of each.
+
+KindOfLine = Callable[[int], str]
+"""Line (from 0) → the kind that its number is written in; empty for a line of no kernel."""
+
+
+def kernel_of_text(reader: SessionReader, document: Document) -> int:
+    """Return the id of the one kernel that a text is of; 0 for the output code, and for others."""
+    kernel = kernel_of(reader, document) if document.kind == "artifact" else None
+    return kernel.id if kernel else 0
+
+
+def one_kernel(kernel: int) -> KindOfLine:
+    """Return what gives every line the colour of a kernel."""
+    kind = kernel_kind(kernel)
+    return lambda _: kind
+
+
+class OutputCodeKernels:
+    """Gives each line of the output code the colour of its kernel. A wrapper of 100,000 calls is read in
+    some tenths of a second.
+    """
+
+    def __init__(self, reader: SessionReader, output_code: int) -> None:
+        self._bodies = bodies_in_output_code(reader, output_code)
+        self._starts = [first - 1 for first, _, _ in self._bodies]
+        self._calls = {
+            line - 1: kernel for line, kernel in calls_of_output_code(reader, output_code)
+        }
+
+    def __call__(self, line: int) -> str:
+        at = bisect_right(self._starts, line) - 1
+        if at >= 0:
+            _, end, kernel = self._bodies[at]
+            if line < end - 1:
+                return kernel_kind(kernel)
+        called = self._calls.get(line)
+        return kernel_kind(called) if called else ""

@@ -4,28 +4,26 @@ by it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from fx_explorer.analysis.documents import OF_GRAPHS, Document
 from fx_explorer.model import Kernel
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.kernel_marks.profiled_lines import (
-    TIME_CELLS,
-    definition_line,
-    time_in_code,
-    time_in_graph,
-)
 from fx_explorer.tui.selection import graph_texts
 from fx_explorer.tui.selection.graph_rows import time_cell
 from fx_explorer.tui.selection.shown_lines import ShownLines, dearest_first
 from fx_explorer.tui.tasks.beside import Beside, Made
 from fx_explorer.tui.widgets.lines.code_view import CodeView
+from fx_explorer.tui.widgets.lines.line_painter import Piece
 
 if TYPE_CHECKING:
-    from fx_explorer.analysis.profiles.places import GraphTimes
-    from fx_explorer.tui.kernel_marks.shown_marks import KernelMarks
+    from fx_explorer.analysis.graph_code.code import GraphText
+    from fx_explorer.analysis.profiles.places import GraphTimes, PlaceTime
+    from fx_explorer.tui.kernel_marks import KernelMarks
+
 
 SORTED_AT_ONCE = 2_000
 """Nodes that are sorted before the next frame; more are sorted beside the screen."""
@@ -120,3 +118,47 @@ class PaneTimes:
             return ""
         order = f" · {SORTED_WORDS}" if self.is_sorted else ""
         return f"profiled {time.in_words}{order}" if time else ""
+
+
+# What a profile says before the lines of generated code, and of a graph as a text: ``12.3 µs``.
+
+TIME_CELLS = 10
+"""``Σ 0.123 µs``."""
+
+SUM = "Σ"
+"""Stands before the sum of all calls, where the code of a kernel begins: the calls have their own times."""
+
+DEFINES = ("def ", "void ", 'extern "C"')
+
+LINES_LOOKED_AT = 400
+
+
+def time_in_code(
+    calls: Mapping[int, PlaceTime], definitions: Mapping[int, PlaceTime], line: int
+) -> Piece | None:
+    """Return what stands before a line (from 0) of the output code: the time of the calls it makes, or in grey the sum of
+    all calls of the kernel that it defines.
+    """
+    if time := calls.get(line):
+        return (f"{time.in_words:>{TIME_CELLS}}", "text")
+    time = definitions.get(line)
+    return (f"{f'{SUM} {time.in_words}':>{TIME_CELLS}}", "muted") if time else None
+
+
+def time_in_graph(times: GraphTimes, text: GraphText, line: int) -> Piece | None:
+    """Return what stands before a line (from 0) of a graph as a text: the time of the node, at the first of its lines."""
+    node = text.node_of_line.get(line, 0)
+    time = times.of_node(node) if node and text.line_of_node[node] == line else None
+    return (f"{time.in_words:>{TIME_CELLS}}", "text") if time else None
+
+
+def definition_line(text: str, name: str) -> int:
+    """Return the line (from 0) on which the function of a kernel of this name is defined: Inductor's helpers may stand
+    before it, and C++ has names of its own. The first line where none looks like it.
+    """
+    found = 0
+    for at, line in enumerate(islice(text.split("\n"), LINES_LOOKED_AT)):
+        if line.lstrip().startswith(f"def {name}("):
+            return at
+        found = found or (at if line.lstrip().startswith(DEFINES) else 0)
+    return found

@@ -20,7 +20,7 @@ from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.failures.unreadable import TellsUnreadable
+from fx_explorer.tui.failures import TellsUnreadable
 from fx_explorer.tui.panes.detail_box import DetailBox
 from fx_explorer.tui.panes.table_chart import TableChart
 from fx_explorer.tui.panes.table_rows import FoldedRows, TableRows, columns
@@ -39,7 +39,7 @@ from fx_explorer.tui.views.arranging import (
     rows_in_order,
 )
 from fx_explorer.tui.views.reads import FAILED, READING, Reads
-from fx_explorer.tui.views.trees.folding import Folding, row_around
+from fx_explorer.tui.views.trees import Folding, row_around
 from fx_explorer.tui.widgets import row_list
 from fx_explorer.tui.widgets.lines.code_view import CodeView
 from fx_explorer.tui.widgets.lines.line_view import LineView

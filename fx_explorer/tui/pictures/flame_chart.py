@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 
-from fx_explorer.analysis.flame.cells import FlameBlock, flame_rows
-from fx_explorer.analysis.flame.frames import FlameFrame
+from fx_explorer.analysis.flame import FlameBlock, FlameFrame, flame_rows
 from fx_explorer.report.pictures.flame_rows import marked_chart, shown_levels
 from fx_explorer.tui.pictures.chart import ChartPiece
 

@@ -24,7 +24,7 @@ from fx_explorer.report.ranks.sentences import first_sentence, headline
 from fx_explorer.report.ranks.text import group_text
 from fx_explorer.tui.commands import by_id
 from fx_explorer.tui.config import Config
-from fx_explorer.tui.keys.bindings import priority_bindings, textual_keymap
+from fx_explorer.tui.keys import priority_bindings, textual_keymap
 from fx_explorer.tui.looks.theme import THEMES, default_theme
 from fx_explorer.tui.ranks.state import COLUMNS, RankRow, RanksState
 from fx_explorer.tui.terminal.background.answers import Answers

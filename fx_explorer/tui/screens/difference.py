@@ -13,8 +13,8 @@ from textual.content import Content
 
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.dialogs.dialog import Dialog
-from fx_explorer.tui.failures.unreadable import TellsUnreadable
-from fx_explorer.tui.keys.bindings import closing_bindings, first_key, priority_bindings
+from fx_explorer.tui.failures import TellsUnreadable
+from fx_explorer.tui.keys import closing_bindings, first_key, priority_bindings
 from fx_explorer.tui.screens.rows.compare import DIFF_COLUMNS
 from fx_explorer.tui.widgets.lines.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine

@@ -4,7 +4,7 @@ table grows as each trial ends.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import ClassVar
 
 from textual import work
@@ -19,15 +19,15 @@ from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest
 from fx_explorer.trials.dynamic import WAYS, DynamicTrial, Told, Way
-from fx_explorer.trials.dynamic_in_words import advice
+from fx_explorer.trials.dynamic_in_words import COLUMNS as TRIAL_COLUMNS
+from fx_explorer.trials.dynamic_in_words import advice, cells, told, verdict
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
-from fx_explorer.tui.keys.bindings import closing_bindings, first_key, reused_bindings
+from fx_explorer.tui.keys import closing_bindings, first_key, reused_bindings
 from fx_explorer.tui.screens.main.asked_of_app import CopyWanted
-from fx_explorer.tui.screens.rows.dynamic import COLUMNS, way_row, words
 from fx_explorer.tui.widgets.lines.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
-from fx_explorer.tui.widgets.row_list import Row, RowList, Rows
+from fx_explorer.tui.widgets.row_list import Column, Row, RowList, Rows
 
 TryDynamic = Callable[[CaptureRequest, str, Told], AsyncIterator[DynamicTrial]]
 """``try_dynamic`` for one worker, or a test's replacement of it."""
@@ -160,3 +160,47 @@ class DynamicScreen(Dialog[None]):
             self.notify("Stopped: the other ways were not tried.")
         else:
             self.dismiss(None)
+
+
+# Ways of dealing with dynamic shapes as rows, and the text about the one under the cursor.
+
+_WAY, *_NUMBERS, _OTHERS = TRIAL_COLUMNS
+
+COLUMNS = (
+    Column(_WAY.title, "strong", min_width=13),
+    *(
+        Column(number.title, align="right", min_width=len(number.title), priority=number.priority)
+        for number in _NUMBERS
+    ),
+    Column(_OTHERS.title, min_width=_OTHERS.least, max_width=120),
+)
+
+_SIGNS = {"used again": ("✓", "good"), "compiled again": ("↻", "warning"), "": ("?", "warning")}
+"""(sign, kind of highlight.py). A sign is given because colour alone must not carry meaning."""
+
+
+def way_row(way: Way, trials: Sequence[DynamicTrial], doing: tuple[Way, str] | None) -> Row:
+    trial = next((trial for trial in trials if trial.way == way), None)
+    if trial is None:
+        state = f"… {doing[1]}" if doing and doing[0] == way else "not tried"
+        return (way, *[""] * (len(COLUMNS) - 2), (state, "muted"))
+    sign, kind = _SIGNS[trial.others] if trial.is_whole else ("✗", "bad")
+    *numbers, last = cells(trial)
+    return (*numbers, (f"{sign} {last}", kind))
+
+
+def words(way: Way, trials: Sequence[DynamicTrial], *, is_running: bool) -> list[str]:
+    """Return the text about the way under the cursor; once the trials have ended, also a conclusion
+    from all of them.
+    """
+    here = [f"{trial.way}: {told(trial)}" for trial in trials if trial.way == way]
+    if is_running:
+        return here
+    return [
+        *here,
+        "\n".join(
+            part
+            for part in (verdict(trials), *(f"  {line}" for line in advice(trials).splitlines()))
+            if part
+        ),
+    ]

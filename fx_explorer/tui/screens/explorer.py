@@ -24,8 +24,8 @@ from fx_explorer.analysis.stages.work import EXPLAINED, StageWork
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.availability import absent_from_log
 from fx_explorer.tui.commands import Keymap
-from fx_explorer.tui.failures.unreadable import TellsUnreadable, explained
-from fx_explorer.tui.keys.bindings import bindings_of
+from fx_explorer.tui.failures import TellsUnreadable, explained
+from fx_explorer.tui.keys import bindings_of
 from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.linked_selection import LinkedSelection
 from fx_explorer.tui.panes.overview import FactList

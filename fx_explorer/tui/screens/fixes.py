@@ -39,8 +39,8 @@ from fx_explorer.tui.config import AfterFix
 from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.dialogs.consent import Consent
 from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
-from fx_explorer.tui.failures.unreadable import TellsUnreadable
-from fx_explorer.tui.keys.bindings import (
+from fx_explorer.tui.failures import TellsUnreadable
+from fx_explorer.tui.keys import (
     closing_bindings,
     first_key,
     priority_bindings,

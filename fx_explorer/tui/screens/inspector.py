@@ -15,9 +15,9 @@ from fx_explorer.analysis.documents import Place
 from fx_explorer.cut_text import cut_cells
 from fx_explorer.highlight import printable
 from fx_explorer.tui.dialogs.dialog import Dialog
-from fx_explorer.tui.failures.unreadable import TellsUnreadable
+from fx_explorer.tui.failures import TellsUnreadable
 from fx_explorer.tui.inspector.entry import Entry
-from fx_explorer.tui.keys.bindings import closing_bindings
+from fx_explorer.tui.keys import closing_bindings
 from fx_explorer.tui.widgets.lines.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import Column, Row, RowList, Rows

@@ -17,7 +17,7 @@ from textual.widget import Widget
 
 from fx_explorer.tui.commands import AppCommand, Menu, key_label
 from fx_explorer.tui.dialogs.dialog import Dialog
-from fx_explorer.tui.keys.bindings import closing_bindings
+from fx_explorer.tui.keys import closing_bindings
 
 GAP = 3
 """Cells between two columns."""

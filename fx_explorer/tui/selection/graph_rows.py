@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fx_explorer import model
 from fx_explorer.analysis.backends.segment_regions import FALLS_BACK, regions_of_nodes
@@ -20,8 +20,7 @@ from fx_explorer.analysis.stages.work import Fate
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernel.kernel_places import kernels_of_each, last_kernel
-from fx_explorer.tui.kernel_marks.kernel_colours import MORE, kernel_numbers
-from fx_explorer.tui.selection.fates import FATE_COLUMN, FATE_SIGNS, NO_SIGN
+from fx_explorer.tui.kernel_marks import MORE, kernel_numbers
 from fx_explorer.tui.selection.region_colours import RegionColours, colours_of
 from fx_explorer.tui.selection.shown_lines import EVERY_LINE, FOLDED_SIGN, FoldedInputs, ShownLines
 from fx_explorer.tui.widgets.lines.line_painter import Piece
@@ -29,6 +28,42 @@ from fx_explorer.tui.widgets.row_list import Column, Row
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.profiles.places import GraphTimes, PlaceTime
+
+
+# How a row of a graph shows what became of its operation in a stage: a sign, a word and a colour,
+# since colour alone must not carry meaning.
+
+
+class FateSign(NamedTuple):
+    sign: str
+    word: str
+    kind: str
+    """A tone of the theme."""
+
+
+FATE_SIGNS: Mapping[Fate, FateSign] = {
+    "kept": FateSign("=", "kept", "muted"),
+    "changed": FateSign("~", "changed", "warning"),
+    "replaced": FateSign("≈", "replaced", "warning"),
+    "decomposed": FateSign("<", "decomposed", "annotation"),
+    "view": FateSign("·", "view", "muted"),
+    "fused": FateSign(">", "fused", "type"),
+    "several": FateSign("*", "in several", "type"),
+    "forward": FateSign("→", "forward", "function"),
+    "backward": FateSign("←", "backward", "annotation"),
+    "both": FateSign("↔", "in both", "warning"),
+    "made": FateSign("+", "made", "good"),
+    "removed": FateSign("-", "removed", "bad"),
+}
+
+NO_SIGN = FateSign(" ", "", "muted")
+"""Of what is no operation."""
+
+FATE_COLUMN = Column("became", min_width=10, max_width=10)
+"""Stands after the names."""
+
+
+# graph rows
 
 NAME_CELLS = 28
 

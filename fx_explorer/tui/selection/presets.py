@@ -13,7 +13,7 @@ from typing import Literal
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import ARTIFACT_TITLES, Document
-from fx_explorer.analysis.published.stages import PROGRAM
+from fx_explorer.analysis.published import PROGRAM
 
 Slot = (
     Literal[

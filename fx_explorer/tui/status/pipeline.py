@@ -15,10 +15,9 @@ from fx_explorer import model
 from fx_explorer.analysis.compile_time.timing import stage_times
 from fx_explorer.analysis.kernels.built import built_kernels
 from fx_explorer.analysis.memory.saved_values import saved_total
-from fx_explorer.analysis.published.stages import ShownStage, published_stages
+from fx_explorer.analysis.published import ShownStage, published_stages
 from fx_explorer.analysis.variants.lineage import graphs_in_use
-from fx_explorer.analysis.whole_session.figures import totals
-from fx_explorer.analysis.whole_session.log_sessions import not_decoded
+from fx_explorer.analysis.whole_session import not_decoded, totals
 from fx_explorer.analysis.words import breaks_hit, counted, seconds, size
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader

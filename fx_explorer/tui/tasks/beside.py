@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import gc
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -17,13 +18,12 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.failures.faults import survive
-from fx_explorer.tui.failures.unreadable import tells
-from fx_explorer.tui.tasks.collecting import no_collection
+from fx_explorer.tui.failures import survive, tells
 
 if TYPE_CHECKING:
     from textual.widget import Widget
     from textual.worker import Worker
+
 
 MadeT = TypeVar("MadeT")
 
@@ -250,3 +250,41 @@ class _Making(threading.Thread, Generic[MadeT]):
                 self.result.result().reader.close()
             elif self._reader is not None:
                 self._reader.abandon()
+
+
+# No garbage is collected while something large is made in a thread: the collector would walk
+# through all of it, again and again, and each time no thread does anything for up to 130 ms.
+
+_lock = threading.Lock()
+_pauses = 0
+_was_on = False
+
+
+@contextlib.contextmanager
+def no_collection() -> Iterator[None]:
+    """Let no garbage be collected inside the block. What exists at its end is never looked at again. It
+    goes when nobody holds it any more; only what holds itself in a circle stays until the app ends.
+    """
+    _begin()
+    try:
+        yield
+    finally:
+        _end()
+
+
+def _begin() -> None:
+    global _pauses, _was_on
+    with _lock:
+        if not _pauses:
+            _was_on = gc.isenabled()
+            gc.disable()
+        _pauses += 1
+
+
+def _end() -> None:
+    global _pauses
+    with _lock:
+        _pauses -= 1
+        gc.freeze()
+        if not _pauses and _was_on:
+            gc.enable()

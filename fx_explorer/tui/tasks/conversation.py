@@ -21,8 +21,7 @@ from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.worker import WorkType
 
-from fx_explorer.tui.failures.faults import survive
-from fx_explorer.tui.failures.unreadable import tells
+from fx_explorer.tui.failures import survive, tells
 
 PATIENCE_S = 1.0
 """Longer than a dialog takes to open; short enough that a search in another thread does not freeze

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.measured_times import run_time
-from fx_explorer.analysis.published.runs import (
+from fx_explorer.analysis.published import (
     BackendSummary,
     ToldRun,
     backend_summaries,

@@ -32,7 +32,7 @@ from fx_explorer.analysis.kernels.log_tuning import (
 from fx_explorer.analysis.kernels.occupancy import Limit
 from fx_explorer.analysis.kernels.roofline import microseconds
 from fx_explorer.analysis.kernels.unknown_without_gpu import LIBRARY, NO_GPU
-from fx_explorer.analysis.whole_session.log_sessions import is_log, is_tritonparse
+from fx_explorer.analysis.whole_session import is_log, is_tritonparse
 from fx_explorer.analysis.words import compile_error, size
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader

@@ -29,7 +29,7 @@ from fx_explorer.analysis.guards.saved_guards import (
 )
 from fx_explorer.analysis.recompiles.changes import change_of
 from fx_explorer.analysis.variants.versions import functions_of_versions
-from fx_explorer.analysis.whole_session.log_sessions import not_decoded, why_not_in_text
+from fx_explorer.analysis.whole_session import not_decoded, why_not_in_text
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file

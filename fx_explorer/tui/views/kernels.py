@@ -19,11 +19,11 @@ from fx_explorer.analysis.naming.values import told_names
 from fx_explorer.analysis.profiles.verdict import profile_in_words
 from fx_explorer.analysis.regions.region_nodes import RegionKey, nodes_in
 from fx_explorer.analysis.variants.versions import functions_of_versions
-from fx_explorer.analysis.whole_session.log_sessions import is_tritonparse
+from fx_explorer.analysis.whole_session import is_tritonparse
 from fx_explorer.analysis.words import bar, counted, size
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernel.kernels import launch_counts
-from fx_explorer.tui.kernel_marks.kernel_colours import kernel_number
+from fx_explorer.tui.kernel_marks import kernel_number
 from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
 
 BAR_CELLS = 12

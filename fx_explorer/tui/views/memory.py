@@ -24,7 +24,7 @@ from fx_explorer.analysis.naming.sizes import SizeNames
 from fx_explorer.analysis.naming.values import result_name
 from fx_explorer.analysis.regions.region_nodes import RegionKey, nodes_in
 from fx_explorer.analysis.variants.versions import functions_of_versions, over_versions
-from fx_explorer.analysis.whole_session.log_sessions import NOTHING_SAVED, is_log
+from fx_explorer.analysis.whole_session import NOTHING_SAVED, is_log
 from fx_explorer.analysis.words import counted, listed, module_file, share, size, tensor
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file

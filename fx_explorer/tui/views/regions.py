@@ -13,7 +13,7 @@ from fx_explorer.analysis.regions.annotated_regions import (
     eager_nodes,
     regions,
 )
-from fx_explorer.analysis.whole_session.log_sessions import is_log
+from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.selection.region_colours import RegionColours, colours_of

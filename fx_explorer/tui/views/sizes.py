@@ -6,7 +6,7 @@ from fx_explorer import model
 from fx_explorer.analysis.guards.symbols import ExplainedSymbol, event_words, plain_range, symbols
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.naming.sources import plain_code
-from fx_explorer.analysis.whole_session.log_sessions import is_log
+from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file

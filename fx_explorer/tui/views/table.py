@@ -12,7 +12,7 @@ from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.pictures.chart import Chart
-from fx_explorer.tui.views.trees.folding import Tree
+from fx_explorer.tui.views.trees import Tree
 from fx_explorer.tui.widgets.row_list import Keeps
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from textual.geometry import Size
 from textual.style import Style
 
 from fx_explorer.tui.commands import GOES_ON, OF_VIEW, VIEWS, AppCommand, Keymap, by_id, of_scope
-from fx_explorer.tui.keys.bindings import first_key
+from fx_explorer.tui.keys import first_key
 from fx_explorer.tui.widgets.cached import Cached
 
 MARGIN = 3

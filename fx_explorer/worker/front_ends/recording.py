@@ -7,16 +7,21 @@ the program's: compiles go aside, what is printed is dropped, and the program's 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import logging
+import signal
+import threading
 import time
 import traceback
 import warnings
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from types import FrameType
 from typing import Any, cast
 
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from fx_explorer.capture.recording.rows import graphs
 from fx_explorer.capture.recording.rows.error_lines import one_line
@@ -24,8 +29,7 @@ from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.recording.unrecorded import unrecorded
 from fx_explorer.model import FRONT_END_CALLS, CaptureRequest, Frame, FrontEnd, FrontEndName, Graph
 from fx_explorer.worker.front_ends.kept_target import KeptTarget, attributes_kept
-from fx_explorer.worker.front_ends.making import FRONT_ENDS, Made
-from fx_explorer.worker.front_ends.time_limit import TookTooLongError, time_limit
+from fx_explorer.worker.target.inputs import Arguments
 from fx_explorer.worker.target.other_calls.calling_again import state_kept
 
 A_SCRIPT = (
@@ -185,3 +189,137 @@ def _node_row(recording: Recording, module: torch.fx.GraphModule, node: torch.fx
             row, module=node.target, module_type=type(module.get_submodule(node.target)).__name__
         )
     return row
+
+
+# A limit of time for code that nobody can be asked to stop: a front end that traces the user's
+# program.
+
+
+class TookTooLongError(BaseException):
+    """The limit was reached. No ``except Exception`` of the program or of torch takes it."""
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise TookTooLongError in the block when it takes longer. A call into C is over first.
+
+    In another thread than the main one there is no limit, since signals are delivered there only.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise TookTooLongError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    left, interval = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, left, interval)
+        signal.signal(signal.SIGALRM, before)
+
+
+# Call one front end as its documentation does, and return its graph. Nothing here records.
+#
+# A module is traced in the mode that it is in; a function that takes its arguments by name is
+# traced with them as well. Where a front end records user stacks only when it is asked, it is:
+# the nodes are the same.
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A front end's graph, and what only ``torch.export`` says about it."""
+
+    module: torch.fx.GraphModule
+    inputs: dict[str, object] | None = None
+    outputs: dict[str, object] | None = None
+    ranges: dict[str, object] | None = None
+    remarks: list[str] = field(default_factory=list)
+
+
+def symbolic_trace(function: Callable[..., Any], arguments: Arguments) -> Made:
+    """Return what ``torch.fx.symbolic_trace`` makes. It takes no inputs."""
+    tracer = torch.fx.Tracer()
+    tracer.record_stack_traces = True
+    graph = tracer.trace(function)
+    return Made(torch.fx.GraphModule(tracer.root, graph))
+
+
+def export(function: Callable[..., Any], arguments: Arguments) -> Made:
+    """Return what ``torch.export.export`` makes. It takes modules only, so a function becomes the forward of one."""
+    remarks = []
+    if not isinstance(function, torch.nn.Module):
+        function = _Function(function)
+        remarks.append("torch.export takes modules only: the function was made the forward of one.")
+    program = torch.export.export(function, arguments.args, arguments.kwargs)
+    signature = program.graph_signature
+    return Made(
+        program.graph_module,
+        _kinds(signature.input_specs),
+        _kinds(signature.output_specs),
+        {str(size): str(range_) for size, range_ in program.range_constraints.items()},
+        remarks,
+    )
+
+
+def trace_to_aten(function: Callable[..., Any], arguments: Arguments) -> Made:
+    """Return what ``make_fx`` makes of a call with real tensors. It takes positional arguments only."""
+    options = (
+        {"record_stack_traces": True}
+        if "record_stack_traces" in inspect.signature(make_fx).parameters
+        else {}
+    )
+    if not arguments.keywords and not _has_defaults(function, arguments):
+        return Made(make_fx(function, **options)(*arguments.args))
+    names, count = tuple(arguments.keywords), len(arguments.args)
+
+    def by_position(*values: Any) -> Any:
+        return function(*values[:count], **dict(zip(names, values[count:], strict=True)))
+
+    remarks = (
+        [f"make_fx takes positional arguments only: {', '.join(names)} became such."]
+        if names
+        else []
+    )
+    if _has_defaults(function, arguments):
+        remarks.append(
+            "make_fx wants a value for every argument of a function: those left out have their defaults."
+        )
+    return Made(
+        make_fx(by_position, **options)(*arguments.args, *arguments.keywords.values()),
+        remarks=remarks,
+    )
+
+
+def _has_defaults(function: Callable[..., Any], arguments: Arguments) -> bool:
+    """Return whether a plain function has arguments that the call leaves to their defaults."""
+    code = getattr(function, "__code__", None)
+    return code is not None and code.co_argcount > len(arguments.args) + len(arguments.keywords)
+
+
+FRONT_ENDS: dict[str, Callable[[Callable[..., Any], Arguments], Made]] = {
+    "symbolic_trace": symbolic_trace,
+    "export": export,
+    "make_fx": trace_to_aten,
+}
+
+
+class _Function(torch.nn.Module):
+    """A module whose forward is a function of the user's."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self._function = function
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(*args, **kwargs)
+
+
+def _kinds(specs: list[Any]) -> dict[str, object]:
+    counts: dict[str, object] = {}
+    for spec in specs:
+        count = counts.get(spec.kind.name, 0)
+        counts[spec.kind.name] = count + 1 if isinstance(count, int) else 1
+    return counts

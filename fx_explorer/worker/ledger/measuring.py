@@ -23,7 +23,7 @@ from fx_explorer.capture.inductor.cuda_graph_skips import hearing_skips
 from fx_explorer.capture.inductor.wrapper_clock import WrapperClock
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.errors import TargetError
-from fx_explorer.model import CardCeiling, LedgerCall, LedgerStep
+from fx_explorer.model import CardCeiling, CeilingKind, LedgerCall, LedgerStep
 from fx_explorer.model.rows.performance.ledger import NOT_KNOWN
 from fx_explorer.spread import interquartile_range
 from fx_explorer.worker.bench.calls import Caller, is_on_gpu
@@ -31,11 +31,9 @@ from fx_explorer.worker.bench.compiling import uncompiled
 from fx_explorer.worker.bench.timing import timed, warmed_up
 from fx_explorer.worker.bench.work import DeviceTimes, device_times, work_of_parts
 from fx_explorer.worker.ending.explaining import one_line
-from fx_explorer.worker.ledger.accounting import account, middle_mean
-from fx_explorer.worker.ledger.ceilings import CPU, machine_ceilings
 from fx_explorer.worker.ledger.device_calls import device_calls
 from fx_explorer.worker.ledger.eager_operators import EagerOperator, eager_operators
-from fx_explorer.worker.ledger.gaps import Gap, gaps
+from fx_explorer.worker.ledger.gaps import Gap, account, gaps, middle_mean
 from fx_explorer.worker.ledger.guard_times import guard_times
 from fx_explorer.worker.ledger.launch_cost import LaunchCost, launch_cost
 from fx_explorer.worker.ledger.one_call import waited_for
@@ -308,3 +306,47 @@ def _standing_s(ticks: Sequence[RawTick], costs: ClockCosts) -> float:
     of_kind: dict[str, float] = dict.fromkeys(IN_BYTECODE, costs.standing_in_bytecode_s)
     of_kind |= dict.fromkeys(("begin", "end"), costs.standing_around_graph_s)
     return sum(of_kind.get(kind, 0.0) for _, kind, _ in ticks)
+
+
+# The most that this machine does: bytes per second of plain copies, operations per second of
+# large matrix products, with as many threads as the program uses.
+
+CPU = "cpu"
+
+COPIED_BYTES = 256 << 20
+"""Far more than the caches of a processor hold."""
+
+SIZE = 1024
+REPEATS = 5
+
+PRODUCTS: dict[CeilingKind, torch.dtype] = {"fp32": torch.float32, "bf16": torch.bfloat16}
+
+
+def machine_ceilings(is_gpu: bool, say: Callable[[str], None]) -> tuple[CardCeiling, ...]:
+    """Measure what the device can do. It takes a second on a CPU, two on a GPU."""
+    if is_gpu:
+        from fx_explorer.worker.kernels.card_ceilings import ceilings_of
+
+        return ceilings_of(torch.cuda.get_device_name(), say)
+    say("measuring what this processor can do")
+    return (_memory(), *(_product(kind, dtype) for kind, dtype in PRODUCTS.items()))
+
+
+def _memory() -> CardCeiling:
+    a, b = (torch.ones(COPIED_BYTES // 4) for _ in range(2))
+    rate = 2 * COPIED_BYTES / _least_s(lambda: a.copy_(b), 1)
+    return CardCeiling(0, CPU, "memory", rate, f"copy of {COPIED_BYTES / 1e9:.2f} GB of float32")
+
+
+def _product(kind: CeilingKind, dtype: torch.dtype) -> CardCeiling:
+    a, b = (torch.randn(SIZE, SIZE).to(dtype) for _ in range(2))
+    out = torch.empty_like(a)
+    rate = 2 * SIZE**3 / _least_s(lambda: torch.mm(a, b, out=out), 1)
+    return CardCeiling(
+        0, CPU, kind, rate, f"product of two {SIZE} x {SIZE} matrices of random numbers"
+    )
+
+
+def _least_s(run: Callable[[], object], number: int) -> float:
+    run()
+    return min(timeit.repeat(run, number=number, repeat=REPEATS)) / number

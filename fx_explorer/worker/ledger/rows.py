@@ -22,9 +22,8 @@ from fx_explorer.model import (
 from fx_explorer.model.rows.performance.ledger import NOT_KNOWN
 from fx_explorer.session import SessionReader
 from fx_explorer.worker.bench.work import DeviceTimes, Work
-from fx_explorer.worker.ledger.accounting import CallSeconds
 from fx_explorer.worker.ledger.eager_operators import EagerOperator
-from fx_explorer.worker.ledger.gaps import Gap
+from fx_explorer.worker.ledger.gaps import CallSeconds, Gap
 from fx_explorer.worker.ledger.launch_cost import LaunchCost
 from fx_explorer.worker.ledger.timeline import CallStep
 

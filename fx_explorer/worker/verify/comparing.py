@@ -14,14 +14,21 @@ import torch
 
 from fx_explorer.model import Verification
 from fx_explorer.worker.verify import near
-from fx_explorer.worker.verify.lines import RELATIVE, RELATIVE_IF_BUILT, that_differ
 from fx_explorer.worker.verify.near import Apart
 from fx_explorer.worker.verify.observed import identity
 from fx_explorer.worker.verify.observed.observing import WHILE_COMPILING
 from fx_explorer.worker.verify.observed.outside import READS
 from fx_explorer.worker.verify.observed.process_state import OF_PROCESS
 from fx_explorer.worker.verify.observed.reachable import UNCHANGED
-from fx_explorer.worker.verify.varying import Varying, VaryingLines, holder, is_within
+from fx_explorer.worker.verify.varying import (
+    RELATIVE,
+    RELATIVE_IF_BUILT,
+    Varying,
+    VaryingLines,
+    holder,
+    is_within,
+    that_differ,
+)
 
 MAX_DIFFERENCES = 12
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.comparing.compare import figures
+from fx_explorer.analysis.comparing.compare import caches_of, figures, warmth
 from fx_explorer.analysis.comparing.figure import (
     Figure,
     count_figure,
@@ -19,7 +19,6 @@ from fx_explorer.analysis.comparing.figure import (
 )
 from fx_explorer.analysis.comparing.headings import headings, original_first
 from fx_explorer.analysis.comparing.two_sessions import figures_of_both
-from fx_explorer.analysis.comparing.warmth import caches_of, warmth
 from fx_explorer.analysis.variants.active import active_variant_in_words
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import write_training_step

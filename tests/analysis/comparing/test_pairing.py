@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 from fx_explorer import model
-from fx_explorer.analysis.comparing import pairing
-from fx_explorer.analysis.comparing.pairing import paired
+from fx_explorer.analysis.comparing import kernel_pairs as pairing
+from fx_explorer.analysis.comparing.kernel_pairs import paired
 from fx_explorer.analysis.kernels.counts import KernelUse
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from fx_explorer.analysis.kernel_ir import assembly_lines
 from fx_explorer.analysis.kernel_ir.line_map import KernelFile, LineMap, inverted
-from fx_explorer.analysis.kernel_ir.lines import lines_of_level
+from fx_explorer.analysis.links.chain import lines_of_level
 from tests.analysis.kernel_ir.samples import NAMES, sample
 
 

@@ -16,7 +16,7 @@ import pytest
 from fx_explorer.analysis.profiles.figures import ProfileFigures, profile_figures
 from fx_explorer.analysis.profiles.join import join
 from fx_explorer.analysis.profiles.verdict import verdict
-from fx_explorer.profiles.adding import add_profile, joined_profile
+from fx_explorer.profiles import add_profile, joined_profile
 from fx_explorer.readers.kineto.reading import read_trace
 from fx_explorer.readers.kineto.trace import CpuThread
 from fx_explorer.session import SessionReader

@@ -16,14 +16,13 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.overview.facts.stage_facts import stage_facts
-from fx_explorer.analysis.stages.graph_pairs import GraphPair
-from fx_explorer.analysis.stages.graph_stages import _fates_after_passes
+from fx_explorer.analysis.stages.graph_stages import GraphPair, _fates_after_passes
 from fx_explorer.analysis.stages.inductor_stages import _gathered_fates
 from fx_explorer.analysis.stages.points import points_at
 from fx_explorer.analysis.stages.stage_work import points_in_use, stage_work, works_at
 from fx_explorer.analysis.stages.work import StageWork
 from fx_explorer.readers.torch_trace import read_log
-from fx_explorer.report.sections.stages import stages_of_report
+from fx_explorer.report.json_report import stages_of_report
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graph.stages import Origin, PlainNode
 from tests.analysis.stages.bare import Bare, trained_bare

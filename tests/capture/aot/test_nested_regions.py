@@ -16,7 +16,7 @@ from fx_explorer.analysis.contents.outline import outline
 from fx_explorer.analysis.kernels.counts import kernels_by_direction
 from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.regions.nested_regions import region_uses
-from fx_explorer.analysis.whole_session.figures import totals
+from fx_explorer.analysis.whole_session import totals
 from fx_explorer.model import AFTER_PASSES, Artifact, Graph, Kernel, LineNode, Node, SavedTensor
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.kernels import kernels_table

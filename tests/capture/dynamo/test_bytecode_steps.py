@@ -27,8 +27,8 @@ from fx_explorer.capture.dynamo.bytecode.bytecode_steps import (
     record_steps,
 )
 from fx_explorer.capture.dynamo.bytecode.stack_depths import stack_depths
+from fx_explorer.capture.dynamo.bytecode.step_recorder import MAX_SHOWN, in_short
 from fx_explorer.capture.recorder import compile_arguments, recording
-from fx_explorer.capture.recording.rows.values import MAX_SHOWN, in_short
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.errors import UsageError
 from fx_explorer.model import Artifact, BytecodeRun, BytecodeStep, CaptureRequest

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from fx_explorer.analysis.recompiles.causes import causes
-from fx_explorer.capture.dynamo.guards.dict_keys import MOST_NAMED, keys_change
+from fx_explorer.capture.dynamo.guards.recompiles import MOST_NAMED, keys_change
 from fx_explorer.capture.recording.rows.described import described
 from tests.capture.recorded import Compile, failures, record
 

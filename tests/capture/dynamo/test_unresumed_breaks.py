@@ -16,7 +16,7 @@ from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.report.sections.graph_breaks import graph_break
 from fx_explorer.session import SessionReader
 from fx_explorer.torch_texts.break_report import parse_break
-from fx_explorer.tui.views.break_detail import break_text
+from fx_explorer.tui.views.breaks import break_text
 from tests.capture.dynamo.reported import heard_breaks
 from tests.capture.recorded import Compile, failures, record
 

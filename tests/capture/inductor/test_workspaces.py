@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from fx_explorer.model.library_call import Layout, LibraryCall
-from fx_explorer.worker.kernels import library_process, workspaces
+from fx_explorer.worker.kernels import workspaces
+from fx_explorer.worker.kernels import workspaces as library_process
 from fx_explorer.worker.kernels.workspaces import Answer, asked
 
 SEED = Layout((), (), "int64", "cuda:0")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.capture.virtual_gpu.kernels import machine_code
+from fx_explorer.capture.virtual_gpu.kernels import building as machine_code
 from fx_explorer.capture.virtual_gpu.kernels.cannot_build import CannotBuild
 
 

@@ -14,10 +14,9 @@ import pytest
 
 from fx_explorer import cli, model
 from fx_explorer.analysis.overview.overview import overview
-from fx_explorer.analysis.whole_session.log_sessions import damage
+from fx_explorer.analysis.whole_session import damage
 from fx_explorer.errors import SessionError
-from fx_explorer.readers.debug_directory.found import is_debug_directory
-from fx_explorer.readers.debug_directory.read_directory import read_directory
+from fx_explorer.readers.debug_directory import is_debug_directory, read_directory
 from fx_explorer.readers.provenance import in_words, read_table
 from fx_explorer.session import SessionReader
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file

@@ -22,9 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from fx_explorer.analysis.overview.overview import overview
-from fx_explorer.readers.torch_trace.pieces import pieces
 from fx_explorer.readers.torch_trace.read_log import read_log
-from fx_explorer.readers.torch_trace.records import Damage, records
+from fx_explorer.readers.torch_trace.records import Damage, pieces, records
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.writer import finish_session
 

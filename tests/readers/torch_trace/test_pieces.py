@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.readers.torch_trace import pieces as module
-from fx_explorer.readers.torch_trace.pieces import Piece, pieces
-from fx_explorer.readers.torch_trace.records import Damage, records
+from fx_explorer.readers.torch_trace import records as module
+from fx_explorer.readers.torch_trace.records import Damage, Piece, pieces, records
 
 LOG = gzip.decompress(
     (Path(__file__).parents[2] / "data" / "torch_trace" / "h200_user_triton.log.gz").read_bytes()

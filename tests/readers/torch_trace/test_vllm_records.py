@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.whole_session.log_sessions import damage
+from fx_explorer.analysis.whole_session import damage
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.session import SessionReader
 

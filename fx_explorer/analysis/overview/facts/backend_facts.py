@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.facts import Fact
-from fx_explorer.analysis.published.runs import backend_summaries
+from fx_explorer.analysis.published import backend_summaries
 from fx_explorer.session import SessionReader
 
 SHOWN_AT_MOST = 3

@@ -8,13 +8,14 @@ being the same however an instruction is reached.
 
 from __future__ import annotations
 
+import bisect
 import dis
 import itertools
 import sys
 import types
 from collections.abc import Iterator
-
-from fx_explorer.capture.dynamo.bytecode.instructions import JUMPS
+from dataclasses import dataclass
+from typing import Any
 
 _ALWAYS_JUMP = ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE")
 
@@ -67,3 +68,79 @@ def effect(one: dis.Instruction, *, jumps: bool = False) -> int:
     if _CALLS_IN_TWO_PARTS and one.opname == "CALL":
         return -1 - int(one.arg or 0)
     return dis.stack_effect(one.opcode, one.arg, jump=jumps)
+
+
+# The instructions of a code object, alike for Python 3.10 to 3.13: what ``dis`` tells differently
+# is told apart here.
+#
+# Not here: how they are shown (listing.py) and how their jumps are drawn (jumps.py).
+
+JUMPS = frozenset((*dis.hasjrel, *dis.hasjabs))
+
+
+@dataclass(frozen=True, slots=True)
+class BytecodeInstruction:
+    """One instruction; inline caches are no instructions."""
+
+    offset: int
+    opname: str
+    argument: str
+    """What it works on, as ``dis`` words it; the bare number where ``dis`` has no words, empty
+    without an argument.
+    """
+    line: int
+    """Source line from 1: that of the instruction before where it has none of its own, 0 where no
+    one before has one.
+    """
+    target: int | None
+    """The offset it jumps to, when it does."""
+
+
+def instructions(code: types.CodeType) -> Iterator[BytecodeInstruction]:
+    """List the instructions in the order of their offsets."""
+    line = 0
+    for instruction in dis.get_instructions(code):
+        line = _own_line(instruction) or line
+        target = int(instruction.argval) if instruction.opcode in JUMPS else None
+        yield BytecodeInstruction(
+            instruction.offset, instruction.opname, _argument(instruction, target), line, target
+        )
+
+
+def handled(code: types.CodeType) -> dict[int, list[tuple[int, int]]]:
+    """Return offset of an exception handler → the stretches (first, last offset) whose errors it
+    takes.
+
+    Empty up to Python 3.10, where an instruction that is shown as a jump sets the handler up.
+    """
+    found: dict[int, list[tuple[int, int]]] = {}
+    offsets = [instruction.offset for instruction in dis.get_instructions(code)]
+    for entry in getattr(dis.Bytecode(code), "exception_entries", ()):
+        last = offsets[bisect.bisect_left(offsets, entry.end) - 1]
+        found.setdefault(entry.target, []).append((entry.start, last))
+    return found
+
+
+def _own_line(instruction: Any) -> int:
+    positions = getattr(instruction, "positions", None)  # from 3.11
+    if positions is not None and positions.lineno:
+        return int(positions.lineno)
+    starts = instruction.starts_line  # the line; from 3.13 whether it begins one
+    return (
+        int(starts)
+        if starts and not isinstance(starts, bool)
+        else int(getattr(instruction, "line_number", 0) or 0)
+    )
+
+
+def _argument(instruction: dis.Instruction, target: int | None) -> str:
+    if target is not None:  # 3.13 calls targets L1, L2, ... where others give the offset
+        return f"to {target}"
+    if isinstance(instruction.argval, types.CodeType):  # its repr has an address
+        return f"<code object {instruction.argval.co_name}>"
+    null, plus, name = instruction.argrepr.partition(
+        " + "
+    )  # up to 3.12 first what is pushed beside, later last
+    if plus and null in ("NULL", "NULL|self"):
+        return f"{name} + {null}"
+    return instruction.argrepr or ("" if instruction.arg is None else str(instruction.arg))

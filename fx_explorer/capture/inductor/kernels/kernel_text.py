@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from fx_explorer.model.rows.kernels.kernel import KernelLanguage
+from fx_explorer.model.rows.kernels import KernelLanguage
 
 _LANGUAGES: dict[str, KernelLanguage] = {
     "cpp": "cpp",

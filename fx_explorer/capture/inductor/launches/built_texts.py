@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from fx_explorer.model import Level
-from fx_explorer.model.rows.kernels.kernel_build import NOT_KNOWN
+from fx_explorer.model.rows.kernels import NOT_KNOWN
 
 Texts = dict[Level, str]
 

@@ -19,7 +19,6 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.inductor.launches.launch_arguments import described, grid_of
 from fx_explorer.capture.inductor.launches.launch_notes import (
     NotedBuild,
     NotedKernel,
@@ -30,8 +29,8 @@ from fx_explorer.capture.inductor.launches.launch_rows import add_launch_rows
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.versions import require
-from fx_explorer.model import BuildOrigin
-from fx_explorer.model.rows.kernels.kernel_build import NOT_KNOWN
+from fx_explorer.model import Argument, BuildOrigin
+from fx_explorer.model.rows.kernels import NOT_KNOWN
 
 MAX_SIZES = 50
 """Sizes that are kept of a kernel's launches: those with still other sizes are counted together."""
@@ -231,3 +230,56 @@ def _text_of(file: str | None) -> str:
         return Path(file or "").read_text(encoding="utf-8")
     except OSError:
         return ""
+
+
+# The arguments a Triton kernel is launched with, described without their contents, and the grid
+# they ask for.
+
+
+def described(autotuner: Any, arguments: tuple[Any, ...]) -> tuple[Argument, ...]:
+    """Describe what ``CachingAutotuner.run`` was given, in order, with the names that the kernel
+    has for it.
+    """
+    names = [*argument_names(autotuner), *autotuner.inductor_meta.get("extra_launcher_args", ())]
+    names += [f"argument {number}" for number in range(len(names), len(arguments))]
+    return tuple(
+        _described(name, value, autotuner) for name, value in zip(names, arguments, strict=False)
+    )
+
+
+def argument_names(autotuner: Any) -> Iterator[str]:
+    """Yield the names of the arguments that are passed. Those that are ``tl.constexpr`` belong to
+    the configuration.
+    """
+    constants = require("torch._inductor.runtime.triton_helpers", "get_constexprs")(autotuner.fn)
+    return (
+        name for position, name in enumerate(autotuner.fn.arg_names) if position not in constants
+    )
+
+
+def _described(name: str, value: object, autotuner: Any) -> Argument:
+    if isinstance(value, torch.Tensor):
+        return {
+            "name": name,
+            "dtype": str(value.dtype).removeprefix("torch."),
+            "shape": list(value.shape),
+            "stride": list(value.stride()),
+            "device": value.device.type,
+            "is_mutated": name in autotuner.mutated_arg_names,
+        }
+    if value is None or isinstance(value, int | float | str):
+        return {"name": name, "value": value}
+    return {"name": name, "type": type(value).__name__}
+
+
+def grid_of(autotuner: Any, config: Any, arguments: tuple[Any, ...]) -> tuple[int, ...]:
+    """Compute the grid as the launcher does (``GridExpr``,
+    torch/_inductor/runtime/triton_heuristics.py).
+    """
+    expression = require("torch._inductor.runtime.triton_heuristics", "GridExpr").from_meta(
+        autotuner.inductor_meta, config
+    )
+    names = [*argument_names(autotuner), *autotuner.inductor_meta.get("extra_launcher_args", ())]
+    return tuple(
+        int(size) for size in expression.eval_slow(dict(zip(names, arguments, strict=False)))
+    )

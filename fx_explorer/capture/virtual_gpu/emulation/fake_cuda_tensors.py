@@ -9,6 +9,7 @@ on it) gets placeholders; code that needs its content otherwise (``nonzero``) ra
 from __future__ import annotations
 
 import functools
+import sys
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +22,6 @@ from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.capture.virtual_gpu.causes import chain
 from fx_explorer.capture.virtual_gpu.emulation.device_queries import is_users, users_place
 from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Emulation
-from fx_explorer.capture.virtual_gpu.emulation.initial_values import draw_nothing
 from fx_explorer.capture.virtual_gpu.emulation.placeholders import Placeholders
 
 NO_VALUE = (
@@ -241,3 +241,22 @@ def missing_value(error: BaseException) -> str:
         "it cannot go on, and what was compiled until then is kept. Leave that line out for this run, or keep the program "
         "on the CPU, where its values are real and its graphs are moved to the virtual GPU. It happened"
     )
+
+
+# Skip ``trunc_normal_`` for tensors without content: it would draw values again while any is out
+# of bounds.
+
+
+def draw_nothing() -> None:
+    """Draw nothing for a tensor without content. Hook: ``_no_grad_trunc_normal_``
+    (torch/nn/init.py).
+    """
+    original = require("torch.nn.init", "_no_grad_trunc_normal_")
+
+    @functools.wraps(original)
+    def trunc_normal(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        has_no_content = isinstance(tensor, require("torch._subclasses.fake_tensor", "FakeTensor"))
+        drawn: torch.Tensor = tensor if has_no_content else original(tensor, *args, **kwargs)
+        return drawn
+
+    sys.modules["torch.nn.init"]._no_grad_trunc_normal_ = trunc_normal  # type: ignore[attr-defined]

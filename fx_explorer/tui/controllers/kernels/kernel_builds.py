@@ -20,7 +20,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.commands import by_id
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.inspector.levels import BuildWanted
-from fx_explorer.tui.keys.bindings import first_key
+from fx_explorer.tui.keys import first_key
 
 TELL_S = 0.25
 """Between two looks at how long it has taken."""

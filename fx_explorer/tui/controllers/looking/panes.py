@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from fx_explorer.analysis.documents import Document
-from fx_explorer.tui.assembly.machine_column import NO_MACHINE_WORDS
+from fx_explorer.tui.assembly import NO_MACHINE_WORDS
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.dialogs.choose import Chooser, matching, matching_when_read
 from fx_explorer.tui.tasks.beside import read_beside

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual import events
 
-from fx_explorer.analysis.neighbourhood.around import (
+from fx_explorer.analysis.neighbourhood import (
     SHOWN_AT_A_STEP,
     Neighbourhood,
     Step,
@@ -13,9 +13,8 @@ from fx_explorer.analysis.neighbourhood.around import (
 from fx_explorer.analysis.nodes import node_words
 from fx_explorer.model import Graph
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.pictures.neighbourhood.columns import Key
 from fx_explorer.tui.pictures.neighbourhood.drawing import Canvas, box_lines, drawn
-from fx_explorer.tui.pictures.neighbourhood.layout import Box, Picture, laid_out
+from fx_explorer.tui.pictures.neighbourhood.layout import Box, Key, Picture, laid_out
 from fx_explorer.tui.widgets.lines.line_painter import Piece
 from fx_explorer.tui.widgets.lines.line_view import LineView, paint_after_messages
 

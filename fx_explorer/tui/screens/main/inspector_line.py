@@ -9,7 +9,7 @@ from textual.content import Content
 from fx_explorer.analysis.documents import Place
 from fx_explorer.highlight import printable
 from fx_explorer.tui.commands import sentence_of
-from fx_explorer.tui.failures.unreadable import explained
+from fx_explorer.tui.failures import explained
 from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.linked_selection import LinkedSelection
 from fx_explorer.tui.panes.overview import FactList, leads_to

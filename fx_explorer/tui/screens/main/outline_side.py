@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fx_explorer.analysis.contents.outline import OutlineEntry, kernels_below, outline
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.failures.unreadable import explained
+from fx_explorer.tui.failures import explained
 from fx_explorer.tui.screens.main.views import Views
 from fx_explorer.tui.tasks.beside import Beside, Renewed
 from fx_explorer.tui.views.reads import OUTLINE_READS, UNREADABLE

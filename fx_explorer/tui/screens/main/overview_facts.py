@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fx_explorer.analysis.facts import Fact
+from fx_explorer.analysis.facts import Fact, View
 from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.analysis.whole_session import totals
+from fx_explorer.analysis.words import counted
+from fx_explorer.highlight import printable
+from fx_explorer.model import Failure
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.commands import Keymap
+from fx_explorer.tui.commands import Keymap, by_id
+from fx_explorer.tui.keys import first_key
 from fx_explorer.tui.panes.overview import FactList
 from fx_explorer.tui.status.live import Waiting
-from fx_explorer.tui.status.waiting_fact import waiting_fact
 from fx_explorer.tui.tasks.beside import Beside, Renewed
 from fx_explorer.tui.views.reads import OVERVIEW_READS, READING, UNREADABLE
 
@@ -51,3 +55,66 @@ class OverviewFacts:
 
     def _cannot_read(self) -> None:
         self._shown.say_what_is_done(UNREADABLE)
+
+
+# What the first screen says while the compiler waits: what has happened, what waits, and which
+# key goes on.
+
+_BACKENDS_OWN = (
+    "What comes next is the backend's own affair: there is nothing to change here, but to look at."
+)
+_RAN = "Your program has already run to its end, uncompiled."
+
+
+def waiting_fact(reader: SessionReader, waiting: Waiting | None, keymap: Keymap) -> Fact | None:
+    """Return the fact that the compiler waits; None when nothing waits, or everything is
+    compiled.
+    """
+    if waiting is None or waiting.gate is None:
+        return None
+    figures = totals(reader)
+    view: View = "breaks" if figures.graph_breaks else "graphs"
+    if waiting.gate == "dynamo" and not waiting.compilation:
+        are = (
+            "is captured and not compiled yet"
+            if figures.graphs == 1
+            else "are captured and none is compiled yet"
+        )
+        end, step = _key("step.go", keymap), _key("step.next", keymap)
+        going = f"{end} goes on to the end, {step} shows what Dynamo did and steps on from there."
+        text = f"The compiler waits for you: {counted(figures.graphs, 'graph')} {are}. {going}"
+        raised = reader.rows(Failure, where="program")
+        ran = _RAN
+        if raised:
+            ran = f"Your program stopped with an error, {raised[0].message.removesuffix('.')}."
+        return Fact("next", "notice", text, f"{ran} {_before(keymap)}", view=view)
+    direction = f", {waiting.direction}" if waiting.direction else ""
+    after = printable(waiting.after)
+    text = f"The compiler waits for you after {after} of [{waiting.compilation}]{direction}. {_going(keymap)}"
+    skip, abort = _key("step.skip", keymap), _key("step.abort", keymap)
+    leaving = (
+        f"{skip} runs this graph eagerly, {abort} gives up, and ends a program that still runs."
+    )
+    before = _BACKENDS_OWN if waiting.gate == "backend" else _before(keymap)
+    return Fact("next", "notice", text, f"{before} {leaving}", view=view)
+
+
+def _going(keymap: Keymap) -> str:
+    return f"{_key('step.go', keymap)} goes on to the end, {_key('step.next', keymap)} goes on to the next stage."
+
+
+def _before(keymap: Keymap) -> str:
+    option, mark, applied = (
+        _key(command, keymap) for command in ("step.option", "step.mark", "step.pass")
+    )
+    return f"Before you go on: {option} changes options, {mark} marks a region, {applied} applies a pass of yours."
+
+
+def _key(command_id: str, keymap: Keymap) -> str:
+    """Return the key of a command; without one, the palette's key and the title that finds it
+    there.
+    """
+    command = by_id(command_id)
+    return (
+        first_key(command, keymap) or f"{first_key(by_id('app.palette'), keymap)} {command.title}"
+    )

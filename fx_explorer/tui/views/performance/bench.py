@@ -6,7 +6,7 @@ from fx_explorer.analysis.bench.cells import BenchFigures, CellFigures, bench_fi
 from fx_explorer.analysis.bench.table import RESULTS, CellRow, row_of
 from fx_explorer.analysis.bench.verdict import difference, times, verdict
 from fx_explorer.analysis.measured_times import run_time
-from fx_explorer.analysis.whole_session.log_sessions import NO_PROGRAM, is_log
+from fx_explorer.analysis.whole_session import NO_PROGRAM, is_log
 from fx_explorer.analysis.words import counted, seconds
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader

@@ -11,7 +11,7 @@ from typing import overload
 from fx_explorer.analysis.compile_time.frames import CompilePart, CompileTime, compile_time
 from fx_explorer.analysis.compile_time.phase_words import KINDS_IN_WORDS
 from fx_explorer.analysis.documents import Document, Place
-from fx_explorer.analysis.flame.frames import FlameFrame
+from fx_explorer.analysis.flame import FlameFrame
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import bar, careful_share, counted, seconds
 from fx_explorer.session import SessionReader

@@ -27,7 +27,7 @@ from fx_explorer.analysis.ledger.table import (
 )
 from fx_explorer.analysis.ledger.verdict import verdict
 from fx_explorer.analysis.measured_times import run_time
-from fx_explorer.analysis.whole_session.log_sessions import NO_PROGRAM, is_log
+from fx_explorer.analysis.whole_session import NO_PROGRAM, is_log
 from fx_explorer.analysis.words import counted, share, size
 from fx_explorer.model import LedgerOperator, SourceFile
 from fx_explorer.session import SessionReader

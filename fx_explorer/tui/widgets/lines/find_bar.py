@@ -14,7 +14,7 @@ from textual.widgets import Input
 
 from fx_explorer.analysis.words import counted
 from fx_explorer.tui.commands import Keymap, by_id
-from fx_explorer.tui.keys.bindings import bindings_of, first_key
+from fx_explorer.tui.keys import bindings_of, first_key
 from fx_explorer.tui.widgets.lines.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 

@@ -15,7 +15,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from fx_explorer.highlight import printable
-from fx_explorer.tui.failures.unreadable import TellsUnreadable, tells
+from fx_explorer.tui.failures import TellsUnreadable, tells
 from fx_explorer.tui.widgets import scroll_track
 from fx_explorer.tui.widgets.lines.line_painter import LinePainter, Piece
 

@@ -13,7 +13,7 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from fx_explorer.tui.keys.bindings import bindings_of
+from fx_explorer.tui.keys import bindings_of
 from fx_explorer.tui.looks.palette import CURSOR, HOVERED, MARKED, SELECTED
 from fx_explorer.tui.widgets import scroll_track
 from fx_explorer.tui.widgets.lines.line_canvas import LineCanvas

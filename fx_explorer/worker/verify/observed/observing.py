@@ -4,6 +4,7 @@ for another process.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import random
@@ -23,10 +24,10 @@ from fx_explorer.worker.target.other_calls.fresh_inputs import PlannedCall
 from fx_explorer.worker.target.target import Target
 from fx_explorer.worker.users.users_code import UsersCode
 from fx_explorer.worker.verify.observed.outside import OutsideEffects
+from fx_explorer.worker.verify.observed.plain_values import digest
 from fx_explorer.worker.verify.observed.printed import PrintedLines, printed
 from fx_explorer.worker.verify.observed.process_state import ProcessState
 from fx_explorer.worker.verify.observed.reachable import ReachedValues, Walk
-from fx_explorer.worker.verify.observed.settings_of_process import settings_of_process
 
 
 @dataclass
@@ -342,3 +343,32 @@ def names_of(modules: list[ModuleType], first: str = "") -> Iterator[str]:
 
 _OF_DYNAMO = re.compile(r"__(compiled_fn|resume_at|import|builtins_dict|guard)_|.*_c\d+(_\d+)?$")
 """Globals that compiled code has added (torch/_dynamo/output_graph.py, ``install_global``)."""
+
+
+# What a call can change in the process: torch's modes and defaults, the state of random numbers,
+# the working directory.
+
+
+def settings_of_process() -> dict[str, Any]:
+    """Return the current settings, by their names in words."""
+    found: dict[str, Any] = {
+        "whether gradients are recorded": torch.is_grad_enabled(),
+        "inference mode": torch.is_inference_mode_enabled(),
+        "the default dtype": str(torch.get_default_dtype()),
+        "the default device": str(torch.get_default_device()),
+        "autocast on the CPU": torch.is_autocast_enabled("cpu"),
+        "autocast's dtype on the CPU": str(torch.get_autocast_dtype("cpu")),
+        "deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
+        "the precision of matrix products": torch.get_float32_matmul_precision(),
+        "the number of threads": torch.get_num_threads(),
+        "anomaly detection": torch.is_anomaly_enabled(),
+        "torch's random numbers": digest(torch.get_rng_state().numpy().tobytes()),
+        "Python's random numbers": digest(repr(random.getstate())),
+    }
+    if "numpy" in sys.modules:
+        found["NumPy's random numbers"] = digest(
+            repr(sys.modules["numpy"].random.get_state()[1].tobytes())
+        )
+    with contextlib.suppress(FileNotFoundError):
+        found["the working directory"] = os.getcwd()
+    return found

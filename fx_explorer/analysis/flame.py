@@ -1,0 +1,240 @@
+"""Flame charts of any kind: frames that lie within each other, and their blocks in cells of a terminal.
+
+A flame chart in cells of a terminal: which frames have blocks of their own, which are merged, and
+which blocks are those of some steps.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from fx_explorer.analysis.words import counted
+
+# A frame of a flame chart: a stretch of time, and what lies within it.
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FlameFrame:
+    """A stretch of time, and what lies within it."""
+
+    name: str
+    kind: str
+    """What it is, which says how it is coloured."""
+    depth: int
+    """0 is the whole chart."""
+    began_s: float
+    """Seconds after the chart begins."""
+    ended_s: float
+    steps: range
+    """Positions of what it consists of, which tell frames apart. Each chart says what it counts."""
+    line: tuple[str, int] | None = None
+    """The user's file and line."""
+    children: tuple[FlameFrame, ...] = ()
+    """In order, from its beginning on and without gaps."""
+
+    @property
+    def duration_s(self) -> float:
+        return self.ended_s - self.began_s
+
+    @property
+    def self_s(self) -> float:
+        """Seconds in none of its children."""
+        return max(0.0, self.duration_s - sum(child.duration_s for child in self.children))
+
+    def frames(self) -> Iterator[FlameFrame]:
+        """Yield this frame and all within it, a frame before its children."""
+        waiting = [
+            self
+        ]  # no recursion: a loop with a graph break in it nests as deep as Python lets it
+        while waiting:
+            frame = waiting.pop()
+            yield frame
+            waiting += reversed(frame.children)
+
+
+# cells
+
+HALF = 0.5
+"""Part of a block's time from which on it stands for these steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlameBlock:
+    """Some cells of one row of the chart."""
+
+    first: int
+    cells: int
+    """At least 1."""
+    frames: tuple[FlameFrame, ...]
+    """Neighbours, in order."""
+    main: FlameFrame | None
+    """The one that the block is; others beside it are too narrow for a cell. None where all are."""
+    noun: str = "step"
+    """What the chart calls one of its steps."""
+
+    @property
+    def steps(self) -> range:
+        """Return the positions of the steps in it."""
+        return range(self.frames[0].steps.start, self.frames[-1].steps.stop)
+
+    @property
+    def kind(self) -> str:
+        """Return its kind; where steps are merged, the one that takes longest."""
+        if self.main:
+            return self.main.kind
+        took_s: dict[str, float] = {}
+        for frame in self.frames:
+            took_s[frame.kind] = took_s.get(frame.kind, 0.0) + frame.duration_s
+        return max(took_s, key=lambda kind: took_s[kind])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return what may stand in it, the longest first."""
+        if self.main is None:
+            return (self.steps_in_words, str(len(self.steps)))
+        more = len(self.frames) - 1
+        names = (self.main.name, short_name(self.main.name))
+        return (f"{self.main.name} +{more}", *names) if more else names
+
+    @property
+    def steps_in_words(self) -> str:
+        return counted(len(self.steps), self.noun)
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether what lies within it is drawn below it."""
+        return self.main is not None and bool(self.main.children)
+
+    @property
+    def hidden(self) -> tuple[FlameFrame, ...]:
+        """Return the frames in it of which nothing is drawn below it."""
+        return (
+            tuple(frame for frame in self.frames if frame is not self.main)
+            if self.is_open
+            else self.frames
+        )
+
+
+_FAMILY = re.compile(
+    r"^(extern_kernels\.|torch\.ops\.(aten\.)?|(cpp|triton_\w+?)_fused_)(?=.)|\.default$"
+)
+"""What many names of calls have in common."""
+
+
+def short_name(name: str) -> str:
+    """Return ``addmm`` for ``extern_kernels.addmm``, ``gelu_view_2`` for ``cpp_fused_gelu_view_2``."""
+    return _FAMILY.sub("", name)
+
+
+def flame_rows(root: FlameFrame, width: int, noun: str = "step") -> list[list[FlameBlock]]:
+    """Return the rows of the chart of a frame, itself first, as wide as all of it. The blocks below a
+    block begin where it begins.
+    """
+    scale = _Scale(root.began_s, width / root.duration_s if root.duration_s > 0 else 0.0)
+    rows, below = [[FlameBlock(0, width, (root,), root, noun)]], [root] if scale.cells_per_s else []
+    while below:
+        blocks = [block for frame in below for block in _blocks(frame.children, scale, noun)]
+        rows += [blocks] if blocks else []
+        below = [block.main for block in blocks if block.main and block.main.children]
+    return rows
+
+
+def marked_blocks(
+    rows: Sequence[Sequence[FlameBlock]], steps: Collection[int]
+) -> list[tuple[int, FlameBlock]]:
+    """Return the blocks of these steps, each with its row: the block that is all of them; else those
+    that are mostly of them; else those that have any, if only beside what the block is.
+    """
+    wanted = in_order(steps)
+    if not wanted:
+        return []
+    placed = [(row, block) for row, blocks in enumerate(rows) for block in blocks]
+    exact = [(row, block) for row, block in placed if block.main and is_all_of(block.main, wanted)]
+    if exact:
+        return exact[-1:]
+    near = [(row, block) for row, block in placed if _has_one(block.steps, wanted)]
+    touched = [
+        (row, block)
+        for row, block in near
+        if any(_has_one(frame.steps, wanted) for frame in block.hidden)
+    ]
+    mostly = [
+        (row, block)
+        for row, block in touched
+        if not block.is_open and _part_of(block, wanted) >= HALF
+    ]
+    return mostly or touched
+
+
+def in_order(steps: Collection[int]) -> Sequence[int]:
+    """Return positions in order: in a range they are."""
+    return steps if isinstance(steps, range) else sorted(steps)
+
+
+def is_all_of(frame: FlameFrame, steps: Sequence[int]) -> bool:
+    """Return whether these are all steps of the frame, and no others. They are in order."""
+    own = frame.steps
+    return len(own) == len(steps) > 0 and own[0] == steps[0] and own[-1] == steps[-1]
+
+
+def _has_one(own: range, wanted: Sequence[int]) -> bool:
+    """Return whether one of the wanted steps, which are in order, is among ``own``."""
+    at = bisect_left(wanted, own.start)
+    return at < len(wanted) and wanted[at] < own.stop
+
+
+def _part_of(block: FlameBlock, wanted: Sequence[int]) -> float:
+    """Return which part of a block's time is of these steps."""
+    leaves = [leaf for frame in block.frames for leaf in frame.frames() if not leaf.children]
+    whole_s = sum(leaf.duration_s for leaf in leaves)
+    return (
+        sum(leaf.duration_s for leaf in leaves if _has_one(leaf.steps, wanted)) / whole_s
+        if whole_s
+        else 1.0
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """Where in the chart a time is."""
+
+    began_s: float
+    cells_per_s: float
+
+    def cell(self, time_s: float) -> int:
+        return int((time_s - self.began_s) * self.cells_per_s + 0.5)
+
+    def is_narrow(self, frame: FlameFrame) -> bool:
+        """Return whether a frame is shorter than a cell."""
+        return frame.duration_s * self.cells_per_s < 1
+
+
+def _blocks(frames: Sequence[FlameFrame], scale: _Scale, noun: str) -> list[FlameBlock]:
+    """Return the blocks of neighbours that leave no gap between them."""
+    found: list[FlameBlock] = []
+    before: tuple[FlameFrame, ...] = ()
+    for run in _runs(frames, scale):
+        first, last = scale.cell(run[0].began_s), scale.cell(run[-1].ended_s)
+        if last > first:
+            found.append(
+                FlameBlock(
+                    first, last - first, (*before, *run), run[0] if len(run) == 1 else None, noun
+                )
+            )
+            before = ()
+        elif found:
+            found[-1] = replace(found[-1], frames=(*found[-1].frames, *run))
+        else:
+            before = (*before, *run)
+    return found
+
+
+def _runs(frames: Sequence[FlameFrame], scale: _Scale) -> Iterator[list[FlameFrame]]:
+    """Yield each frame that is a cell long, and between them those that are shorter, together."""
+    for is_narrow, group in groupby(frames, key=scale.is_narrow):
+        run = list(group)
+        yield from [run] if is_narrow else ([frame] for frame in run)

@@ -1,0 +1,102 @@
+"""What stands around a node: two steps up to what it is made from, two steps down to what uses it.
+
+The nodes within two steps of a node, the edges between them, and the kernels that compute them.
+
+A node may have a thousand users. Of each side and step only some are returned, and how many more there are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fx_explorer import model
+from fx_explorer.analysis.naming.values import told_names
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.graph.neighbours import (
+    edges_among,
+    kernels_by_node,
+    neighbours_of,
+    operation_counts_of,
+)
+
+HOPS = 2
+SHOWN_AT_A_STEP = 10
+"""Nodes of one side and step that are returned, unless more are asked for."""
+
+Step = int
+"""How many steps from the node: negative towards what it is made from, positive towards what uses it."""
+
+
+@dataclass(frozen=True)
+class Neighbourhood:
+    """A node and what is around it."""
+
+    centre: model.Node
+    nodes: Mapping[int, model.Node]
+    """By id, with the centre."""
+    steps: Mapping[int, Step]
+    """How far away each node is, by the shortest way."""
+    edges: Sequence[tuple[int, int]]
+    """(producer, consumer) for all edges between these nodes."""
+    more: Mapping[Step, int]
+    """How many further nodes there are at a step."""
+    kernels: Mapping[int, model.Kernel] = field(default_factory=dict)
+    """The kernel that computes a node, by node; a node that none is known for is left out."""
+    sizes: Mapping[int, int] = field(default_factory=dict)
+    """How many operations a kernel computes in all, by kernel."""
+    names: Mapping[int, str] = field(default_factory=dict)
+    """What the user calls a node, by node."""
+
+
+def neighbourhood(
+    reader: SessionReader, node: int, shown: Mapping[Step, int] | None = None
+) -> Neighbourhood:
+    """Find what is around a node. ``shown`` says of how many nodes a step may be, where it differs from
+    SHOWN_AT_A_STEP.
+    """
+    limits = shown or {}
+    steps: dict[int, Step] = {node: 0}
+    more: dict[Step, int] = {}
+    for side in (-1, 1):
+        nearest = [node]
+        for distance in range(1, HOPS + 1):
+            step = side * distance
+            found = [one for one in neighbours_of(reader, nearest, side) if one not in steps]
+            limit = limits.get(step, SHOWN_AT_A_STEP)
+            nearest = found[:limit]
+            steps.update(dict.fromkeys(nearest, step))
+            if len(found) > limit:
+                more[step] = len(found) - limit
+    nodes = {one.id: one for one in reader.by_ids(model.Node, steps)}
+    graph = reader.get(model.Graph, nodes[node].graph)
+    kernels, sizes = _kernels(reader, list(nodes), graph)
+    return Neighbourhood(
+        nodes[node],
+        nodes,
+        {one: step for one, step in steps.items() if one in nodes},
+        edges_among(reader, nodes),
+        more,
+        kernels,
+        sizes,
+        told_names(reader, {one: found.name for one, found in nodes.items()}),
+    )
+
+
+def _kernels(
+    reader: SessionReader, nodes: Sequence[int], graph: model.Graph
+) -> tuple[dict[int, model.Kernel], dict[int, int]]:
+    """Return the kernel of each node, and how many operations each of these kernels computes. Of a node
+    that is computed in several, it is the one that most of these nodes are in: that is what it is fused
+    with here.
+    """
+    found = kernels_by_node(reader, nodes, graph.direction)
+    shared = Counter(kernel for kernels in found.values() for kernel in kernels)
+    chosen = {
+        node: min(kernels, key=lambda one: (-shared[one], one)) for node, kernels in found.items()
+    }
+    rows = {kernel.id: kernel for kernel in reader.by_ids(model.Kernel, set(chosen.values()))}
+    return {node: rows[kernel] for node, kernel in chosen.items()}, operation_counts_of(
+        reader, rows
+    )

@@ -1,0 +1,203 @@
+"""Backends beside Inductor: what they publish of their own stages, and what their runs tell.
+
+What backends' programs did when they ran: how often each entry was called, and the instructions of
+its last run that was told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import (
+    Document,
+    Place,
+    artifact_document,
+    graph_document,
+    place_of_node,
+)
+from fx_explorer.analysis.words import counted
+from fx_explorer.session import SessionReader
+
+# The stages that backends have published, in the order of publishing, as documents.
+
+PROGRAM = "program"
+"""The stage whose lines are what runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownStage:
+    stage: model.PublishedStage
+    backend: str
+    document: Document
+
+    @property
+    def size(self) -> str:
+        """Return ``14 lines`` or ``8 nodes``."""
+        return counted(
+            self.document.line_count, "node" if self.document.kind == "graph" else "line"
+        )
+
+
+def published_stages(reader: SessionReader) -> list[ShownStage]:
+    """Return the stages of every compilation, those of one after the other."""
+    rows = reader.rows(model.PublishedStage)
+    if not rows:
+        return []
+    compilations = {row.id: row for row in reader.rows(model.Compilation)}
+    graphs = {
+        row.id: row for row in reader.by_ids(model.Graph, {one.graph for one in rows if one.graph})
+    }
+    texts = {
+        row.id: row
+        for row in reader.by_ids(model.Artifact, {one.artifact for one in rows if one.artifact})
+    }
+    found = []
+    for one in sorted(rows, key=lambda one: (one.compilation, one.position)):
+        of = compilations.get(one.compilation)
+        owner = of.name if of else ""
+        if one.graph in graphs:
+            document = graph_document(graphs[one.graph], owner)
+        elif one.artifact in texts:
+            document = artifact_document(texts[one.artifact], owner)
+        else:  # a damaged session
+            continue
+        found.append(ShownStage(one, of.backend if of else "", document))
+    return found
+
+
+def stage_names(stages: Iterable[ShownStage]) -> list[str]:
+    """Return the names of the stages, each once, in the order in which they were first published."""
+    return list(dict.fromkeys(one.stage.name for one in stages))
+
+
+# runs
+
+MOST_ENTRIES = 4
+"""Entries whose calls are told in one sentence; the view has all."""
+
+
+def times_called(entry: model.BackendEntry) -> str:
+    """Return ``called 2 times, made once``."""
+    times = "once" if entry.calls == 1 else counted(entry.calls, "time")
+    return f"called {times}, made once" if entry.calls else "made once, not called"
+
+
+@dataclass(frozen=True, slots=True)
+class ToldRun:
+    """One run with its instructions."""
+
+    run: model.BackendRun
+    compilation: str
+    instructions: list[model.BackendInstruction]
+    program: Document | None
+    """The program that the lines are in; None when none was published."""
+
+    @property
+    def fell_back(self) -> int:
+        return sum(one.fell_back for one in self.instructions)
+
+    @property
+    def seconds(self) -> float:
+        return sum(one.seconds for one in self.instructions)
+
+
+def last_runs(reader: SessionReader) -> list[ToldRun]:
+    """Return the last run that was told of every entry, in the order of the first runs."""
+    last: dict[tuple[int, str, str], model.BackendRun] = {}
+    for run in reader.rows(model.BackendRun):
+        last[run.compilation, run.entry, run.direction] = run
+    names = {row.id: row.name for row in reader.rows(model.Compilation)} if last else {}
+    return [_told(reader, run, names.get(run.compilation, "")) for run in last.values()]
+
+
+def _told(reader: SessionReader, run: model.BackendRun, compilation: str) -> ToldRun:
+    instructions = sorted(
+        reader.rows(model.BackendInstruction, run=run.id), key=lambda one: one.position
+    )
+    programs = reader.by_ids(model.Artifact, [run.program] if run.program else [])
+    return ToldRun(
+        run,
+        compilation,
+        instructions,
+        artifact_document(programs[0], compilation) if programs else None,
+    )
+
+
+def place_of_instruction(
+    reader: SessionReader, told: ToldRun, one: model.BackendInstruction
+) -> Place | None:
+    """Return its line of the program, else its node."""
+    if told.program is not None and 0 < one.line <= told.program.line_count:
+        return Place(told.program, one.line - 1)
+    nodes = reader.by_ids(model.Node, [one.node] if one.node else [])
+    return place_of_node(reader, nodes[0]) if nodes else None
+
+
+@dataclass(frozen=True, slots=True)
+class BackendSummary:
+    """What a session knows of one backend."""
+
+    backend: str
+    stages: list[ShownStage]
+    entries: list[model.BackendEntry]
+    runs: list[ToldRun]
+
+    @property
+    def in_words(self) -> str:
+        """Return ``5 stages published; its program has 14 instructions, 3 fell back to PyTorch in the last run``."""
+        names = stage_names(self.stages)
+        parts = [f"{counted(len(names), 'stage')} published"] if names else []
+        programs = [
+            one
+            for one in self.stages
+            if one.stage.name == PROGRAM and one.document.kind == "artifact"
+        ]
+        instructions = sum(len(one.instructions) for one in self.runs)
+        fell_back = sum(one.fell_back for one in self.runs)
+        if instructions:
+            last = "fell back to PyTorch in the last run"
+            parts.append(
+                f"its program has {counted(instructions, 'instruction')}, {fell_back or 'none'} {last}"
+            )
+        elif programs:
+            parts.append(
+                f"its program has {counted(sum(one.document.line_count for one in programs), 'line')}"
+            )
+        return "; ".join(parts)
+
+    @property
+    def called(self) -> str:
+        """Return how often each of its entries was called; empty without one."""
+        told = (
+            f"{entry.direction or 'the compiled function'} {times_called(entry)}"
+            for entry in self.entries
+        )
+        return "; ".join(list(dict.fromkeys(told))[:MOST_ENTRIES])
+
+
+def backend_summaries(reader: SessionReader) -> list[BackendSummary]:
+    """Return what is known of every backend that published something or was counted in its calls, by
+    the order of the compilations.
+    """
+    owners = {row.id: row.backend for row in reader.rows(model.Compilation)}
+    stages, entries, runs = (
+        published_stages(reader),
+        reader.rows(model.BackendEntry),
+        last_runs(reader),
+    )
+    of = [
+        *(one.stage.compilation for one in stages),
+        *(one.compilation for one in entries),
+        *(one.run.compilation for one in runs),
+    ]
+    return [
+        BackendSummary(
+            backend,
+            [one for one in stages if one.backend == backend],
+            [one for one in entries if one.backend == backend],
+            [one for one in runs if owners.get(one.run.compilation, "") == backend],
+        )
+        for backend in dict.fromkeys(owners.get(compilation, "") for compilation in sorted(of))
+    ]

@@ -1,0 +1,222 @@
+"""What is known of a session as a whole: its totals, its figures, and whether a log made it.
+
+Sessions that were made of a log: what torch wrote there, and nothing that only a capture finds out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from fx_explorer import model
+from fx_explorer.analysis.variants.lineage import in_use
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.breaks import break_count
+from fx_explorer.session.queries.compilations import (
+    compilation_count,
+    compile_seconds,
+    recompile_count,
+)
+from fx_explorer.session.queries.graph.graphs import captured_graph_count, captured_operations
+from fx_explorer.session.queries.guards import check_count
+from fx_explorer.session.queries.kernel.kernels import kernel_count
+
+NOTHING_SAVED = "A log does not say what the forward keeps for the backward, nor in which storages it lies. Capture the program to see it."
+
+NO_PROGRAM = (
+    "This was read from a log, which has no program to run: open its target, FILE.py:OBJECT."
+)
+
+NOT_BELOW = "A log has the source of a kernel, and nothing of what it became. Capture the program with --build to see that."
+
+
+WITHOUT_DYNAMO = ("debug_directory", "tritonparse", "provenance")
+"""What torch or Triton writes with nothing of Dynamo in it."""
+
+
+def is_log(reader: SessionReader) -> bool:
+    """Return whether the session was made of a TORCH_TRACE log, and of no run."""
+    return (reader.meta("target") or {}).get("kind") == "log"
+
+
+def is_debug_directory(reader: SessionReader) -> bool:
+    """Return whether the session was made of what torch writes for TORCH_COMPILE_DEBUG."""
+    return (reader.meta("log") or {}).get("format") == "debug_directory"
+
+
+def is_tritonparse(reader: SessionReader) -> bool:
+    """Return whether the session was made of a log of tritonparse, which has Triton's kernels and nothing of torch's stages."""
+    return (reader.meta("log") or {}).get("format") == "tritonparse"
+
+
+def is_provenance(reader: SessionReader) -> bool:
+    """Return whether the session was made of one of torch's tables of what each kernel computes."""
+    return (reader.meta("log") or {}).get("format") == "provenance"
+
+
+def is_text(reader: SessionReader) -> bool:
+    """Return whether the session was made of what torch prints, in which only what was asked for stands."""
+    return is_log(reader) and (reader.meta("log") or {}).get("format") == "torch_logs"
+
+
+Subject = Literal["graphs", "graph breaks", "recompiles", "guards", "kernels"]
+
+_PRINTED_BY: dict[Subject, tuple[str, ...]] = {
+    "graphs": ("graph_code", "graph", "aot_graphs", "post_grad_graphs", "pre_grad_graphs"),
+    "graph breaks": ("graph_breaks",),
+    "recompiles": ("recompiles", "recompiles_verbose"),
+    "guards": ("guards",),
+    "kernels": ("output_code", "kernel_code"),
+}
+"""Subject → the artifacts of TORCH_LOGS that tell of it."""
+
+
+def not_in_text(reader: SessionReader) -> list[Subject]:
+    """Return of what a text says nothing, neither that it is there nor that it is not; empty for any other session."""
+    if not is_text(reader):
+        return []
+    printed = (reader.meta("log") or {}).get("kinds") or {}
+    return [
+        subject for subject, artifacts in _PRINTED_BY.items() if not set(artifacts) & set(printed)
+    ]
+
+
+def why_not_in_text(reader: SessionReader, *subjects: Subject) -> str:
+    """Return why a view of these subjects is empty, where that is because the text says nothing of one of them."""
+    absent = [subject for subject in subjects if subject in not_in_text(reader)]
+    if not absent:
+        return ""
+    settings = ",".join(_PRINTED_BY[subject][0] for subject in absent)
+    return f"Not in this text: {' and '.join(absent)}. TORCH_LOGS={settings} prints them."
+
+
+def tells_breaks(reader: SessionReader) -> bool:
+    """Return whether a session without graph breaks is one of a program without them: not where they were not written."""
+    told = reader.meta("log") or {}
+    is_of_inductor = is_log(reader) and told.get("format") in WITHOUT_DYNAMO
+    return not is_of_inductor and "graph breaks" not in not_in_text(reader)
+
+
+def compiled_without_dynamo(reader: SessionReader) -> list[str]:
+    """Return what of a log was compiled or exported without a frame of Dynamo's: ``AOTInductor``, ``torch.export``."""
+    if not is_log(reader) or (reader.meta("log") or {}).get("format") in WITHOUT_DYNAMO:
+        return []
+    return list(
+        dict.fromkeys(
+            row.name.partition("#")[0]
+            for row in reader.rows(model.Compilation)
+            if "/" not in row.name
+        )
+    )
+
+
+def not_decoded(reader: SessionReader) -> str:
+    """Return why there may be more in a log than its session has; empty for one that was read to its end, and for any
+    other session.
+    """
+    outcome = reader.meta("outcome")
+    if not is_log(reader) or (outcome is not None and outcome["kind"] == "finished"):
+        return ""
+    return (
+        "None so far: the log is still being read."
+        if outcome is None
+        else "The log was not read to its end."
+    )
+
+
+def damage(reader: SessionReader) -> list[str]:
+    """Return what of the log could not be read or taken as torch wrote it, each in a few words; empty for a
+    log that is whole, and for any other session.
+    """
+    if not is_log(reader):
+        return []
+    told = reader.meta("log") or {}
+    counts = (
+        (reader.meta("skipped_records", 0), "lines and records that could not be read"),
+        (
+            told.get("wrong_hashes", 0),
+            "texts that are not what torch wrote: changed, or mixed with others",
+        ),
+        (told.get("unread_graph_lines", 0), "lines of printed graphs that could not be read"),
+    )
+    found = [f"{what}: {count:,}" for count, what in counts if count]
+    found += ["the packed file ends in the middle"] if told.get("is_cut_off") else []
+    return [*found, "it was not read to its end"] if not_decoded(reader) else found
+
+
+# The figures of a whole session, counted once and the same everywhere: those that a screen always
+# shows, which are cheap, and those by which one capture is compared with another.
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The figures that a screen always shows. They are cheap to count."""
+
+    compilations: int
+    graphs: int
+    """How many graphs Dynamo gave to the backend."""
+    graph_breaks: int
+    """Distinct graph breaks, by the user's line and the cause."""
+    graph_break_hits: int
+    recompiles: int
+    kernels: int
+    """Generated functions and library calls, without what runs other graphs (conditionals, loops,
+    calls of a region).
+    """
+    compile_s: float
+    skipped_records: int
+    """How many records could not be read or understood. They are shown, never hidden."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFigures(Totals):
+    """The figures by which two captures are compared: the totals, and what takes longer to count."""
+
+    compiled: int
+    """Compilations that produced code, in full or up to a graph break."""
+    left_to_python: int
+    """Functions that Dynamo looked at and did not compile."""
+    operations: int
+    """Call nodes of Dynamo's graphs."""
+    guards: int
+    free_sizes: int
+    """Sizes and numbers that stay free."""
+    fixed_sizes: int
+    """Sizes and numbers that were dynamic and became a constant."""
+    failed: tuple[str, ...] = ()
+    """The type of the error, of each time that the compiler failed. The program may have caught it."""
+
+
+def totals(reader: SessionReader) -> Totals:
+    """Count the figures. Kernels are those of the variants in use."""
+    used = in_use(reader)
+    return Totals(
+        compilations=compilation_count(reader),
+        graphs=captured_graph_count(reader, used.graphs if used else None),
+        graph_breaks=break_count(reader),
+        graph_break_hits=reader.count(model.GraphBreak),
+        recompiles=recompile_count(reader),
+        kernels=kernel_count(reader, used.kernels if used else None),
+        compile_s=compile_seconds(reader),
+        skipped_records=_skipped_records(reader),
+    )
+
+
+def session_figures(reader: SessionReader) -> SessionFigures:
+    """Count the figures of a session."""
+    symbols = [row for row in reader.rows(model.Symbol) if row.final_range]
+    return SessionFigures(
+        **asdict(totals(reader)),
+        compiled=sum(reader.count(model.Compilation, status=status) for status in ("ok", "broke")),
+        left_to_python=reader.count(model.Compilation, status="skipped"),
+        operations=captured_operations(reader),
+        guards=check_count(reader),
+        free_sizes=sum(not row.became for row in symbols),
+        fixed_sizes=sum(bool(row.became) for row in symbols),
+        failed=tuple(row.kind for row in reader.rows(model.Failure, where="compiler")),
+    )
+
+
+def _skipped_records(reader: SessionReader) -> int:
+    """Return the number of records that the producer skipped, and of views it failed to record."""
+    return int(reader.meta("skipped_records", 0)) + reader.count(model.Failure, where="recorder")

@@ -1,0 +1,128 @@
+"""How long phases of compiling spend on each line of the user's.
+
+The phases that run now, by thread: torch's own events that have begun and not ended.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+# How long a phase spends on each line of the user's. The clock is told when the phase comes to
+# another line; it stands still while another phase runs within it.
+
+
+class UserLine(NamedTuple):
+    """A line of the user's, and the module it is traced for."""
+
+    path: str
+    line: int
+    module: str
+    """The innermost module: ``layers.0.fc1``; empty for none."""
+
+
+class LineClock:
+    """The clock of one phase. Times are in seconds, on the clock of the phases."""
+
+    __slots__ = ("_at", "_since_s", "sums")
+
+    def __init__(self) -> None:
+        self.sums: dict[UserLine, float] = {}
+        """Seconds by line, in the order in which the phase first came to them."""
+        self._at: UserLine | None = None
+        self._since_s: float | None = None
+        """None while it stands still."""
+
+    def is_at(self, line: UserLine | None) -> bool:
+        """Return whether it counts for this line already."""
+        return line == self._at and self._since_s is not None
+
+    def turn_to(self, line: UserLine | None, time_s: float) -> None:
+        """Count for another line from now on; None for none."""
+        self.stand_still(time_s)
+        self._at, self._since_s = line, time_s
+        if line is not None:
+            self.sums.setdefault(line, 0.0)
+
+    def stand_still(self, time_s: float) -> None:
+        """Count what has passed for the line."""
+        if self._at is not None and self._since_s is not None:
+            self.sums[self._at] += max(0.0, time_s - self._since_s)
+        self._since_s = None
+
+    def go_on(self, time_s: float) -> None:
+        """Count for the same line again."""
+        self._since_s = time_s
+
+
+# phases
+
+
+@dataclass(eq=False, slots=True)
+class OpenPhase:
+    """An event that has begun."""
+
+    name: str
+    start_s: float
+    variant: int
+    """The variant that it belongs to; 0 where that is not known yet."""
+    lines: LineClock = field(default_factory=LineClock)
+
+
+class Phases:
+    """What runs within what. Times are those of ``now``, a clock in seconds."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._open: dict[int, list[OpenPhase]] = {}
+        self._threads: dict[int, str] = {}
+
+    def begin(self, name: str, time_s: float, variant: int) -> None:
+        running = self._open.setdefault(threading.get_ident(), [])
+        if running:
+            running[-1].lines.stand_still(time_s)
+        else:
+            self._threads[threading.get_ident()] = _name_of_thread()
+        running.append(OpenPhase(name, time_s, variant))
+
+    def end(self, name: str, time_s: float) -> OpenPhase | None:
+        """Return the phase of this name that began last on this thread; None where there is none."""
+        running = self._open.get(threading.get_ident(), [])
+        found = next((phase for phase in reversed(running) if phase.name == name), None)
+        if found is None:
+            return None
+        found.lines.stand_still(time_s)
+        running.remove(found)
+        if running:
+            running[-1].lines.go_on(time_s)
+        return found
+
+    def turn_to(self, line: UserLine | None) -> None:
+        """Note that the innermost phase of this thread is at another line of the user's, or at none."""
+        running = self._open.get(threading.get_ident())
+        if running and not running[-1].lines.is_at(line):
+            running[-1].lines.turn_to(line, self._now())
+
+    @property
+    def depth(self) -> int:
+        """Return how many phases run on this thread, within each other."""
+        return len(self._open.get(threading.get_ident(), ()))
+
+    @property
+    def thread(self) -> str:
+        """Return the name of this thread; empty for the program's main thread."""
+        return self._threads.get(threading.get_ident(), "")
+
+
+def _name_of_thread() -> str:
+    """Name this thread. One that Python did not start has no name: to ask Python for it would add it to the
+    threads that the program sees.
+    """
+    own = threading.get_ident()
+    if own == threading.main_thread().ident:
+        return ""
+    return next(
+        (thread.name for thread in threading.enumerate() if thread.ident == own), f"thread {own}"
+    )

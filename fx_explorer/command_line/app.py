@@ -1,0 +1,361 @@
+"""How the app is started: on what it is shown, in which colours, and what is printed where there is no terminal.
+
+Showing what was given: the app on a terminal, and the overview as text elsewhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import gc
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from fx_explorer.command_line.capture_options import request_from
+from fx_explorer.command_line.given_files import resolve_files
+from fx_explorer.command_line.given_session import is_session, refuse_gpu
+from fx_explorer.command_line.logs import is_on_terminal
+from fx_explorer.command_line.outputs import session_output
+from fx_explorer.command_line.profiles import session_with_profile
+from fx_explorer.command_line.ranks import is_of_ranks
+from fx_explorer.command_line.unused_options import refuse_capture_options
+from fx_explorer.errors import UsageError
+from fx_explorer.highlight import printable, printable_text
+from fx_explorer.model import Pause
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.terminal.splash import add_to_splash, splash
+
+if TYPE_CHECKING:
+    from fx_explorer.tui.app import ExplorerApp
+    from fx_explorer.tui.config import Config
+    from fx_explorer.tui.ranks.app import RanksApp
+    from fx_explorer.tui.ranks.state import RanksState
+
+
+def explore(arguments: argparse.Namespace) -> int:
+    """Show the app on a terminal, and the overview as text elsewhere. Raises UsageError for options
+    that do not go with what was given.
+    """
+    log: Path | None = getattr(arguments, "reads_log", None)
+    if log is None and is_of_ranks(arguments.target):
+        return explore_ranks(arguments)
+    if arguments.profile:
+        return _explore_with_profile(arguments)
+    session = Path(arguments.target) if log is None and is_session(arguments.target) else None
+    given = session or log
+    if arguments.save and not getattr(arguments, "is_saved", False):
+        raise UsageError("--save is for TORCH_TRACE logs. Keep a capture with: -o FILE")
+    if given and arguments.output:
+        raise UsageError("-o is for targets: a session that is opened is saved already")
+    if given and (arguments.run or arguments.step):
+        raise UsageError("--run and --step are for targets: a saved session is not compiled again")
+    if given:
+        refuse_gpu(arguments)
+        refuse_capture_options(arguments)
+    if is_on_terminal() or (log and str(log) == "-"):
+        return _show(arguments, session)
+    if session:
+        with SessionReader(session) as reader:
+            _print_overview(reader)
+        return 0
+    if arguments.step:
+        raise UsageError(
+            "--step needs a terminal: the compiler would wait for keys that nobody can press. Leave it out"
+        )
+    from fx_explorer.command_line.capture_first import capture_first
+
+    return asyncio.run(capture_first(arguments, _print_overview, session_output(arguments)))
+
+
+def _explore_with_profile(arguments: argparse.Namespace) -> int:
+    """Show a session with the times of a profile; without a terminal, the overview with them. Raises UsageError for what
+    is no session, or grows while it is looked at.
+    """
+    if arguments.follow:
+        raise UsageError(
+            "--profile is for a log that is complete, and one that is followed grows. Leave --follow out"
+        )
+    with contextlib.ExitStack() as until:
+        session = session_with_profile(arguments.target, arguments.profile, until)
+        return explore(
+            argparse.Namespace(**{**vars(arguments), "target": str(session), "profile": None})
+        )
+
+
+def explore_ranks(arguments: argparse.Namespace) -> int:
+    """Show the ranks of a directory, and the session of each that is chosen; without a terminal, the answer as text.
+
+    Raises SessionError where no log can be read.
+    """
+    from fx_explorer.command_line.ranks import ReadingProgress
+    from fx_explorer.output.text import text_lines
+    from fx_explorer.ranks.compared import compare
+    from fx_explorer.report.ranks.text import ranks_text
+
+    if arguments.output or arguments.run or arguments.step:
+        raise UsageError(
+            "-o, --run and --step are for targets: the logs of ranks are not compiled again"
+        )
+    refuse_gpu(arguments)
+    refuse_capture_options(arguments)
+    with ReadingProgress(sys.stderr) as progress:
+        ranks = compare([Path(arguments.target)], progress=progress.tell)
+    if not is_on_terminal():
+        print("\n".join(text_lines(ranks_text(ranks), None)))
+        return 0
+    from fx_explorer.tui.ranks.state import RanksState
+
+    state = RanksState(ranks)
+    while True:
+        app = made_app(
+            arguments.target,
+            arguments.theme,
+            lambda config: _ranks_app(state, arguments.target, config),
+        )
+        chosen = app.run()
+        if chosen is None:
+            return app.return_code or 0
+        path = next(one.path for one in ranks.summaries if one.rank == chosen)
+        with contextlib.ExitStack() as until:
+            of_rank = argparse.Namespace(**{**vars(arguments), "target": path})
+            resolve_files("explore", of_rank, until)
+            explore(of_rank)
+
+
+def _ranks_app(state: RanksState, where: str, config: Config) -> RanksApp:
+    from fx_explorer.tui.ranks.app import RanksApp
+
+    return RanksApp(state, where, compared_in_words, config)
+
+
+def compared_in_words(left: Path, right: Path, names: tuple[str, str]) -> str:
+    """Return what ``fx-explorer diff`` says of two sessions or logs."""
+    from fx_explorer.ranks.reading import opened
+    from fx_explorer.report.two_sessions_text import text_of_both
+
+    with opened(left) as one, opened(right) as two:
+        return "\n".join(text_of_both(one, two, names))
+
+
+def _show(arguments: argparse.Namespace, session: Path | None) -> int:
+    if arguments.target == "-":
+        arguments.standard_input = keyboard_in_place_of_input()
+    log: Path | None = getattr(arguments, "reads_log", None)
+    with contextlib.ExitStack() as until:
+        begin = partial(_begin_reading, arguments, log, until) if log else None
+        return run_app(
+            arguments.target,
+            arguments.theme,
+            lambda config: app_for(arguments, session, config),
+            begin,
+        )
+
+
+def _begin_reading(
+    arguments: argparse.Namespace, log: Path, until: contextlib.ExitStack
+) -> list[str]:
+    """Let the log be read while Textual is imported, and return what its beginning says. ``until`` ends it."""
+    from fx_explorer.client.log_reading import LogReadingProcess
+    from fx_explorer.command_line.logs import first_words
+
+    arguments.reading = LogReadingProcess(
+        log, getattr(arguments, "standard_input", -1), follows=arguments.follow
+    )
+    until.callback(arguments.reading.discard)
+    arguments.reading.begin()
+    return first_words(log)
+
+
+def _print_overview(reader: SessionReader) -> None:
+    from fx_explorer.report.overview_text import overview_text
+
+    sys.stdout.write(overview_text(reader))
+
+
+# The app for what was given: a saved session, a log, or a target with what captures it.
+
+
+def app_for(arguments: argparse.Namespace, session: Path | None, config: Config) -> ExplorerApp:
+    """Make the app for a saved session, or for a target with what captures it."""
+    from fx_explorer.trials.recapture import TrialWorker
+    from fx_explorer.tui.app import ExplorerApp
+
+    trial_worker = TrialWorker(arguments.python, arguments.timeout)
+    if session:
+        SessionReader(
+            session
+        ).close()  # what cannot be read is explained here, not in an app that closes at once
+        return ExplorerApp(
+            session=session,
+            config=config,
+            trial_worker=trial_worker,
+            trusts_sessions=arguments.trust,
+        )
+    if log := getattr(arguments, "reads_log", None):
+        from fx_explorer.client.log_reading import LogReadingProcess
+
+        begun, standard_input = [arguments.reading], getattr(arguments, "standard_input", -1)
+
+        def read_log() -> LogReadingProcess:
+            return (
+                begun.pop()
+                if begun
+                else LogReadingProcess(log, standard_input, follows=arguments.follow)
+            )
+
+        return ExplorerApp(
+            read_log=read_log, target=str(log), config=config, trial_worker=trial_worker
+        )
+    from fx_explorer.client import Capture
+
+    asks_to_load = getattr(arguments, "asks_to_load", None)
+    # The app captures nothing before the user has agreed.
+    trusts_target = arguments.trust or asks_to_load is not None
+    request = replace(
+        request_from(arguments),
+        pause=pause_wanted(arguments),
+        stay=True,
+        trusts_target=trusts_target,
+    )
+    output = session_output(arguments)
+
+    def make_capture() -> Capture:
+        return Capture(
+            request, arguments.python, arguments.timeout, output=output, force=arguments.force
+        )
+
+    def make_without_weights() -> Capture:
+        without = replace(request, no_weights=True)
+        return Capture(
+            without, arguments.python, arguments.timeout, output=output, force=arguments.force
+        )
+
+    def make_built(raised: str) -> Capture:
+        # Without a pause: what is wanted is whether the compiled program raises.
+        built = replace(request, build=True, raised_inspecting=raised, pause="")
+        return Capture(
+            built, arguments.python, arguments.timeout, output=output, force=arguments.force
+        )
+
+    return ExplorerApp(
+        make_capture=make_capture,
+        make_built=None if request.build or request.gpu else make_built,
+        make_without_weights=make_without_weights
+        if request.gpu and not request.no_weights
+        else None,
+        target=arguments.target,
+        watched=watched_files(arguments.target),
+        config=config,
+        trial_worker=trial_worker,
+        trusts_sessions=arguments.trust,
+        asks_to_load=asks_to_load,
+    )
+
+
+def pause_wanted(arguments: argparse.Namespace) -> Pause:
+    """Return where the app pauses by itself. Graph breaks are seen once Dynamo is through, before
+    Inductor is paid for, so it stops there.
+    """
+    if arguments.step:
+        return "step"
+    return "" if arguments.run else "dynamo"
+
+
+def watched_files(target: str) -> list[Path]:
+    """Return the file that a target names; empty for ``package.module:object``."""
+    for name in (target, target.rpartition(":")[0]):
+        if name and Path(name).is_file():
+            return [Path(name)]
+    return []
+
+
+# Running an app on the terminal, in colours that go with it.
+
+if TYPE_CHECKING:
+    from fx_explorer.tui.app import ExplorerApp
+    from fx_explorer.tui.config import Config
+    from fx_explorer.tui.ranks.app import RanksApp
+
+    AppT = TypeVar("AppT", ExplorerApp, RanksApp)
+
+
+def add_theme_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--theme",
+        choices=("auto", "dark", "light"),
+        default="",
+        help="colours (default: theme in the config file, else those that go with the terminal's background)",
+    )
+
+
+def run_app(
+    title: str,
+    theme: str,
+    make_app: Callable[[Config], ExplorerApp],
+    begin: Callable[[], list[str]] | None = None,
+) -> int:
+    """Run an app on the terminal, and return the exit code. ``title`` is shown until it is there, and below it
+    what ``begin`` says; ``theme`` is what the command line says.
+    """
+    app = made_app(title, theme, make_app, begin)
+    app.run()
+    left_behind = app.controllers.leaving.left_behind
+    if left_behind:
+        from fx_explorer.output.terminal import tell
+
+        tell(f"fx-explorer: {printable(left_behind)}", sys.stderr)
+    from fx_explorer.tui.failures import faults_of
+
+    for fault in faults_of(app):
+        print(
+            f"fx-explorer: a fault of fx-explorer that it survived:\n{printable_text(fault)}",
+            file=sys.stderr,
+        )
+    return app.return_code or 0
+
+
+def made_app(
+    title: str,
+    theme: str,
+    make_app: Callable[[Config], AppT],
+    begin: Callable[[], list[str]] | None = None,
+) -> AppT:
+    """Make an app in the colours that go with the terminal.
+
+    Its modules are imported here: textual costs 180 ms that nothing else needs.
+    """
+    from fx_explorer.tui.config import config_path, load_config
+    from fx_explorer.tui.terminal.background.question import asked
+
+    gc.disable()  # until the first paint: collecting while importing costs a tenth of the start
+    with splash(f"fx-explorer  {title}  ▷ starting"):
+        if begin:
+            add_to_splash(begin())
+        config = load_config(config_path())
+        wish = theme or config.theme
+        is_asked = wish in ("", "auto")
+        with asked(sys.__stdin__, sys.stdout) if is_asked else contextlib.nullcontext() as question:
+            from fx_explorer.tui.app import ExplorerApp  # noqa: F401 - while the terminal answers
+
+            answers = question.wait() if question else None
+        if is_asked:
+            is_light = answers.background_is_light if answers else None
+            wish = "" if is_light is None else "light" if is_light else "dark"
+        app = make_app(replace(config, theme=wish))
+        app.terminal_answers, app.typed_before = answers, question.typed if question else ""
+    return app
+
+
+def keyboard_in_place_of_input() -> int:
+    """Let keys come from the terminal where the standard input is a log, and return the descriptor of that."""
+    log = os.dup(0)
+    keyboard = os.open("/dev/tty", os.O_RDWR)
+    os.dup2(keyboard, 0)
+    os.close(keyboard)
+    return log

@@ -1,0 +1,114 @@
+"""What ``--help`` prints: examples first, and bold headings where a person reads.
+
+A parser whose help begins with what the command does and with examples; usage, options and the fine print
+follow.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from fx_explorer.output.terminal import Hanging, Line, is_read_in_colour, width_for, wrapped
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
+EXAMPLES = "examples:\n"
+
+SOURCE_COLUMNS = 128
+"""The columns that the fine print is written in."""
+
+_HEADING = re.compile(r"^(?! )([^\n]{1,70}:)$", re.MULTILINE)
+_USAGE = re.compile(r"^usage:", re.MULTILINE)
+
+
+class HelpParser(argparse.ArgumentParser):
+    """Takes the examples out of the epilog, where commands keep them, and puts them first."""
+
+    def format_help(self) -> str:
+        examples, rest = split_examples(self.epilog or "")
+        formatter = self._get_formatter()
+        formatter.add_text(self.description)
+        formatter.add_text(examples)
+        formatter.add_usage(self.short_usage(), [], [])
+        for group in self._action_groups:
+            formatter.start_section(group.title)
+            formatter.add_text(group.description)
+            formatter.add_arguments(group._group_actions)
+            formatter.end_section()
+        formatter.add_text(rest)
+        return formatter.format_help()
+
+    def format_usage(self) -> str:
+        formatter = self._get_formatter()
+        formatter.add_usage(self.short_usage(), [], [])
+        return formatter.format_help()
+
+    def short_usage(self) -> str:
+        """Return one line: with 40 options, a list of all of them hides what is needed."""
+        if self.usage:
+            return self.usage
+        needed = (_shown(action) for action in self._actions if not action.option_strings)
+        return " ".join(["%(prog)s", *needed, "[OPTIONS]"])
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        out = sys.stdout if file is None else file
+        width = width_for(out)
+        text = self.format_help()
+        if width and width < SOURCE_COLUMNS:
+            lines = (wrapped(_written(line), width) for line in reflowed(text).split("\n"))
+            text = "\n".join(part for parts in lines for part in parts)
+        out.write(emphasised(text) if is_read_in_colour(out) else text)
+
+
+_BESIDE = re.compile(r"^(.*\S {2,})(?=\S)(.*)$")
+"""How a help is written: what something does stands beside it, after two spaces or more."""
+
+
+def _written(line: str) -> Line:
+    """Return a line as it is written in the help: an example, a command or an option with what it does beside it, or a
+    sentence.
+    """
+    beside = _BESIDE.match(line)
+    return Hanging(beside[1], beside[2]) if beside else line
+
+
+def _shown(action: argparse.Action) -> str:
+    """Return a positional argument as the usage names it, in brackets where it may be left out."""
+    name = str(action.metavar or action.dest)
+    return {"?": f"[{name}]", "*": f"[{name} …]"}.get(str(action.nargs), name)
+
+
+def split_examples(epilog: str) -> tuple[str, str]:
+    """Return the paragraph of examples, and everything else."""
+    paragraphs = epilog.strip("\n").split("\n\n")
+    examples = [one for one in paragraphs if one.startswith(EXAMPLES)]
+    return "\n\n".join(examples), "\n\n".join(one for one in paragraphs if one not in examples)
+
+
+def reflowed(text: str) -> str:
+    """Return the text with the lines of a paragraph joined where they were only broken for want of columns."""
+    lines = text.split("\n")
+    goes_on = (
+        line[:1] not in ("", " ") and _is_full(before, line) for before, line in pairwise(lines)
+    )
+    return lines[0] + "".join(
+        f"{' ' if joined else chr(10)}{line}"
+        for joined, line in zip(goes_on, lines[1:], strict=True)
+    )
+
+
+def _is_full(line: str, following: str) -> bool:
+    """Return whether the first word of the following line had no room in this one."""
+    return len(line) + 1 + len(following.split(" ", 1)[0]) > SOURCE_COLUMNS
+
+
+def emphasised(text: str) -> str:
+    """Return the help with its headings in bold."""
+    bold = "\x1b[1m{}\x1b[0m"
+    text = _HEADING.sub(lambda found: bold.format(found[1]), text)
+    return _USAGE.sub(bold.format("usage:"), text)

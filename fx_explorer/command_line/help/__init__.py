@@ -1,1 +1,0 @@
-"""What ``--help`` prints: examples first, and bold headings where a person reads."""

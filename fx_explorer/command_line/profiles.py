@@ -1,0 +1,75 @@
+"""A profile that is given beside a session.
+
+A profile of torch.profiler that is given beside a session: it is read, joined, and kept in the
+session. A session that cannot be written to is copied into a temporary directory first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from pathlib import Path
+
+from fx_explorer.client.session_files import writable_session
+from fx_explorer.command_line.given_session import is_session
+from fx_explorer.command_line.narration.narration import CaptureNarration
+from fx_explorer.errors import UsageError
+from fx_explorer.highlight import printable
+from fx_explorer.output.terminal import tell
+from fx_explorer.temporary_folder import temporary_folder
+
+HELP = "show the times of this profile beside the session: what torch.profiler wrote with export_chrome_trace, .json or .json.gz"
+
+FOR_SESSIONS = (
+    "a profile is read beside a session or a log of the same program, and {target} is neither. Record the program first, with "
+    "a profiler in it: fx-explorer run {target}"
+)
+
+
+def add_profile_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--profile", metavar="TRACE", type=Path, default=None, help=HELP)
+
+
+def session_with_profile(target: str, trace: Path, until: contextlib.ExitStack) -> Path:
+    """Return a session that has the profile: the one that is given, or a copy, which ``until`` removes.
+
+    Raises UsageError for a target that is no session, ProfileError for a file that is no profile.
+    """
+    if not is_session(target):
+        raise UsageError(FOR_SESSIONS.format(target=target))
+    from fx_explorer.profiles import add_profile, joined_profile
+
+    session = Path(target)
+    with _Progress(trace) as progress:
+        joined = joined_profile(session, trace, progress.tell)
+    folder = until.enter_context(temporary_folder())
+    writable = writable_session(session, folder)
+    if writable != session:
+        tell(
+            f"fx-explorer: the profile is joined to a copy: {printable(target)} stays as it is",
+            sys.stderr,
+        )
+    add_profile(writable, joined)
+    return writable
+
+
+class _Progress:
+    """Says on a terminal how far the reading of a trace is."""
+
+    def __init__(self, trace: Path) -> None:
+        self._name = printable(trace.name)
+        self._size = trace.stat().st_size if trace.is_file() else 0
+        self._share = 0.0
+        self._narration = CaptureNarration(sys.stderr, pass_through=False)
+
+    def __enter__(self) -> _Progress:
+        self._narration.show_live(lambda: f"reading {self._name}: {self._share:.0%}")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._narration.end()
+
+    def tell(self, read: int) -> None:
+        self._share = min(1.0, read / max(1, self._size))
+        self._narration.tick()

@@ -1,1 +1,0 @@
-"""A profile that is given beside a session."""

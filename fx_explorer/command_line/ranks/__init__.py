@@ -1,1 +1,0 @@
-"""What commands about the ranks of a job share."""

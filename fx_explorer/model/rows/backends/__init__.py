@@ -1,1 +1,0 @@
-"""Rows about backends: what they publish, how what they made runs, and what they support."""

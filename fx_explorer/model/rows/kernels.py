@@ -1,0 +1,389 @@
+"""Rows about kernels: generated, built, launched.
+
+Kernels on a real GPU: how they were launched, how long one takes, and what the card itself can
+do.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, get_args
+
+from fx_explorer.model.checked_json import checked
+from fx_explorer.model.stage import Direction
+
+Argument = dict[str, object]
+"""A tensor: ``name``, ``dtype``, ``shape``, ``stride``, ``device``, ``is_mutated``. A number, flag
+or text: ``name``, ``value``. Anything else: ``name``, ``type``.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLaunch:
+    """How often a kernel was launched with the same sizes. Launches while it was tuned are not
+    among them.
+    """
+
+    id: int
+    kernel: int
+    build: int
+    """The KernelBuild that ran; 0 when it is not known."""
+    grid: tuple[int, ...]
+    """Blocks in x, y and z; empty when it is not known."""
+    count: int
+    arguments: tuple[Argument, ...]
+    """Arguments of the first of these launches, in order. No contents are kept."""
+
+
+CeilingKind = Literal["memory", "fp32", "tf32", "bf16", "fp16"]
+
+
+@dataclass(frozen=True, slots=True)
+class CardCeiling:
+    """The most that was measured of a card or processor: bytes per second (``memory``), or operations. The last
+    of its kind counts.
+    """
+
+    id: int
+    device: str
+    kind: CeilingKind
+    rate: float
+    how: str
+    """What was run for it: ``copy of 1.07 GB``."""
+
+
+Clock = Literal["profiler", "events"]
+"""What times a kernel: the GPU itself, through torch's profiler; or CUDA events around it, which
+count its start too.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTime:
+    """How long one kernel runs by itself, on random data of the shapes of a launch. The last one of
+    a kernel counts.
+    """
+
+    id: int
+    kernel: int
+    launch: int
+    """The KernelLaunch whose arguments it was given."""
+    options: dict[str, object]
+    """The configuration that ran."""
+    device: str
+    median_s: float
+    iqr_s: float
+    """Range of the middle half."""
+    runs: int
+    empty_s: float
+    """Median of a kernel with next to nothing to do, timed in the same way."""
+    clock: Clock = "profiler"
+
+
+@dataclass(frozen=True, slots=True)
+class BenchRequest:
+    """What a process that measures a kernel is asked, one JSON line."""
+
+    session: str
+    """Path of the session that the kernel and its launch are in. It is only read."""
+    kernel: int
+    ceilings: bool = True
+    """Measure what the card can do, too."""
+    is_own: bool = False
+    """Whether this user captured the session on this machine; a stranger's source is read before it
+    is run.
+    """
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> BenchRequest:
+        """Read a request. Raises ValueError or TypeError for anything else."""
+        return checked(cls(**json.loads(text)))
+
+
+@dataclass(frozen=True, slots=True)
+class BenchAnswer:
+    """``text`` alone: what it is doing. With ``refused``: why nothing was measured."""
+
+    text: str = ""
+    refused: bool = False
+    time: KernelTime | None = None
+    ceilings: tuple[CardCeiling, ...] = ()
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> BenchAnswer:
+        fields: dict[str, Any] = json.loads(text)
+        time, ceilings = fields.get("time"), fields.get("ceilings", ())
+        found = KernelTime(**time) if time else None
+        return cls(
+            **{**fields, "time": found, "ceilings": tuple(CardCeiling(**one) for one in ceilings)}
+        )
+
+
+# A generated kernel compiled further, down to the machine's code: one row per configuration that
+# the autotuner would try.
+
+BuildState = Literal["candidate", "built", "failed"]
+"""``candidate``: nobody has asked for it yet."""
+
+BuildOrigin = Literal["heuristic", "smaller_block", "template", "tuned", "cached", "library"]
+"""Where the configuration is from. ``heuristic``: Inductor's own list for a kernel of this kind.
+``smaller_block``: tried too, because the first ones use many registers. ``template``: another
+choice for the same matrix multiplication or attention. On a real GPU only, ``tuned``: found from
+there, step by step (``coordinate_descent_tuning``); ``cached``: the pick of an earlier run, from
+Inductor's cache on disk, which leaves nothing to time; ``library``: a library call that was timed
+beside templates.
+"""
+
+NVDISASM_OPTIONS = ("-gi", "-ndf", "-c", "-hex")
+"""How machine code is disassembled: with the lines it is from, inlined ones too, and with its encoding. The
+dataflow analysis is left out: it takes a third of the time, and names branch targets only for GPUs before Volta.
+"""
+
+Level = Literal["ttir", "ttgir", "llir", "ptx", "amdgcn", "sass"]
+"""A text below the Triton source, from the top down; ``ptx`` and ``sass`` on NVIDIA's GPUs,
+``amdgcn`` on AMD's.
+"""
+
+LEVELS: tuple[Level, ...] = get_args(Level)
+
+SOURCE_LEVEL = "triton"
+"""Among the levels of a configuration that has a Triton source of its own: that source."""
+
+NOT_KNOWN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class KernelBuild:
+    """One kernel in one configuration for one GPU."""
+
+    id: int
+    kernel: int
+    position: int
+    """The place in the order in which the autotuner would try the configurations, from 0."""
+    options: dict[str, object]
+    """``{"XBLOCK": 1024, "num_warps": 4, "num_stages": 1}``."""
+    gpu: str
+    """Name of the GPU it is for."""
+    state: BuildState = "candidate"
+    origin: BuildOrigin = "heuristic"
+    source: int = 0
+    """Text of a Triton source of its own (a template writes each configuration anew); 0: the
+    kernel's.
+    """
+    name: str = ""
+    """Name of the function in that source; empty: the kernel's. A template's has one of its own
+    when it is as the autotuner times it by itself: without the operations that are fused into the
+    kernel.
+    """
+    toolchain: str = ""
+    """``triton 3.7.1, ptxas 12.9``."""
+    file: str = ""
+    """Base name of the module it was compiled from, as the texts name it."""
+    lines_before: int = 0
+    """Lines of that module in front of the source."""
+    threads: int = NOT_KNOWN
+    """How many threads a block has."""
+    registers: int = NOT_KNOWN
+    """Registers per thread."""
+    spill_bytes: int = NOT_KNOWN
+    """Bytes per thread of registers that did not fit, and are stored and loaded again."""
+    stack_bytes: int = NOT_KNOWN
+    shared_bytes: int = NOT_KNOWN
+    """Shared memory per block."""
+    levels: dict[str, int] = field(default_factory=dict)
+    """``ttir``, ``ttgir``, ``llir``, ``ptx`` or ``amdgcn``, ``sass`` → the Artifact with its text;
+    ``triton`` → that of ``source``.
+    """
+    passes: int = 0
+    """Text with the IR before each MLIR pass, when somebody asked for it."""
+    error: str = ""
+    """What stopped it, in full: ptxas's own message, or the kernel's fault with its line."""
+    duration_s: float = 0.0
+    """The compile; 0 when it came from the cache on disk."""
+    timing_s: float = 0.0
+    """One call, as Inductor's autotuner measured it on a real GPU; 0 when it did not."""
+    is_picked: bool = False
+    """Whether the program ran this one."""
+    machine_code: int = 0
+    """Text with a cubin of a real GPU in base64, which SASS is made of when somebody looks; 0:
+    there is none.
+    """
+
+    @property
+    def source_artifact(self) -> int:
+        """Return the id of the Artifact with its own source; 0 when it has none."""
+        return self.levels.get(SOURCE_LEVEL, 0)
+
+    @property
+    def has_resources(self) -> bool:
+        """Return whether its resources are known. They are not for a library call, of which only
+        the time on a real GPU is known.
+        """
+        return self.state == "built" and self.origin != "library"
+
+    @property
+    def is_undisassembled(self) -> bool:
+        """Return whether SASS could be made, and was not."""
+        return bool(self.machine_code) and "sass" not in self.levels
+
+    @property
+    def shown_options(self) -> str:
+        """Return the options as text: ``XBLOCK 1024 · 4 warps · 1 stage``."""
+        own = [
+            f"{name} {value}"
+            for name, value in self.options.items()
+            if name not in ("num_warps", "num_stages")
+        ]
+        return " · ".join(
+            [
+                *own,
+                *(
+                    _counted(self.options, name)
+                    for name in ("num_warps", "num_stages")
+                    if name in self.options
+                ),
+            ]
+        )
+
+
+def _counted(options: dict[str, object], name: str) -> str:
+    noun = name.removeprefix("num_").removesuffix("s")
+    return f"{options[name]} {noun}" + ("" if options[name] == 1 else "s")
+
+
+BuildTask = Literal["candidates", "resources", "build", "passes", "quit"]
+"""``candidates`` lists the configurations. ``resources`` compiles one: everything but the SASS,
+which ``build`` adds, and which takes as long again. ``passes`` keeps what MLIR prints before each
+of its passes.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRequest:
+    """What a builder is asked, one JSON line."""
+
+    number: int
+    """Comes back in every answer."""
+    task: BuildTask
+    session: str = ""
+    """Path of the session the kernel is in, and that rows are added to."""
+    kernel: int = 0
+    position: int = 0
+    """Which configuration; of no use for ``candidates``."""
+    is_own: bool = False
+    """Whether this user captured the session on this machine. A stranger's sources are loaded only
+    when they are what Inductor writes (session/untrusted/triton_source.py).
+    """
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> BuildRequest:
+        """Read a request. Raises ValueError or TypeError for anything else."""
+        return checked(cls(**json.loads(text)))
+
+
+BuildAnswerKind = Literal["ready", "candidates", "built", "failed", "refused"]
+"""``ready``: it is warm. ``failed``: the row says why. ``refused``: nothing could be done, ``text``
+says why.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildAnswer:
+    number: int
+    kind: BuildAnswerKind
+    build: int = 0
+    """Id of the KernelBuild, when there is one."""
+    text: str = ""
+    seconds: float = 0.0
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> BuildAnswer:
+        fields: dict[str, Any] = json.loads(text)
+        return checked(cls(**fields))
+
+
+# Generated functions and the library calls beside them.
+
+KernelLanguage = Literal["cpp", "triton", "extern", "python"]
+"""``extern``: a library or ATen call made by the wrapper; it has no generated code of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One generated function, or one library call."""
+
+    id: int
+    compilation: int
+    direction: Direction
+    position: int
+    """Order of first call within its output code."""
+    name: str
+    language: KernelLanguage
+    artifact: int = 0
+    """The Artifact (kind ``kernel``) with its code; 0 for ``extern``."""
+    output_code: int = 0
+    """The Artifact (kind ``output_code``) it stands in."""
+    first_line: int = 0
+    """Line (from 1) of the output code where its code starts; for ``extern`` the line of the call.
+    0 when unknown.
+    """
+    subgraph: str = ""
+    """Region or subgraph it was compiled for, empty for the whole graph."""
+    estimated_bytes: int = -1
+    """What one call reads and writes, as Inductor estimates it; -1 when it does not."""
+    estimated_flops: int = -1
+    """Operations of one call's matrix multiplications and convolutions, which are all that Inductor
+    counts; -1 when it does not.
+    """
+    runs: tuple[str, ...] = ()
+    """For an ``extern`` that is no library call: the graphs (``subgraph`` of other kernels) that it
+    runs. A conditional has two branches, a loop its condition and its body, a nested compile region
+    is one.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """One call of a kernel in the wrapper: repeated layers share a kernel and differ in the
+    call.
+    """
+
+    id: int
+    kernel: int
+    position: int
+    line: int
+    """Line (from 1) of the output code; 0 when unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryWorkspace:
+    """What a library call was seen to take of a GPU's memory while it worked."""
+
+    id: int
+    call: int
+    """The KernelCall."""
+    size_bytes: int = -1
+    """What it takes beyond what it is given and returns; -1 when that could not be seen."""
+    problem: str = ""
+    """Why not."""
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutKernel:
+    """A post-grad node that no kernel computes, and why."""
+
+    node: int
+    reason: str

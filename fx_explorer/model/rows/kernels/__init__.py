@@ -1,1 +1,0 @@
-"""Rows about kernels: generated, built, launched."""

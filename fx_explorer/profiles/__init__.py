@@ -1,1 +1,0 @@
-"""Profiles of torch.profiler: read, joined to a session, and kept in it."""

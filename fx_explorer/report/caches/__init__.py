@@ -1,1 +1,0 @@
-"""What torch's compile caches answered, as JSON."""

@@ -1,0 +1,175 @@
+"""How PTX, SASS and AMDGCN are shown in a pane: in columns, with what the machine's code says beside them.
+
+Lines of PTX, SASS and AMDGCN in columns: predicate, opcode, operands. Addresses are left out.
+
+The opcodes' column is as wide as nearly all of them, but leaves most of the pane to the operands: those of
+a longer opcode begin further to the right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from fx_explorer.analysis.kernel_ir.instruction_parts import Parts, parts_of
+from fx_explorer.model import LEVELS, Level
+from fx_explorer.tui.widgets.lines.line_painter import Piece
+from fx_explorer.tui.widgets.lines.text_layout import LineLayout
+
+LINES_MEASURED = 2_000
+NEARLY_ALL = 0.9
+MOST_OF_ROOM = 0.45
+"""Share of a pane that opcodes may take."""
+
+LEAST_OPCODE_CELLS = 8
+
+
+@dataclass(frozen=True)
+class OpcodeColumns:
+    """The widths of the columns of one text, in a pane of some width."""
+
+    level: Level
+    guard_cells: int
+    """Cells of the predicates with the gap behind them; 0 where nothing is predicated."""
+    opcode_cells: int
+    """Cells that hold nearly all opcodes."""
+    room: int = 0
+    """Cells of the pane; 0 while it has no width yet."""
+
+    def fitted(self, room: int) -> OpcodeColumns:
+        """Return the columns for a pane of ``room`` cells."""
+        return replace(self, room=room)
+
+    @property
+    def _opcode_width(self) -> int:
+        if self.room <= 0:
+            return self.opcode_cells
+        return min(
+            self.opcode_cells,
+            max(LEAST_OPCODE_CELLS, int(self.room * MOST_OF_ROOM) - self.guard_cells),
+        )
+
+    def _guard_width(self, cells: int) -> int:
+        """Return the width for a predicate of so many cells: a long one far below was not measured."""
+        return max(self.guard_cells, cells + 1 if cells else 0)
+
+    def text(self, text: str) -> str:
+        """Return a line as it is shown. A find asks for all lines, so that no tokens are made."""
+        parts = parts_of(self.level, text)
+        if parts is None:
+            return text.lstrip()
+        guard, name, operands = (
+            text[slice(*parts.guard)],
+            text[slice(*parts.name)],
+            text[slice(*parts.operands)],
+        )
+        comment = self._comment_at(text, parts)
+        rest = "  " + text[comment:] if comment >= 0 else ""
+        gap = " " * max(1, self._opcode_width + 1 - len(name)) if operands else ""
+        return guard.ljust(self._guard_width(len(guard))) + name + gap + operands + rest
+
+    def tokens(self, tokens: Sequence[Piece]) -> Sequence[Piece]:
+        """Return the tokens of a line as they are shown. A line that is no instruction begins at the
+        edge.
+        """
+        line = "".join(text for text, _ in tokens)
+        parts = parts_of(self.level, line)
+        if parts is None:
+            blanks = len(line) - len(line.lstrip())
+            return _between(tokens, blanks, len(line)) if blanks else tokens
+        guard = _between(tokens, *parts.guard)
+        name = _between(tokens, *parts.name)
+        operands = _between(tokens, *parts.operands)
+        comment = self._comment_at(line, parts)
+        rest: list[Piece] = (
+            [("  ", "text"), *_between(tokens, comment, len(line))] if comment >= 0 else []
+        )
+        filled = [
+            *_padded(guard, self._guard_width(_cells(guard))),
+            *_padded(name, self._opcode_width + 1 if operands else 0),
+        ]
+        if operands and _cells(name) > self._opcode_width:
+            filled.append((" ", "text"))
+        return [*filled, *operands, *rest]
+
+    def _comment_at(self, line: str, parts: Parts) -> int:
+        """Return where a comment of the compiler's begins; -1 for none. Those of nvdisasm are its encoding."""
+        return line.find("//", max(parts.operands[1], parts.name[1])) if self.level == "ptx" else -1
+
+
+def columns_of(level: Level, text: str) -> OpcodeColumns:
+    """Measure the instructions of a text."""
+    found = (parts_of(level, line) for line in islice(text.split("\n"), LINES_MEASURED))
+    measured = [parts for parts in found if parts]
+    names = sorted(stop - start for start, stop in (parts.name for parts in measured))
+    guards = max((stop - start for start, stop in (parts.guard for parts in measured)), default=0)
+    widest = names[int(NEARLY_ALL * (len(names) - 1))] if names else 0
+    return OpcodeColumns(level, guards + 1 if guards else 0, widest)
+
+
+def _between(tokens: Sequence[Piece], start: int, stop: int) -> list[Piece]:
+    """Return the part of a line from one character up to another."""
+    found: list[Piece] = []
+    at = 0
+    for text, kind in tokens:
+        inside = text[max(0, start - at) : max(0, stop - at)]
+        if inside:
+            found.append((inside, kind))
+        at += len(text)
+    return found
+
+
+def _padded(pieces: Sequence[Piece], width: int) -> list[Piece]:
+    missing = width - _cells(pieces)
+    return [*pieces, (" " * missing, "text")] if missing > 0 else list(pieces)
+
+
+def _cells(pieces: Sequence[Piece]) -> int:
+    return sum(len(text) for text, _ in pieces)
+
+
+# What the machine's code says of each SASS instruction, in a column before it: its address, its
+# control word and how many registers are live.
+
+FEW_LINES = 400
+"""Of so many lines the column is made at once, of more beside the screen."""
+
+# What reads the levels (analysis.kernel_ir) is imported where it is used: the first paint does not need it.
+
+NO_MACHINE_WORDS = "This SASS has no machine words: the control bits of its architecture are not known (they are from Volta on)."
+
+
+def layout_of(language: str, text: str) -> LineLayout | None:
+    """Return the columns of PTX, SASS or AMDGCN; None for any other text."""
+    from fx_explorer.analysis.kernel_ir.instruction_parts import is_assembly
+    from fx_explorer.tui.assembly import columns_of
+
+    level = next((level for level in LEVELS if level == language and is_assembly(level)), None)
+    return columns_of(level, text) if level else None
+
+
+def has_words(language: str, text: str) -> bool:
+    """Return whether a text has control words that can be read."""
+    from fx_explorer.analysis.kernel_ir.control_words import is_known
+
+    return language == "sass" and is_known(text) and " /* 0x" in text
+
+
+def machine_column(text: str, lines: Sequence[int]) -> Mapping[int, Piece]:
+    """Return the column for the rows that show these lines (from 0) of a SASS text. Takes some 25 ms per
+    1,000 instructions.
+    """
+    from fx_explorer.analysis.kernel_ir.control_words import control_text, control_words
+    from fx_explorer.analysis.kernel_ir.live_registers import live_registers
+
+    words, live = control_words(text), live_registers(text)
+    rows = ((row, words.get(line + 1), live.get(line + 1)) for row, line in enumerate(lines))
+    return {
+        row: (
+            f"{word.address} {control_text(word)}" + (f" {count:3}" if count is not None else ""),
+            "annotation",
+        )
+        for row, word, count in rows
+        if word
+    }

@@ -1,0 +1,236 @@
+"""After a change of the program: what came of it, and what on screen is older than the files.
+
+What changed since the last capture: a card on the overview, and the differences that its lines lead
+to. Both are made beside the screen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fx_explorer.analysis.facts import OF_FILES, Fact
+from fx_explorer.errors import FxExplorerError
+from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.captured_files import ChangedFile, FilesNow, captured_files
+from fx_explorer.source_edit.on_disk import read
+from fx_explorer.tui.commands import by_id
+from fx_explorer.tui.controllers.services import Services
+from fx_explorer.tui.earlier import Earlier
+from fx_explorer.tui.failures import explained
+from fx_explorer.tui.keys import first_key
+from fx_explorer.tui.status.old_files import OldFiles
+from fx_explorer.tui.tasks.beside import read_beside
+from fx_explorer.tui.tasks.conversation import ask, conversation
+from fx_explorer.tui.views.reads import OVERVIEW_READS
+
+if TYPE_CHECKING:
+    from fx_explorer.analysis.since_last.differences import Differences
+
+
+NOTHING_BEFORE = "There is no capture before this one to compare it with: {key} captures again."
+COMPARING = "Comparing this capture with the last one …"
+SAVED = "This is a saved session: there is no capture before it. fx-explorer diff compares two sessions."
+
+
+class SinceLast:
+    """Makes the card when a capture is there, and opens the differences."""
+
+    def __init__(self, services: Services, old: OldFindings) -> None:
+        self._services = services
+        self._old = old
+        self.app = services.app
+        self._made_of: tuple[object, ...] = ()
+        """What the card on screen was made of."""
+
+    def look(self) -> None:
+        """Make the card anew where the session on screen is another one, or has come further."""
+        captures, reader = self._services.captures, self._services.explorer.reader
+        earlier = captures.earlier_of(reader.path) if reader else None
+        if reader is None or earlier is None:
+            return
+        is_through = self._is_through(reader)
+        has_ended = reader.meta("outcome") is not None
+        now = (reader, earlier, is_through, has_ended)
+        if now != self._made_of and (is_through or has_ended):
+            self._made_of = now
+            work = partial(self._make, reader, earlier, is_through=is_through)
+            self._services.begin(
+                work, "since", "since", "compare this capture with the last one", exclusive=True
+            )
+
+    def _is_through(self, reader: SessionReader) -> bool:
+        """Return whether Dynamo has seen the whole program of the session on screen."""
+        live = self._services.captures.live
+        return live is not None and reader.path == live.session_path and live.is_through
+
+    async def _make(self, reader: SessionReader, earlier: Earlier, *, is_through: bool) -> None:
+        explorer = self._services.explorer
+        with explained(explorer):
+            card = await read_beside(reader.path, partial(_card, earlier, is_through))
+            if reader is explorer.reader:
+                explorer.show_of_app("since", card)
+
+    @conversation("differences", "show what changed since the last capture")
+    async def show(self, aspect: str = "") -> None:
+        """Show the differences, those of one line of the card first."""
+        reader = self._services.explorer.reader
+        earlier = self._services.captures.earlier_of(reader.path) if reader else None
+        if reader is None or (earlier is None and aspect != OF_FILES):
+            self._services.notify(self._nothing_before())
+            return
+        if aspect == OF_FILES:
+            heading, before = "Your files: as they were captured, and as they are now", reader.path
+            found = await read_beside(reader.path, partial(_of_files, self._old.old.changed))
+        else:
+            assert earlier is not None
+            heading, before = "Since the last capture: before, and now", earlier.session
+            if OVERVIEW_READS.takes_long(reader):
+                self._services.notify(COMPARING)
+            found = await read_beside(
+                reader.path, partial(_differences, earlier, self._is_through(reader))
+            )
+        from fx_explorer.tui.screens.changes import ChangesScreen  # not needed for the first paint
+
+        await ask(
+            self.app,
+            ChangesScreen(
+                heading, before, reader.path, found, aspect, self._services.explorer.keymap
+            ),
+        )
+
+    def _nothing_before(self) -> str:
+        again = first_key(by_id("capture.again"), self._services.explorer.keymap)
+        return NOTHING_BEFORE.format(key=again) if self._services.captures.can_run else SAVED
+
+
+def _card(earlier: Earlier, is_through: bool, reader: SessionReader) -> Sequence[Fact]:
+    from fx_explorer.analysis.since_last.card import since  # not needed for the first paint
+
+    with SessionReader(earlier.session) as before:
+        return since(before, reader, was_through=earlier.is_through, is_through=is_through)
+
+
+def _differences(earlier: Earlier, is_through: bool, reader: SessionReader) -> Differences:
+    from fx_explorer.analysis.since_last.card import extent_of, extent_of_both
+    from fx_explorer.analysis.since_last.differences import differences
+
+    with SessionReader(earlier.session) as before:
+        then, now = (
+            extent_of(before, is_through=earlier.is_through),
+            extent_of(reader, is_through=is_through),
+        )
+        return differences(before, reader, extent_of_both(then, now))
+
+
+def _of_files(changed: Sequence[ChangedFile], _: SessionReader) -> Differences:
+    """Return the user's files, as they were captured beside as they are now."""
+    from fx_explorer.analysis.since_last.changes import ChangedSource
+    from fx_explorer.analysis.since_last.differences import Differences, source_row
+
+    return Differences(
+        tuple(
+            source_row(ChangedSource(one.file.path, one.file.text, read(one.file.path).text))
+            for one in changed
+        ),
+        (),
+    )
+
+
+# Which of the user's files are other files by now than the ones that were captured: what is on
+# screen is old then, and says so.
+
+LOOK_S = 1.0
+"""Seconds between two looks at the files."""
+
+CAPTURES_AGAIN = "{key} captures again, and says what came of it."
+IS_CAPTURED = "It is being captured again just now."
+NOTHING_TO_RUN = "Capture the program again to see it as it is now."
+
+
+class OldFindings:
+    """Looks at the files of the session on screen, beside the screen."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self.old = OldFiles()
+        self._files = FilesNow(())
+        self._read: tuple[SessionReader, int] | None = None
+        """The session that the files are of, and its version."""
+        self._shown: tuple[SessionReader, OldFiles, str] | None = None
+        """What the screen says."""
+        self._is_looking = False
+
+    @property
+    def paths(self) -> list[Path]:
+        """Return the user's files that were captured."""
+        return [Path(file.path) for file in self._files.files]
+
+    def begin_to_look(self) -> None:
+        """Look, unless a look is under way, or the session is being written just now."""
+        captures = self._services.captures
+        is_written = (
+            captures.incoming is not None and captures.incoming is self._services.explorer.reader
+        )
+        if not self._is_looking and (captures.waiting or not is_written):
+            self._services.begin(
+                self.look, "old", "old", "look whether files have changed", may_fail=True
+            )
+
+    async def look(self) -> None:
+        """Look at the files now, and show what is old."""
+        reader = self._services.explorer.reader
+        if reader is None:
+            return
+        self._is_looking = True
+        try:
+            files = await self._files_of(reader)
+            changed = await asyncio.to_thread(files.changed)
+        except FxExplorerError:
+            return  # a session that cannot be read says so itself, wherever it is looked at
+        finally:
+            self._is_looking = False
+        if reader is self._services.explorer.reader:
+            self._show(reader, OldFiles(changed))
+
+    async def _files_of(self, reader: SessionReader) -> FilesNow:
+        """Return what the files of a session were. Those that a session of somebody else's names are not
+        looked at: they may be anything on this machine.
+        """
+        now = (reader, reader.data_version())
+        if now != self._read:
+            is_own = self._services.captures.can_run or await asyncio.to_thread(
+                self._is_own, reader.path
+            )
+            files = FilesNow(await read_beside(reader.path, captured_files) if is_own else ())
+            if files.files != self._files.files:
+                self._files = files
+            self._read = now
+        return self._files
+
+    def _is_own(self, session: Path) -> bool:
+        from fx_explorer.client.trust import RUNS  # not needed for the first paint
+
+        return self._services.consents.is_needless(session, RUNS)
+
+    def _show(self, reader: SessionReader, old: OldFiles) -> None:
+        now = (reader, old, self._remedy())
+        if now != self._shown:
+            self.old = old
+            self._shown = now
+            self._services.explorer.show_old(old, now[2])
+            self._services.look()
+
+    def _remedy(self) -> str:
+        """Say what to do where something is old."""
+        captures = self._services.captures
+        if not captures.can_run:
+            return NOTHING_TO_RUN
+        if captures.is_running and not captures.waiting:
+            return IS_CAPTURED
+        # While the compiler pauses, the other key goes on.
+        command = by_id("capture.watch" if captures.is_running else "capture.again")
+        return CAPTURES_AGAIN.format(key=first_key(command, self._services.explorer.keymap))

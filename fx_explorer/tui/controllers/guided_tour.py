@@ -1,0 +1,175 @@
+"""The guided tour as it goes on: the app is looked at, and the next step is said.
+
+Looks at the app, for the steps of the tour.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fx_explorer.tui.commands import by_id
+from fx_explorer.tui.controllers.fixes import Fixes
+from fx_explorer.tui.controllers.services import Services
+from fx_explorer.tui.keys import first_key
+from fx_explorer.tui.screens.menu import MenuScreen
+from fx_explorer.tui.tour.moment import Moment
+
+if TYPE_CHECKING:
+    from fx_explorer.tui.tour.panel import PanelText
+    from fx_explorer.tui.tour.steps import TourStep
+    from fx_explorer.tui.tour.walk import Walk
+
+
+def moment(services: Services, fixes: Fixes, captures: int, target: Path) -> Moment:
+    """Return the app as it is now. Takes some microseconds: it is asked ten times a second."""
+    explorer, shown = services.explorer, services.captures
+    waiting = shown.waiting
+    panes = explorer.linked.panes if explorer.view == "source" else []
+    return Moment(
+        screen=type(services.app.screen).__name__,
+        view=explorer.view,
+        row=explorer.views.body.cursor if explorer.views.body else 0,
+        place=explorer.place,
+        lit=sum(len(pane.lit) for pane in panes if pane is not explorer.linked.active),
+        panes=frozenset(pane.document.kind for pane in panes if pane.document),
+        shows_stage=bool(panes) and explorer.linked.stage_words.text is not None,
+        gate=(waiting.gate or "") if waiting else "",
+        is_compiled=bool(captures) and not shown.is_running and explorer.reader is not None,
+        captures=captures,
+        trials=fixes.count_trials(),
+        verdict=fixes.last_verdict() or "",
+        saved_ns=_saved_ns(target),
+    )
+
+
+def _saved_ns(file: Path) -> int:
+    """Return when a file was written; 0 for one that is not there, as in the middle of saving."""
+    try:
+        return file.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+# Leads through the tour in the real app: looks whether the step is done, and says the next one.
+#
+# What the tour is made of is imported where it is needed: most who start the app go through none.
+
+NO_TOUR = "No tour is going on: fx-explorer tour begins one."
+LEFT = "The tour is closed; the app stays. fx-explorer tour goes on from here."
+NOT_KEPT = "How far you came cannot be kept ({problem}): the next tour begins from the start."
+
+BACK_TO_THE_TOUR = "to get back to where the tour goes on"
+WAITS = "Wait a moment: torch.compile is at work."
+
+SKIPS, BACK, LEAVES = "tour.skip", "tour.back", "tour.leave"
+
+
+class Guide:
+    """Goes through the steps. Without a walk it does nothing."""
+
+    def __init__(self, services: Services, fixes: Fixes, walk: Walk | None) -> None:
+        self._services = services
+        self._fixes = fixes
+        self._walk = walk
+        self._at = walk.begins_at if walk else 0
+        self._began: Moment | None = None
+        """The app when the step began."""
+        self.captures = 0
+        """How many captures were begun; whoever makes them counts."""
+
+    @property
+    def step(self) -> TourStep:
+        from fx_explorer.tui.tour.steps import STEPS
+
+        return STEPS[self._at]
+
+    @property
+    def is_going_on(self) -> bool:
+        return self._walk is not None
+
+    def look(self) -> None:
+        """Go on when the step is done, and show where the tour is. Costs next to nothing: it is called ten
+        times a second.
+        """
+        if self._walk is None:
+            return
+        from fx_explorer.tui.controllers.guided_tour import moment
+
+        now = moment(self._services, self._fixes, self.captures, self._walk.target)
+        if self._began is None:
+            self._began = now
+        if self.step.at(now).is_done(self._began, now):
+            self._go_to(self._at + 1, now)
+        self._show(now)
+
+    def skip(self) -> None:
+        """Go on to the next step without doing this one."""
+        self._go_by(1)
+
+    def back(self) -> None:
+        self._go_by(-1)
+
+    def leave(self) -> None:
+        """Close the tour. How far it came is kept already."""
+        if self._walk is None:
+            self._services.notify(NO_TOUR)
+            return
+        from fx_explorer.tui.tour.panel import TourPanel
+
+        self._walk = None
+        for screen in self._services.app.screen_stack:
+            for panel in screen.walk_children(TourPanel):
+                panel.remove()
+        self._services.notify(LEFT)
+
+    def _go_by(self, steps: int) -> None:
+        if self._walk is None:
+            self._services.notify(NO_TOUR)
+            return
+        self._go_to(self._at + steps, None)
+        self.look()
+
+    def _go_to(self, at: int, now: Moment | None) -> None:
+        from fx_explorer.tui.tour.steps import STEPS
+
+        assert self._walk is not None
+        self._at = max(0, min(at, len(STEPS) - 1))
+        self._began = now
+        try:
+            self._walk.keep(self._at)
+        except OSError as error:
+            self._services.notify(NOT_KEPT.format(problem=error.strerror), severity="warning")
+
+    def _show(self, now: Moment) -> None:
+        """Show the panel on the screen that is on top. A menu is as high as it has to be, and leaves the panel
+        of the screen below it visible.
+        """
+        from fx_explorer.tui.tour.panel import TourPanel
+
+        screen = self._services.app.screen
+        if isinstance(screen, MenuScreen) or not screen.is_mounted:
+            return
+        text = self._text(now)
+        for panel in screen.walk_children(TourPanel):
+            panel.show(text)
+            return
+        screen.mount(TourPanel(text))
+
+    def _text(self, now: Moment) -> PanelText:
+        from fx_explorer.tui.tour.moment import MAIN_SCREEN
+        from fx_explorer.tui.tour.panel import PanelText
+        from fx_explorer.tui.tour.steps import STEPS
+
+        step = self.step.at(now)
+        key, does = self._key(step.command), step.does
+        if not step.is_there(now):
+            key, does = self._key(step.way), BACK_TO_THE_TOUR if step.way else WAITS
+        on_main = now.screen == MAIN_SCREEN
+        skips = ((SKIPS, "skips"), (BACK, "back"), (LEAVES, "leaves")) if on_main else ()
+        others = tuple((self._key(one), words, one) for one, words in skips)
+        return PanelText(self._at + 1, len(STEPS), step.sentence, key, does, others)
+
+    def _key(self, command: str) -> str:
+        """Return the key of a command as the user has it; empty for no command."""
+        return first_key(by_id(command), self._services.explorer.keymap) if command else ""

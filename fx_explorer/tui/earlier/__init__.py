@@ -1,1 +1,0 @@
-"""The sessions of earlier captures, which the one on screen is compared with."""

@@ -1,0 +1,122 @@
+"""What goes wrong and does not end the app: a session that cannot be read, and faults of our own.
+
+A part of a session that cannot be read, in the app: it is told, once, and everything else goes
+on being shown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import traceback
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from textual.app import App
+from textual.message import Message
+from textual.message_pump import MessagePump
+from textual.timer import Timer
+
+from fx_explorer.errors import FxExplorerError, SessionError
+from fx_explorer.highlight import printable
+
+if TYPE_CHECKING:
+    from textual.widget import Widget
+
+    from fx_explorer.session import SessionReader
+
+
+Callback = Callable[..., Any]
+
+
+class TellsUnreadable(MessagePump):
+    """Mixed into widgets whose handlers read the session: Textual would end the app for an
+    exception in a handler.
+    """
+
+    async def _dispatch_message(self, message: Message) -> None:
+        try:
+            await super()._dispatch_message(message)
+        except Exception as error:
+            if not tells(self, error):
+                raise
+
+    def call_after_refresh(self, callback: Callback, *arguments: Any, **named: Any) -> bool:
+        """Call ``callback`` after a refresh, guarded: Textual calls it outside any handler."""
+        return super().call_after_refresh(self._guarded(callback), *arguments, **named)
+
+    def set_timer(self, delay: float, callback: Callback | None = None, **named: Any) -> Timer:
+        """Set a timer whose ``callback`` is guarded: Textual calls it outside any handler, too."""
+        return super().set_timer(delay, callback and self._guarded(callback), **named)
+
+    def _guarded(self, callback: Callback) -> Callback:
+        @functools.wraps(callback)
+        def guarded(*arguments: Any, **named: Any) -> object:
+            try:
+                return callback(*arguments, **named)
+            except Exception as error:
+                if not tells(self, error):
+                    raise
+                return None
+
+        return guarded
+
+
+def tells(pump: MessagePump, error: BaseException) -> bool:
+    """Return whether the session is why, and the user was told so."""
+    tell = getattr(pump.app, "tell_unreadable", None)
+    return bool(tell and tell(error))
+
+
+@contextlib.contextmanager
+def explained(widget: Widget) -> Iterator[None]:
+    """Tell the user, inside the block, that a session cannot be read (any more). What is on
+    screen stays.
+    """
+    try:
+        yield
+    except FxExplorerError as error:
+        if not tells(widget, error):
+            widget.notify(
+                printable(str(error)), title="the session cannot be read", severity="error"
+            )
+
+
+def why(reader: SessionReader | None, error: BaseException) -> SessionError | None:
+    """Say what of the session raised ``error``; None when nothing of it did, or that is not
+    known.
+    """
+    inner = error if isinstance(error, SessionError) else getattr(error, "error", None) or error
+    if isinstance(inner, SessionError):
+        return inner
+    if reader is None or not isinstance(inner, Exception):
+        return None
+    from fx_explorer.session.damage import (
+        why_unreadable,  # looks through the whole file: only when something has failed
+    )
+
+    return why_unreadable(reader.path, inner)
+
+
+# Faults of fx-explorer's own that the app survives: told at once, and printed with their
+# tracebacks when it ends.
+
+_faults: WeakKeyDictionary[App[Any], list[str]] = WeakKeyDictionary()
+
+TELL_S = 20
+
+
+def survive(app: App[Any], error: Exception, doing: str) -> None:
+    """Tell that something could not be done, and go on: one broken dialog must not take a capture
+    with it.
+    """
+    _faults.setdefault(app, []).append("".join(traceback.format_exception(error)))
+    problem = f"fx-explorer failed to {doing}: {type(error).__name__}: {error}"
+    words = f"{problem}. The traceback is printed when you quit; please report it."
+    app.notify(words, title="a fault of fx-explorer", severity="error", timeout=TELL_S)
+
+
+def faults_of(app: App[Any]) -> list[str]:
+    """Return the tracebacks of what was survived, oldest first."""
+    return _faults.get(app, [])

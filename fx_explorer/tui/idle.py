@@ -1,0 +1,87 @@
+"""What is done while the user reads the first screen, so that no key waits for it.
+
+The modules that keys will need, which the first screen does not: they are imported in a thread while the user reads it.
+
+Imported by the first key that needs them, those of the tables alone would keep it waiting for 150 ms.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import pkgutil
+import threading
+from collections.abc import Iterator
+
+FIRST = (
+    "fx_explorer.tui.views.tables",
+    "fx_explorer.analysis.heat.source_heat",
+    "fx_explorer.tui.dialogs.choices",
+    "fx_explorer.tui.inspector.inspect",
+    "fx_explorer.tui.copying",
+)
+"""What the commonest keys need."""
+
+IN_FUNCTIONS = (
+    "fx_explorer.analysis.comparing.headings",
+    "fx_explorer.analysis.graph_code.written",
+    "fx_explorer.analysis.kernels.candidates",
+    "fx_explorer.analysis.kernels.first_kernel",
+    "fx_explorer.analysis.regions.hand_marks",
+    "fx_explorer.analysis.regions.markable",
+    "fx_explorer.analysis.step_record",
+    "fx_explorer.analysis.variants.measurable",
+    "fx_explorer.analysis.variants.set_by_hand",
+    "fx_explorer.analysis.variants.variant_starts",
+    "fx_explorer.client.session_files",
+    "fx_explorer.trials.break_times",
+)
+"""What the modules of the app import in functions, from other packages."""
+
+ANOTHER_APP = "fx_explorer.tui.ranks"
+
+
+class LaterImports:
+    """Imports them once. A thread that is stopped ends behind the module that it imports."""
+
+    def __init__(self) -> None:
+        self._thread = threading.Thread(
+            target=self._import, name="fx-explorer imports", daemon=True
+        )
+        self._is_stopped = False
+        self._has_ended = threading.Event()
+
+    def begin(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._is_stopped = True
+
+    def wait(self) -> None:
+        """Return when all are imported, for who measures or tests."""
+        self._has_ended.wait()
+
+    def _import(self) -> None:
+        try:
+            self._import_each()
+        finally:
+            self._has_ended.set()
+
+    def _import_each(self) -> None:
+        for name in later_modules():
+            if self._is_stopped:
+                return
+            # A key may import the package of a module at the same time, and Python then gives one of the two threads half
+            # of it. What cannot be imported is told where it is needed.
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
+
+
+def later_modules() -> Iterator[str]:
+    """Yield the names, the commonest first: all of the app, and what it imports in functions."""
+    yield from FIRST
+    package = importlib.import_module("fx_explorer.tui")
+    for found in pkgutil.walk_packages(package.__path__, "fx_explorer.tui."):
+        if not found.name.startswith(ANOTHER_APP):
+            yield found.name
+    yield from IN_FUNCTIONS

@@ -1,0 +1,281 @@
+"""The number and the colour of a kernel, the same in every pane, and what lines of the source cost.
+
+Whether kernels are marked in the panes, and what the lines of the source cost, for all panes alike.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from math import ceil
+from typing import TYPE_CHECKING
+
+from fx_explorer.analysis.documents import node_at
+from fx_explorer.analysis.heat.line_heat import NO_HEAT, LineHeat, Measure, SourceHeat
+from fx_explorer.analysis.words import counted
+from fx_explorer.model import Graph, Profile
+from fx_explorer.tui.tasks.beside import Beside, Made, Renewed
+from fx_explorer.tui.widgets.lines.line_painter import Piece
+
+if TYPE_CHECKING:
+    from textual.widget import Widget
+
+    from fx_explorer.analysis.documents import Document, Place
+    from fx_explorer.analysis.profiles.places import GraphTimes, PlaceTime, ProfiledPlaces
+    from fx_explorer.session import SessionReader
+
+
+LEGENDS: Mapping[Measure, str] = {
+    "profiled time": "% profiled",
+    "measured time": "% of time",
+    "estimated time": "≈% of time",
+    "time, partly measured": "≈% of time",
+    "bytes moved": "% of bytes",
+    "": "× kernels",
+}
+
+
+NODES_AT_ONCE = 1_000
+"""Nodes of a graph whose times are read before the next frame, which takes some 10 ms."""
+
+GRAPHS_KEPT = 8
+"""Graphs whose times are kept: more than there are panes."""
+
+
+def _read_heat(reader: SessionReader) -> SourceHeat:
+    from fx_explorer.analysis.heat.source_heat import source_heat  # not needed for the first paint
+
+    return source_heat(reader)
+
+
+def _read_times(reader: SessionReader) -> ProfiledPlaces | None:
+    from fx_explorer.analysis.profiles.places import (
+        profiled_places,
+    )  # not needed where there is no profile
+
+    return profiled_places(reader)
+
+
+class KernelMarks:
+    """What panes ask for. The heat of a large session is read beside the screen, once for each time
+    that the session grows.
+    """
+
+    def __init__(
+        self,
+        widget: Widget,
+        changed: Callable[[], None],
+        times_changed: Callable[[], None],
+        takes_long: Callable[[SessionReader], bool],
+        times_take_long: Callable[[SessionReader], bool],
+    ) -> None:
+        """``changed`` is called when the heat is another one, ``times_changed`` when the times of a profile are.
+        ``takes_long`` and ``times_take_long`` say of a session whether it is too large to be read before the next frame.
+        """
+        self.is_on = True
+        self.heat = NO_HEAT
+        self._times: ProfiledPlaces | None = None
+        self._graph_times: OrderedDict[int, GraphTimes] = OrderedDict()
+        self._times_changed = times_changed
+        self._reading: Beside[GraphTimes] = Beside(
+            widget, "times of nodes", "read the times of a graph's nodes"
+        )
+        self._renewed_times: Renewed[ProfiledPlaces | None] = Renewed(
+            Beside(widget, "times of places", "read the times of a profile"),
+            self._take_times,
+            self._cannot_read_times,
+        )
+        self._changed = changed
+        self._takes_long = takes_long
+        self._times_take_long = times_take_long
+        self._renewed: Renewed[SourceHeat] = Renewed(
+            Beside(widget, "kernels of lines", "read which kernels compute each line"),
+            self._take,
+            self._cannot,
+        )
+        self._read_of: tuple[SessionReader, int] | None = None
+
+    @property
+    def times(self) -> ProfiledPlaces | None:
+        """Return the times of the session's profile; None without one, and while kernels are not marked."""
+        return self._times if self.is_on else None
+
+    def times_of_graph(self, reader: SessionReader, graph: int) -> GraphTimes | None:
+        """Return the times of the nodes of a graph; None where no node has one, and where they are not known yet: those of
+        a large graph are read beside the screen, one graph after the other.
+        """
+        if self.times is None:
+            return None
+        if graph not in self._graph_times and not self._reading.is_busy:
+            self._read_times(reader, reader.get(Graph, graph), self.times)
+        known = self._graph_times.get(graph)
+        return known if known and known.whole.seconds else None
+
+    def time_of_node(self, reader: SessionReader, place: Place) -> PlaceTime | None:
+        """Return the time of the node at a place of a graph; None elsewhere, and where it has none or is not known yet."""
+        node = node_at(reader, place)
+        times = self.times_of_graph(reader, node.graph) if node else None
+        return times.of_node(node.id) if times and node else None
+
+    def _read_times(self, reader: SessionReader, graph: Graph, places: ProfiledPlaces) -> None:
+        from fx_explorer.analysis.profiles.places import (
+            graph_times,
+        )  # not needed where there is no profile
+
+        if graph.node_count <= NODES_AT_ONCE:
+            self._keep_times(graph, graph_times(reader, graph, places))
+            return
+
+        def take(made: Made[GraphTimes]) -> None:
+            made.reader.close()
+            self._keep_times(graph, made.value)
+            self._times_changed()
+
+        self._reading.begin(
+            reader.path, lambda beside: graph_times(beside, graph, places), take, lambda _: None
+        )
+
+    def _keep_times(self, graph: Graph, times: GraphTimes) -> None:
+        self._graph_times[graph.id] = times
+        while len(self._graph_times) > GRAPHS_KEPT:
+            self._graph_times.popitem(last=False)
+
+    def lines_of(self, document: Document) -> Mapping[int, LineHeat]:
+        """Return the lines of a source file that kernels compute; none while kernels are not marked."""
+        return self.heat.of_file(document.id) if self.is_on and document.kind == "source" else {}
+
+    def renew(self, reader: SessionReader) -> None:
+        """Read the heat of the session as it is now, if kernels are marked and it has changed."""
+        of = (reader, reader.data_version())
+        if self.is_on and of != self._read_of:
+            self._read_of = of
+            self._renewed.renew(reader, _read_heat, takes_long=self._takes_long(reader))
+            if self._times is not None or reader.has(Profile):
+                self._renewed_times.renew(
+                    reader, _read_times, takes_long=self._times_take_long(reader)
+                )
+
+    def forget(self) -> None:
+        """Forget the session, which is about to be closed."""
+        self._renewed.forget()
+        self._renewed_times.forget()
+        self._read_of, self.heat, self._times = None, NO_HEAT, None
+        self._reading.stop()
+        self._graph_times.clear()
+
+    def legend(self, document: Document) -> str:
+        """Say what the gutter of a source file shows, in few words: ``≈% of time`` where that is estimated;
+        empty where it shows nothing.
+        """
+        return LEGENDS[self.heat.measure] if self.lines_of(document) else ""
+
+    def words(self, place: Place) -> str:
+        """Say what a line of the source costs: ``3 kernels, 42% of the estimated time``; empty where that is
+        not known.
+        """
+        one = self.lines_of(place.document).get(place.line)
+        if one is None or not self.heat.measure:
+            return ""
+        return (
+            f"{counted(len(one.parts), 'kernel')}, {percent(one.share)} of the {self.heat.measure}"
+        )
+
+    def _take(self, heat: SourceHeat) -> None:
+        if heat != self.heat:
+            self.heat = heat
+            self._changed()
+
+    def _cannot(self) -> None:
+        self._take(NO_HEAT)
+
+    def _take_times(self, times: ProfiledPlaces | None) -> None:
+        if times != self._times:
+            self._times = times
+            self._reading.stop()
+            self._graph_times.clear()
+            self._times_changed()
+
+    def _cannot_read_times(self) -> None:
+        self._take_times(None)
+
+
+# What stands between the number of a source line and its text: a break or a recompile, then how
+# much the line's kernels take, and how many they are: ``✗ ▆▂ 42% ×3``.
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+
+UNKNOWN_BLOCK = "■"
+"""Stands for a kernel of which nothing is known but that it is there."""
+
+
+def source_gutter(
+    events: Mapping[int, Piece], heat: Mapping[int, LineHeat], blocks: int
+) -> dict[int, list[Piece]]:
+    """Return the gutter of each line (from 0) that has anything. ``events`` are the glyphs of what
+    happened there. The dearest kernels of a line have a block each, as high as what they take: at most
+    ``blocks``.
+    """
+    if not heat:
+        return {line: [glyph] for line, glyph in events.items()}
+    most = max(one.largest_share for one in heat.values())
+    widest = min(blocks, max(len(one.parts) for one in heat.values()))
+    shares = max(len(percent(one.share)) for one in heat.values()) if most else 0
+    counts = max(len(_count(one)) for one in heat.values())
+    found: dict[int, list[Piece]] = {}
+    for line in events.keys() | heat.keys():
+        glyph = events.get(line, (" ", "muted"))
+        pieces = [glyph, (" ", "muted")] if events else []
+        if one := heat.get(line):
+            pieces += _blocks(one, most, widest)
+            pieces += [(f"{percent(one.share):>{shares}}", "text")] if shares else []
+            pieces.append((f"{_count(one):<{counts}}", "muted"))
+        found[line] = pieces
+    return found
+
+
+def percent(share: float) -> str:
+    """Return ``42%``; ``<1%`` for what would be 0%."""
+    return "<1%" if 0 < share < 0.005 else f"{share:.0%}"
+
+
+def _count(one: LineHeat) -> str:
+    return f"×{len(one.parts)}"
+
+
+def _blocks(one: LineHeat, most: float, cells: int) -> list[Piece]:
+    shown = one.parts[:cells]
+    blocks: list[Piece] = [(_block(share, most), kernel_kind(kernel)) for kernel, share in shown]
+    return [(" " * (cells - len(shown)), "muted")] * (len(shown) < cells) + blocks
+
+
+def _block(share: float, most: float) -> str:
+    return BLOCKS[max(0, ceil(share / most * len(BLOCKS)) - 1)] if most else UNKNOWN_BLOCK
+
+
+# The number and the colour of a kernel. The number is that of its row in the session, so it never
+# changes; colours take turns, so that kernels that follow one another differ.
+
+COLOURS = 8
+"""Kinds ``kernel-0`` … of palette.py; every eighth kernel has the same."""
+
+MORE = "+"
+"""Stands behind the number of the first of several kernels."""
+
+
+def kernel_kind(kernel: int) -> str:
+    """Return the kind of text that a kernel is written in."""
+    return f"kernel-{(kernel - 1) % COLOURS}"
+
+
+def kernel_number(kernel: int) -> Piece:
+    return str(kernel), kernel_kind(kernel)
+
+
+def kernel_numbers(kernels: Sequence[int]) -> Piece:
+    """Return the number of a kernel in its colour, of several that of the first: ``3+``. It is one piece,
+    because each costs time at every row that is painted.
+    """
+    if not kernels:
+        return "", "muted"
+    number, kind = kernel_number(kernels[0])
+    return (number if len(kernels) == 1 else number + MORE), kind

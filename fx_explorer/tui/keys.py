@@ -1,0 +1,155 @@
+"""The keys: as Textual binds them, those that it does not bind, and what was moved since the last release.
+
+The keys of the main screen that Textual does not bind: those that open menus, and those the user
+gave to commands that have none by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from textual.binding import Binding, BindingType
+
+from fx_explorer.tui.commands import (
+    AppCommand,
+    Keymap,
+    Menu,
+    Scope,
+    by_id,
+    key_label,
+    keys_of,
+    menus,
+    of_scope,
+    singles,
+)
+
+
+class Meaning(NamedTuple):
+    """What a key of the main screen does: it opens a menu or runs a command."""
+
+    menu: Menu | None = None
+    command: AppCommand | None = None
+
+
+class KeyTable:
+    """Looks keys up, as the user has mapped them. What the user chose comes first."""
+
+    def __init__(self, commands: Sequence[AppCommand], keymap: Keymap) -> None:
+        self._chosen = fallbacks(commands, keymap)
+        self._menus = menus(commands, keymap)
+
+    @property
+    def leaders(self) -> set[str]:
+        return {*self._menus}
+
+    def lookup(self, key: str, character: str) -> Meaning:
+        """Return what a key does, by its name or by its character."""
+        for name in (key, character):
+            if name in self._chosen:
+                return Meaning(command=self._chosen[name])
+            if name in self._menus:
+                return Meaning(menu=self._menus[name])
+        return Meaning()
+
+
+# Commands as Textual bindings. Every binding carries its command's id, so the user's config file
+# can remap it.
+
+NEVER = "never"
+"""Stands for no key, where Textual wants one: no terminal sends it."""
+
+
+def bindings_of(*scopes: Scope) -> list[BindingType]:
+    """Return the bindings of all commands of these scopes, for a class's ``BINDINGS``."""
+    return [_binding(command) for command in of_scope(*scopes) if singles(command.keys)]
+
+
+def priority_bindings(*scopes: Scope) -> list[BindingType]:
+    """Return such bindings for a screen whose keys mean something else to the lists in it: the
+    screen's win.
+    """
+    return [replace(_binding(command), priority=True) for command in of_scope(*scopes)]
+
+
+def _binding(command: AppCommand) -> Binding:
+    # The focus chain of Textual also binds tab; ours must win.
+    return Binding(
+        ",".join(singles(command.keys)),
+        textual_action(command),
+        command.title,
+        show=command.footer,
+        key_display=key_label(command.keys[0]),
+        tooltip=command.help,
+        id=command.id,
+    )
+
+
+def textual_action(command: AppCommand) -> str:
+    """Return the action that Textual calls: the app has one for all of its controllers."""
+    if not command.is_of_controller:
+        return command.action
+    method, _, arguments = command.action.partition("(")
+    return f"app.carry_out({method!r}, {arguments}" if arguments else f"app.carry_out({method!r})"
+
+
+def closing_bindings(*command_ids: str) -> list[BindingType]:
+    """Return bindings for a dialog: the keys that opened it close it too, however the user has
+    mapped them.
+    """
+    return [
+        Binding(",".join(singles(by_id(i).keys)), "leave", "Close", show=False, id=i)
+        for i in ("dialog.close", *command_ids)
+    ]
+
+
+def reused_bindings(*command_ids: str) -> list[BindingType]:
+    """Return bindings for a screen that is open on top, which carries out these commands itself,
+    with the same keys; for a command of a controller, with its method.
+    """
+    commands = [by_id(command_id) for command_id in command_ids]
+    return [
+        replace(_binding(one), action=one.action.rpartition(".")[2], priority=True)
+        for one in commands
+    ]
+
+
+def textual_keymap(keymap: Keymap) -> dict[str, str]:
+    """Return the user's keys as ``App.set_keymap`` wants them."""
+    return {command_id: ",".join(singles(keys)) or NEVER for command_id, keys in keymap.items()}
+
+
+def keys_text(command: AppCommand, keymap: Keymap) -> str:
+    """Return all keys of a command, as people write them: ``b alt+←``, ``i, o i``."""
+    labels = [key_label(key) for key in keys_of(command, keymap)]
+    return (", " if any(" " in label for label in labels) else " ").join(labels)
+
+
+def first_key(command: AppCommand, keymap: Keymap) -> str:
+    """Return the key to show where there is room for one; empty when the user unbound it."""
+    return next(iter(map(key_label, keys_of(command, keymap))), "")
+
+
+def clashes(commands: Iterable[AppCommand], keymap: Keymap) -> dict[str, list[AppCommand]]:
+    """Return the keys that more than one of these commands answers to, and those before which a sequence
+    would end: with ``v``, nobody comes to ``v b``.
+    """
+    owners: dict[str, list[AppCommand]] = {}
+    commands = list(commands)
+    for command in commands:
+        for key in keys_of(command, keymap):
+            owners.setdefault(key, []).append(command)
+    for longer in list(owners):
+        for end in (at for at, letter in enumerate(longer) if letter == " "):
+            ended_by = owners.get(longer[:end], [])
+            ended_by += [command for command in owners[longer] if command not in ended_by]
+    return {key: wanted for key, wanted in owners.items() if len(wanted) > 1}
+
+
+def fallbacks(commands: Iterable[AppCommand], keymap: Keymap) -> dict[str, AppCommand]:
+    """Return the keys of the main screen that Textual does not know: those the user gave to commands
+    which have none by default.
+    """
+    wanted = [one for one in commands if one.scope in ("app", "explorer") and not singles(one.keys)]
+    return {key: one for one in wanted for key in singles(keys_of(one, keymap))}

@@ -1,1 +1,0 @@
-"""Tables whose rows lie in each other."""

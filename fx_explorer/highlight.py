@@ -79,13 +79,11 @@ def _visible(found: re.Match[str]) -> str:
         return chr(0x2400 + code)
     if code == 0x7F:
         return "␡"
-    return (
-        f"\\x{code:02x}"
-        if code < 0x100
-        else f"\\u{code:04x}"
-        if code < 0x10000
-        else f"\\U{code:08x}"
-    )
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    return f"\\U{code:08x}"
 
 
 def lines(text: str, language: str) -> Lines:
@@ -211,11 +209,10 @@ def _safe(tokens: list[Token]) -> Line:
     column = 0
     safe: list[Token] = []
     for text, kind in tokens:
-        shown = (
-            printable(" " * (column % TAB_SIZE) + text)[column % TAB_SIZE :]
-            if "\t" in text
-            else printable(text)
-        )
+        if "\t" in text:
+            shown = printable(" " * (column % TAB_SIZE) + text)[column % TAB_SIZE :]
+        else:
+            shown = printable(text)
         column += len(shown)
         safe.append((shown, kind))
     return safe

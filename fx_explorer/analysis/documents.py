@@ -270,11 +270,10 @@ def artifact_title(artifact: model.Artifact) -> str:
     title = ARTIFACT_TITLES.get(artifact.kind)
     if title is None:
         return artifact.title or artifact.kind
-    part = (
-        artifact.title[len(title) :].strip()
-        if artifact.title.lower().startswith(title.lower())
-        else ""
-    )
+    if artifact.title.lower().startswith(title.lower()):
+        part = artifact.title[len(title) :].strip()
+    else:
+        part = ""
     part = part.removeprefix("· ")
     is_part = " " not in part or model.is_bucket_label(part)
     return " · ".join(filter(None, (title, artifact.direction, part if is_part else "")))

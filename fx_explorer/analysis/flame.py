@@ -112,11 +112,9 @@ class FlameBlock:
     @property
     def hidden(self) -> tuple[FlameFrame, ...]:
         """Return the frames in it of which nothing is drawn below it."""
-        return (
-            tuple(frame for frame in self.frames if frame is not self.main)
-            if self.is_open
-            else self.frames
-        )
+        if self.is_open:
+            return tuple(frame for frame in self.frames if frame is not self.main)
+        return self.frames
 
 
 _FAMILY = re.compile(
@@ -191,11 +189,9 @@ def _part_of(block: FlameBlock, wanted: Sequence[int]) -> float:
     """Return which part of a block's time is of these steps."""
     leaves = [leaf for frame in block.frames for leaf in frame.frames() if not leaf.children]
     whole_s = sum(leaf.duration_s for leaf in leaves)
-    return (
-        sum(leaf.duration_s for leaf in leaves if _has_one(leaf.steps, wanted)) / whole_s
-        if whole_s
-        else 1.0
-    )
+    if whole_s:
+        return sum(leaf.duration_s for leaf in leaves if _has_one(leaf.steps, wanted)) / whole_s
+    return 1.0
 
 
 @dataclass(frozen=True, slots=True)

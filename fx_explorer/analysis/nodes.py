@@ -12,9 +12,9 @@ def operation(node: model.Node) -> str:
     """
     if node.op in ("placeholder", "output"):
         return node.op
-    return (
-        f"get_attr {node.target}" if node.op == "get_attr" else node.target.removesuffix(".default")
-    )
+    if node.op == "get_attr":
+        return f"get_attr {node.target}"
+    return node.target.removesuffix(".default")
 
 
 def value_text(node: model.Node) -> str:

@@ -44,9 +44,8 @@ def _may_squeeze(arguments: str, shape: list[str]) -> bool:
             r"-?\b\d+\b", re.sub(r"\b\w*[a-zA-Z_]\w*", "", arguments.partition(",")[2])
         )
     ]
-    asked = (
-        [shape[number] for number in numbers if -len(shape) <= number < len(shape)]
-        if numbers
-        else shape
-    )
+    if numbers:
+        asked = [shape[number] for number in numbers if -len(shape) <= number < len(shape)]
+    else:
+        asked = shape
     return any(_UNKNOWN.search(size) for size in asked)

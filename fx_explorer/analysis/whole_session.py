@@ -117,11 +117,9 @@ def not_decoded(reader: SessionReader) -> str:
     outcome = reader.meta("outcome")
     if not is_log(reader) or (outcome is not None and outcome["kind"] == "finished"):
         return ""
-    return (
-        "None so far: the log is still being read."
-        if outcome is None
-        else "The log was not read to its end."
-    )
+    if outcome is None:
+        return "None so far: the log is still being read."
+    return "The log was not read to its end."
 
 
 def damage(reader: SessionReader) -> list[str]:

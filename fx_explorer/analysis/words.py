@@ -95,11 +95,9 @@ def careful_share(part: float, whole: float) -> str:
 
 def annotation_text(value: object) -> str:
     """Return an annotation as a name: a text as it is, anything else as JSON."""
-    return (
-        value
-        if isinstance(value, str)
-        else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
-    )
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
 
 
 LONGEST_SENTENCE = 200

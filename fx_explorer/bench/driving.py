@@ -100,11 +100,10 @@ class Bench:
         state = "stopped"
         try:
             for i, (sizes, of_size) in enumerate(zip(combinations, cells, strict=True)):
-                place = (
-                    f"{of_size[0].size} ({i + 1} of {len(cells)})"
-                    if len(cells) > 1
-                    else of_size[0].size
-                )
+                if len(cells) > 1:
+                    place = f"{of_size[0].size} ({i + 1} of {len(cells)})"
+                else:
+                    place = of_size[0].size
                 taken = _SizeOfBench(
                     self._plan,
                     self._writer,

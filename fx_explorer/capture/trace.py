@@ -204,9 +204,9 @@ class _Records:
         none.
         """
         published = self._recording.published.stages.get(self._recording.variant_id(), [])
-        return (
-            f" (after its stage {published[-1].name!r})" if stage == "backend" and published else ""
-        )
+        if stage == "backend" and published:
+            return f" (after its stage {published[-1].name!r})"
+        return ""
 
     def _error(self, name: str, _: object, payload: Callable[[], str]) -> None:
         self._errors[name] = payload()
@@ -215,11 +215,9 @@ class _Records:
         if self._recording.row(name).status == "left":
             return "left"
         if content.get("fail_type"):
-            return (
-                "skipped"
-                if content["fail_type"] in ("Unsupported", "UserError", "SkipFrame")
-                else "failed"
-            )
+            if content["fail_type"] in ("Unsupported", "UserError", "SkipFrame"):
+                return "skipped"
+            return "failed"
         if not content.get("has_guarded_code", True):
             return "skipped"
         return "broke" if self._recording.of(name).has_broken else "ok"
@@ -230,11 +228,10 @@ class _Records:
             for k, v in content.items()
             if v not in (None, [], "") and not _is_zero(v) and k not in LARGE_METRICS
         }
-        label = (
-            "compilation_metrics"
-            if content.get("is_forward") is not False
-            else "bwd_compilation_metrics"
-        )
+        if content.get("is_forward") is not False:
+            label = "compilation_metrics"
+        else:
+            label = "bwd_compilation_metrics"
         self._recording.writer.add(
             Metric(0, self._recording.compilation_id(name), label, json.dumps(kept, default=str))
         )

@@ -318,9 +318,10 @@ class Capture:
         """
         what = in_words(self._worker.left_the_group)
         told = f"the program started processes that left its process group: {what}."
-        self.left_behind = (
-            "" if self._worker.stopped else f"{told} They run on, as without fx-explorer."
-        )
+        if self._worker.stopped:
+            self.left_behind = ""
+        else:
+            self.left_behind = f"{told} They run on, as without fx-explorer."
         text = self.left_behind or f"{told} They were ended with it."
         self._last_note = text
         return text

@@ -73,9 +73,9 @@ def _read(file: Path) -> tuple[ChildProcess, list[ChildFinding]] | None:
         return None
     try:
         with SessionReader(file) as reader:
-            return (
-                (_process(reader), list(_findings(reader))) if reader.count(Compilation) else None
-            )
+            if reader.count(Compilation):
+                return (_process(reader), list(_findings(reader)))
+            return None
     except SessionError as error:
         pid = file.name.partition("-")[0]
         return ChildProcess(

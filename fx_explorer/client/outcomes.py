@@ -89,9 +89,10 @@ def outcome_of(remains: EndedWorker) -> Outcome:
         is_ctrl_c = remains.is_interrupted and outcome.exit_code == -signal.SIGINT
         return _of_ctrl_c(outcome) if outcome.kind == "killed" and is_ctrl_c else outcome
     if remains.activity == IMPORTING_TORCH:
-        how = (
-            f"was ended by {signal_name(-status)}" if status < 0 else f"ended with status {status}"
-        )
+        if status < 0:
+            how = f"was ended by {signal_name(-status)}"
+        else:
+            how = f"ended with status {status}"
         told = f"the process {how} while {remains.python} imported torch{_where(remains.stacks)}: this torch does not work there."
         return Outcome(
             "not_started",
@@ -144,11 +145,9 @@ def with_problem(outcome: Outcome, problem: str) -> Outcome:
     told = f"{problem} The program: {outcome.kind}" + (
         f" ({outcome.message})" if outcome.message else ""
     )
-    return (
-        replace(outcome, kind="incomplete", message=told)
-        if outcome.kind == "finished"
-        else replace(outcome, message=told)
-    )
+    if outcome.kind == "finished":
+        return replace(outcome, kind="incomplete", message=told)
+    return replace(outcome, message=told)
 
 
 def _where(stacks: str) -> str:

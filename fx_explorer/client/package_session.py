@@ -155,15 +155,14 @@ def _title(member: Member) -> str:
     name = PurePosixPath(member.name).name
     stem, _, rest = name.partition(".")
     short = f"{stem[:8]}….{rest}" if len(stem) > 16 and name != KERNEL_INFORMATION else name
-    kind = (
-        "Metadata"
-        if name.endswith(".json")
-        else "Wrapper"
-        if ".wrapper." in name
-        else "Kernels"
-        if ".kernel." in name
-        else ""
-    )
+    if name.endswith(".json"):
+        kind = "Metadata"
+    elif ".wrapper." in name:
+        kind = "Wrapper"
+    elif ".kernel." in name:
+        kind = "Kernels"
+    else:
+        kind = ""
     return f"{kind} · {short}" if kind else short
 
 

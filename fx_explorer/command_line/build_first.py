@@ -50,11 +50,10 @@ def with_kernel_builds(arguments: argparse.Namespace, answer: Answer) -> Answer:
     def with_builds(reader: SessionReader) -> None:
         gpu = gpu_of(reader)
         check_trust(reader.path, arguments, COMPILES)
-        kernels = (
-            triton_kernels(reader)
-            if arguments.kernels == EVERY
-            else named(reader, arguments.kernels)
-        )
+        if arguments.kernels == EVERY:
+            kernels = triton_kernels(reader)
+        else:
+            kernels = named(reader, arguments.kernels)
         with ExitStack() as stack:
             writable = to_write(reader, stack)
             run_to_end(build_every(writable.path, gpu, kernels, arguments.python))

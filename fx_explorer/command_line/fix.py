@@ -55,11 +55,10 @@ async def list_recompiles(
     so nothing is tried.
     """
     for cause in found.causes:
-        where = (
-            f"{relative_path(cause.file, Path.cwd())}:{cause.line}"
-            if cause.file
-            else f"[{cause.compilation}]"
-        )
+        if cause.file:
+            where = f"{relative_path(cause.file, Path.cwd())}:{cause.line}"
+        else:
+            where = f"[{cause.compilation}]"
         tell(Hanging(f"{printable(where)}  ", printable(f"compiled again: {cause.in_words}")))
         if cause.remedy:
             tell(f"       {printable(cause.remedy)}")
@@ -178,11 +177,10 @@ async def trial(found: SessionFixes, fix: Fix, arguments: argparse.Namespace) ->
     check_program(arguments)
     known = next((one for one in found.trials if _changes_the_same(one.fix, fix)), None)
     worker = TrialWorker(arguments.python, arguments.timeout)
-    tried = (
-        replace(known, fix=fix)
-        if known
-        else await try_fix(found.request, fix, found.before, worker)
-    )
+    if known:
+        tried = replace(known, fix=fix)
+    else:
+        tried = await try_fix(found.request, fix, found.before, worker)
     found.trials.append(tried)
     return tried
 

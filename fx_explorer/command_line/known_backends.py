@@ -113,6 +113,6 @@ def _group(one: Backend) -> str:
         return f"Registered by {one.package}"
     if one.is_for_tests:
         return _TESTS
-    return (
-        _EXPERIMENTAL if "experimental" in one.tags else _DEBUG if "debug" in one.tags else _STABLE
-    )
+    if "experimental" in one.tags:
+        return _EXPERIMENTAL
+    return _DEBUG if "debug" in one.tags else _STABLE

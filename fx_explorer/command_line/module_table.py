@@ -82,11 +82,10 @@ def _cells(
     for _, name in shown:
         cells.append(Text(figure_in_words(figures, name)))
         if name == with_bar:
-            drawn = (
-                ""
-                if figures is found.whole
-                else bar(getattr(figures, name), getattr(found.whole, name), BAR_CELLS)
-            )
+            if figures is found.whole:
+                drawn = ""
+            else:
+                drawn = bar(getattr(figures, name), getattr(found.whole, name), BAR_CELLS)
             cells.append(Text(drawn, style="green"))
     return cells
 

@@ -159,11 +159,10 @@ async def _measure(arguments: argparse.Namespace, svg: OutputFile | None) -> int
 
     plan = _plan(arguments)
     output = session_output(arguments)
-    place = (
-        session_file(output, force=arguments.force, never=files_of(arguments.target))
-        if output
-        else None
-    )
+    if output:
+        place = session_file(output, force=arguments.force, never=files_of(arguments.target))
+    else:
+        place = None
     if place:
         place.check()
     folder, lock = leftovers.new_directory()
@@ -201,11 +200,9 @@ def _of_uncompiled(reader: SessionReader) -> tuple[int, str]:
     if not states or states & {"measured", "not_measured"}:
         return 0, ""
     raised = [row for row in reader.rows(Failure) if row.where == "program"]
-    return (
-        (ProgramError.exit_code, reader.text(raised[-1].text))
-        if raised
-        else (WorkerError.exit_code, "")
-    )
+    if raised:
+        return (ProgramError.exit_code, reader.text(raised[-1].text))
+    return (WorkerError.exit_code, "")
 
 
 async def _run_until_stopped(bench: Coroutine[object, object, None]) -> int:

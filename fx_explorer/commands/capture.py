@@ -75,9 +75,8 @@ def default_output(target: str) -> str:
     if Path(target).suffix in (".py", ".pt2") or Path(target).is_file():
         return Path(target).stem + ".fxs"
     file = target.rpartition(":")[0] or target
-    stem = (
-        Path(file).stem
-        if Path(file).is_file()
-        else Path(file).name.removesuffix(".py").rpartition(".")[2]
-    )
+    if Path(file).is_file():
+        stem = Path(file).stem
+    else:
+        stem = Path(file).name.removesuffix(".py").rpartition(".")[2]
     return f"{stem or 'session'}.fxs"

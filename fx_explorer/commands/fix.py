@@ -163,11 +163,9 @@ def _no_breaks(found: SessionFixes) -> str:
         return "what was given says nothing of graph breaks: a capture, a TORCH_TRACE log or TORCH_LOGS=graph_breaks does"
     if found.stopped:
         return f"no graph breaks up to where the program stopped: {found.stopped}"
-    return (
-        "no graph breaks"
-        if found.recompiles and found.recompiles.causes
-        else "no graph breaks: nothing to fix"
-    )
+    if found.recompiles and found.recompiles.causes:
+        return "no graph breaks"
+    return "no graph breaks: nothing to fix"
 
 
 def _next_steps(arguments: argparse.Namespace) -> str:

@@ -76,19 +76,18 @@ class DynamicMark:
         """Say how it is done: in a line of the program where there is one for it, and without an
         edit.
         """
-        return (
-            f"{' and '.join(self.lines)}, or {instruction([self])}"
-            if self.lines
-            else instruction([self])
-        )
+        if self.lines:
+            return f"{' and '.join(self.lines)}, or {instruction([self])}"
+        return instruction([self])
 
     @property
     def lines(self) -> list[str]:
         """Return the lines of the program that do it; none for a number, and for what has no name there."""
         change = self.cause.change
-        first = (
-            SizeMark(self.source, change.name, change.index) if change.index is not None else None
-        )
+        if change.index is not None:
+            first = SizeMark(self.source, change.name, change.index)
+        else:
+            first = None
         named = [
             one
             for one in (first, *self.with_it)

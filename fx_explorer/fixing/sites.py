@@ -85,11 +85,10 @@ def obstacle(reader: SessionReader, broken: DistinctBreak) -> str:
     if not path:
         return "torch does not say where this break is, so there is nothing to edit."
     if path.startswith("<") or "/ipykernel_" in path:
-        kind = (
-            "a notebook cell"
-            if path.startswith("<ipython") or "/ipykernel_" in path
-            else "code that was made with exec"
-        )
+        if path.startswith("<ipython") or "/ipykernel_" in path:
+            kind = "a notebook cell"
+        else:
+            kind = "code that was made with exec"
         return f"{path} is {kind}: no file to edit. Move the code to a .py file, and capture that."
     row = files.get(path)
     if row is None or not row.text:

@@ -66,11 +66,9 @@ def together(breaks: Sequence[Sequence[Fix]], trials: Sequence[Trial]) -> Togeth
             left_out.append(f"{fix.title!r} (line {fix.line}) {reason}")
         else:
             taken.append(fix)
-    return (
-        Together(_one(taken, texts, left_out), tuple(taken), tuple(left_out))
-        if len(taken) > 1
-        else None
-    )
+    if len(taken) > 1:
+        return Together(_one(taken, texts, left_out), tuple(taken), tuple(left_out))
+    return None
 
 
 def _good(fixes: Sequence[Fix], trials: Sequence[Trial]) -> list[Fix]:

@@ -255,14 +255,16 @@ def _fewer(before: SessionFigures, after: SessionFigures) -> str:
         return f"{_times(before.graph_breaks, 'break')} → {after.graph_breaks}"
     if after.left_to_python < before.left_to_python:
         more = after.graph_breaks - before.graph_breaks
-        behind = (
-            f"; behind this break stood others, {before.graph_breaks} → {after.graph_breaks}"
-            if more > 0
-            else ""
-        )
-        compiled = (
-            f", {before.operations} operations compiled → {after.operations}" if more > 0 else ""
-        )
+        if more > 0:
+            behind = (
+                f"; behind this break stood others, {before.graph_breaks} → {after.graph_breaks}"
+            )
+        else:
+            behind = ""
+        if more > 0:
+            compiled = f", {before.operations} operations compiled → {after.operations}"
+        else:
+            compiled = ""
         return f"{_times(before.left_to_python, 'function')} left to Python → {after.left_to_python}{compiled}{behind}"
     if after.graph_break_hits < before.graph_break_hits:
         return f"{_times(before.graph_breaks, 'break')}, hit {before.graph_break_hits} times → {after.graph_break_hits}"
@@ -275,11 +277,9 @@ def _printed(verification: Verification) -> str:
         return f"this is no longer printed or logged: {verification.lost_lines[0]!r}"
     if verification.new_lines:
         return f"this is printed or logged in addition: {verification.new_lines[0]!r}"
-    return (
-        f"this is printed or logged earlier: {verification.moved_line!r}"
-        if verification.moved_line
-        else ""
-    )
+    if verification.moved_line:
+        return f"this is printed or logged earlier: {verification.moved_line!r}"
+    return ""
 
 
 def _said(verification: Verification) -> str:

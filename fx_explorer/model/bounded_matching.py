@@ -45,11 +45,9 @@ class BoundedMatcher(difflib.SequenceMatcher[str]):
         self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
     ) -> difflib.Match:
         self._left -= self._steps_until[-1 if ahi is None else ahi] - self._steps_until[alo]
-        return (
-            super().find_longest_match(alo, ahi, blo, bhi)
-            if self._left > 0
-            else difflib.Match(alo, blo, 0)
-        )
+        if self._left > 0:
+            return super().find_longest_match(alo, ahi, blo, bhi)
+        return difflib.Match(alo, blo, 0)
 
 
 def changed_lines(before: Sequence[str], after: Sequence[str]) -> list[Opcode]:

@@ -171,11 +171,9 @@ def _fits_generic(node: ast.Subscript, value: object) -> bool:
 def _tuple_arguments(arguments: list[ast.expr], length: int) -> list[ast.expr]:
     """Return the element types of a tuple; ``tuple[int, ...]`` has as many as there are values."""
     last = arguments[-1]
-    return (
-        [arguments[0]] * length
-        if isinstance(last, ast.Constant) and last.value is ...
-        else arguments
-    )
+    if isinstance(last, ast.Constant) and last.value is ...:
+        return [arguments[0]] * length
+    return arguments
 
 
 def is_same(value: object, allowed: object) -> bool:
@@ -244,13 +242,11 @@ def _union_of(node: ast.expr) -> Iterator[ast.expr]:
 
 def _last_name(node: ast.expr) -> str:
     """Return the last name of a type: ``Any`` for ``typing.Any``."""
-    return (
-        node.id
-        if isinstance(node, ast.Name)
-        else node.attr
-        if isinstance(node, ast.Attribute)
-        else ""
-    )
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return ""
 
 
 def _arguments(node: ast.Subscript) -> list[ast.expr]:

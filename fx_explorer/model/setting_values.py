@@ -46,22 +46,18 @@ def problem_of(setting: Setting, value: object) -> str:
 def expected(setting: Setting) -> str:
     """Say what ``setting`` takes, for people: ``a whole number or None``, ``"all" or "none"``."""
     if setting.choices:
-        return (
-            one_of(as_python(setting.choices))
-            if len(setting.choices) <= FEW
-            else f"one of {len(setting.choices)} names"
-        )
+        if len(setting.choices) <= FEW:
+            return one_of(as_python(setting.choices))
+        return f"one of {len(setting.choices)} names"
     return " or ".join(_in_words(member) for member in members(setting.type))
 
 
 def _in_words(member: str) -> str:
     if member == "None":
         return "None"
-    return (
-        one_of(as_python(choices_of(member)))
-        if member.startswith("Literal[")
-        else _WORDS.get(member, member)
-    )
+    if member.startswith("Literal["):
+        return one_of(as_python(choices_of(member)))
+    return _WORDS.get(member, member)
 
 
 def one_of(texts: Sequence[str]) -> str:

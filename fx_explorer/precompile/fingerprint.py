@@ -152,11 +152,9 @@ class _Reader:
         ):
             return None
         outputs = names.get(node.args[0])
-        return (
-            outputs[node.args[1]]
-            if isinstance(outputs, tuple) and isinstance(node.args[1], int)
-            else None
-        )
+        if isinstance(outputs, tuple) and isinstance(node.args[1], int):
+            return outputs[node.args[1]]
+        return None
 
     def _inlined(
         self, body: torch.fx.GraphModule, node: torch.fx.Node, names: dict[torch.fx.Node, object]

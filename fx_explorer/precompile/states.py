@@ -156,11 +156,9 @@ class States:
             with self._then.in_force():
                 lowered = fingerprint.lowered(graph)
             difference = fingerprint.first_difference(lowered, fingerprint.lowered(graph))
-        return (
-            self._mismatch(name, now, f"the model does something else then: {difference}")
-            if difference
-            else None
-        )
+        if difference:
+            return self._mismatch(name, now, f"the model does something else then: {difference}")
+        return None
 
     def _mismatch(self, name: str, now: TorchState, why: str) -> Mismatch:
         what = f"{torch_state.told(name, self._then, now)}, and {why}"
@@ -197,11 +195,9 @@ def _difference(ours: Any, theirs: Any) -> str:
     )
     if difference := fingerprint.first_difference(before, after):
         return difference
-    return (
-        ""
-        if frame_of(ours) == frame_of(theirs)
-        else "it returns, or changes, something that is not a tensor otherwise"
-    )
+    if frame_of(ours) == frame_of(theirs):
+        return ""
+    return "it returns, or changes, something that is not a tensor otherwise"
 
 
 def _gradients_are_asked_for(graph: torch.fx.GraphModule) -> Mismatch:
@@ -239,11 +235,9 @@ def first_failure(manager: Any, local_names: dict[str, object]) -> str:
     hold.
     """
     checked = manager.check_verbose(local_names)
-    return (
-        ""
-        if checked.result
-        else "\n".join(str(part).strip() for part in checked.verbose_code_parts)
-    )
+    if checked.result:
+        return ""
+    return "\n".join(str(part).strip() for part in checked.verbose_code_parts)
 
 
 def without_inference_tensors(values: _Tree) -> _Tree:

@@ -53,11 +53,10 @@ DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
 
 def _add_case(suite: ElementTree.Element, check: Check, target: str) -> None:
-    place = (
-        {"file": xml_safe(check.findings[0].file), "line": str(check.findings[0].line)}
-        if check.findings
-        else {}
-    )
+    if check.findings:
+        place = {"file": xml_safe(check.findings[0].file), "line": str(check.findings[0].line)}
+    else:
+        place = {}
     attributes = {"classname": xml_safe(target), "name": check.option, "time": "0.000", **place}
     case = ElementTree.SubElement(suite, "testcase", attributes)
     if not check.is_met:

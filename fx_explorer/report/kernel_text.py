@@ -102,24 +102,20 @@ def kernel_text(
 def named(reader: SessionReader, kernel: model.Kernel) -> str:
     """Return the name of a kernel, for one of the user's own with the place where it is written."""
     written = definition(reader, kernel.artifact)
-    return (
-        f"{kernel.name}, your kernel at {written.document.title}:{written.line + 1}"
-        if written
-        else kernel.name
-    )
+    if written:
+        return f"{kernel.name}, your kernel at {written.document.title}:{written.line + 1}"
+    return kernel.name
 
 
 def shared_in_words(builds: Sequence[KernelBuild]) -> list[str]:
     shared = [f"{name} {value}" for name, value in shared_options(builds).items()]
-    return (
-        [
+    if shared:
+        return [
             f"in all configurations: {', '.join(shared)}"
             if len(builds) > 1
             else f"options: {', '.join(shared)}"
         ]
-        if shared
-        else []
-    )
+    return []
 
 
 def configurations(found: Sequence[Candidate]) -> list[list[str]]:

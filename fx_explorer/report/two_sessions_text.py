@@ -103,11 +103,10 @@ def _kernels(pairs: list[KernelPair], width: int | None) -> Iterator[str]:
     for pair in pairs:
         if pair.difference not in ("same", "device"):
             is_code = pair.difference == "code" and pair.changed_lines
-            said = (
-                f"{counted(pair.changed_lines, 'changed line')}"
-                if is_code
-                else IN_WORDS[pair.difference]
-            )
+            if is_code:
+                said = f"{counted(pair.changed_lines, 'changed line')}"
+            else:
+                said = IN_WORDS[pair.difference]
             if pair.is_library_call and pair.difference == "code":
                 said = "another library call"
             if pair.is_cut:

@@ -23,9 +23,10 @@ def why_unreadable(path: Path, error: Exception) -> NotASessionError | None:
     """
     try:
         with SessionReader(path) as reader:
-            found = (
-                str(error.args[0]) if isinstance(error, NoRowError) else next(_damage(reader), "")
-            )
+            if isinstance(error, NoRowError):
+                found = str(error.args[0])
+            else:
+                found = next(_damage(reader), "")
             if not found and is_captured_here(reader):
                 return None
     except SessionError as unreadable:
@@ -51,7 +52,8 @@ def _place_of(error: Exception) -> str:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    where = (
-        f", {Path(trace.tb_frame.f_code.co_filename).name} line {trace.tb_lineno}" if trace else ""
-    )
+    if trace:
+        where = f", {Path(trace.tb_frame.f_code.co_filename).name} line {trace.tb_lineno}"
+    else:
+        where = ""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:120]}{where}"

@@ -208,9 +208,10 @@ def is_declared_plain(code: Code, expression: cst.CSTNode, name: str) -> bool:
     default.
     """
     function = code.function(expression)
-    defaults = (
-        {param.name.value: param.default for param in function.params.params} if function else {}
-    )
+    if function:
+        defaults = {param.name.value: param.default for param in function.params.params}
+    else:
+        defaults = {}
     return bool(annotation_of(code, expression, name)) or isinstance(
         defaults.get(name), cst.BaseNumber | cst.BaseString
     )

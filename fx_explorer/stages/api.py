@@ -112,11 +112,10 @@ class Stages:
         session: str | Path | None = None,
     ) -> None:
         """N"""
-        name = (
-            type(model).__name__
-            if isinstance(model, torch.nn.Module)
-            else getattr(model, "__name__", repr(model))
-        )
+        if isinstance(model, torch.nn.Module):
+            name = type(model).__name__
+        else:
+            name = getattr(model, "__name__", repr(model))
         self._target = Target(
             name, model, Arguments(tuple(inputs), dict(kwargs or {}), "the arguments of Stages")
         )

@@ -66,13 +66,11 @@ async def measure_breaks(
 def _found(reader: SessionReader) -> BreakTimes | None:
     calls = reader.rows(CallTime)
     causes = {hit.id: hit.cause for hit in reader.rows(GraphBreak)}
-    return (
-        BreakTimes(
+    if calls:
+        return BreakTimes(
             calls[-1], tuple((causes[row.graph_break], row) for row in reader.rows(BreakTime))
         )
-        if calls
-        else None
-    )
+    return None
 
 
 def add_break_times(session: Path, times: BreakTimes) -> int:

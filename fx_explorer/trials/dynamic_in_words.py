@@ -34,9 +34,10 @@ def cells(trial: DynamicTrial) -> tuple[str, ...]:
     if not trial.is_whole:
         return (trial.way, *[""] * (len(COLUMNS) - 2), told(trial))
     found = trial.figures
-    compiled = (
-        f"{found.compiled} ({found.recompiles} again)" if found.recompiles else str(found.compiled)
-    )
+    if found.recompiles:
+        compiled = f"{found.compiled} ({found.recompiles} again)"
+    else:
+        compiled = str(found.compiled)
     numbers = (found.graphs, found.guards, found.free_sizes, found.fixed_sizes, found.kernels)
     return (trial.way, compiled, *map(str, numbers), f"{found.compile_s:.1f}", told(trial))
 
@@ -98,11 +99,9 @@ def _best(trials: Sequence[DynamicTrial]) -> str:
     if refused:
         return f"No way makes one compilation serve both: {first_line(refused.reason)}."
     reason = next((trial.reason for trial in trials if trial.is_whole and trial.reason), "")
-    return (
-        f"Whether the other inputs are compiled again is not known: {first_line(reason).rstrip('.')}."
-        if reason
-        else ""
-    )
+    if reason:
+        return f"Whether the other inputs are compiled again is not known: {first_line(reason).rstrip('.')}."
+    return ""
 
 
 def _fits(trial: DynamicTrial | None) -> bool:

@@ -102,11 +102,10 @@ def ended_in_words(after: Outcome, before: Outcome | None) -> str:
     """Say how the program ended: ``raised: ValueError: no (as before)``. ``before`` is how it had
     ended, None when that is not known.
     """
-    again = (
-        " (as before)"
-        if before and (before.kind, before.message) == (after.kind, after.message)
-        else ""
-    )
+    if before and (before.kind, before.message) == (after.kind, after.message):
+        again = " (as before)"
+    else:
+        again = ""
     return f"{after.kind.replace('_', ' ')}: {after.message}".removesuffix(": ") + again
 
 

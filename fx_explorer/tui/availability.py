@@ -95,11 +95,9 @@ def why_not(command_id: str, now: Situation) -> str:
     if command_id == "capture.built" and not now.can_build:
         return "The kernels are built already, or are for a GPU that is not here."
     if now.reader is None:
-        return (
-            ""
-            if command_id in NEEDS_NO_SESSION or command_id.startswith("view.")
-            else "Nothing is captured yet."
-        )
+        if command_id in NEEDS_NO_SESSION or command_id.startswith("view."):
+            return ""
+        return "Nothing is captured yet."
     if command_id in NEEDS_REQUEST and now.reader.request() is None:
         return NO_REQUEST
     if needs_the_rest(command_id, now):
@@ -212,19 +210,15 @@ def _no_kernel(reader: SessionReader) -> str:
 
 def _no_triton(reader: SessionReader) -> str:
     """Look at no more than the first kernels: a menu asks this before its first frame."""
-    return (
-        ""
-        if may_have_language(reader, "triton", KERNELS_LOOKED_AT)
-        else "There is no Triton kernel in this session."
-    )
+    if may_have_language(reader, "triton", KERNELS_LOOKED_AT):
+        return ""
+    return "There is no Triton kernel in this session."
 
 
 def _no_backward(reader: SessionReader) -> str:
-    return (
-        ""
-        if reader.has(model.Graph, stage="backward")
-        else "There is no backward: no gradient was asked for."
-    )
+    if reader.has(model.Graph, stage="backward"):
+        return ""
+    return "There is no backward: no gradient was asked for."
 
 
 def _no_graph(reader: SessionReader) -> str:
@@ -233,19 +227,15 @@ def _no_graph(reader: SessionReader) -> str:
 
 def _no_break(reader: SessionReader) -> str:
     few = reader.count(model.Compilation) < 2
-    return (
-        "There is no graph break, and nothing was compiled again."
-        if few and not reader.has(model.GraphBreak)
-        else ""
-    )
+    if few and not reader.has(model.GraphBreak):
+        return "There is no graph break, and nothing was compiled again."
+    return ""
 
 
 def _no_other(reader: SessionReader) -> str:
-    return (
-        "There is only one compilation: nothing to compare it with."
-        if reader.count(model.Compilation) < 2
-        else ""
-    )
+    if reader.count(model.Compilation) < 2:
+        return "There is only one compilation: nothing to compare it with."
+    return ""
 
 
 _OF_SESSION: dict[str, Callable[[SessionReader], str]] = {

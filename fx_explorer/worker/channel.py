@@ -128,11 +128,10 @@ class Channel:
         """Return the next line; empty at the end of the pipe."""
         while b"\n" not in self._unread:
             try:
-                chunk = (
-                    _read(self._commands.number, 65536)
-                    if self._commands and self._commands.is_ours
-                    else None
-                )
+                if self._commands and self._commands.is_ours:
+                    chunk = _read(self._commands.number, 65536)
+                else:
+                    chunk = None
             except OSError:
                 chunk = None
             if chunk is None:

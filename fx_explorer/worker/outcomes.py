@@ -71,11 +71,9 @@ class Outcomes:
     def of_fault(self, error: BaseException) -> Outcome:
         """Return the outcome for a fault of our own outside the user's program."""
         told = self._told_fault(error)
-        return (
-            replace(self.program, kind="incomplete", message=told)
-            if self.program
-            else Outcome("not_started", told, 4)
-        )
+        if self.program:
+            return replace(self.program, kind="incomplete", message=told)
+        return Outcome("not_started", told, 4)
 
     @property
     def problem(self) -> str:

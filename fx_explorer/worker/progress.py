@@ -188,11 +188,9 @@ class OriginalFunctions:
         """Name what has been replaced; empty when nothing was."""
         names = self.replaced()
         shown = ", ".join(names[:MOST_NAMED]) + (" …" if len(names) > MOST_NAMED else "")
-        return (
-            f"The program has replaced or removed {shown}, which fx-explorer needs, too"
-            if names
-            else ""
-        )
+        if names:
+            return f"The program has replaced or removed {shown}, which fx-explorer needs, too"
+        return ""
 
     def in_place(self) -> OriginalsInPlace:
         """Return a context manager that puts Python's own functions back inside its block.

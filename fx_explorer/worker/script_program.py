@@ -348,6 +348,6 @@ class VerifyingScript:
 
     def _run_built(self, run: LaterRun) -> SeenRun:
         gpu = self._request.gpu
-        return (
-            SeenRun(problem=f"it is for a GPU that is not here ({gpu.title})") if gpu else run.run()
-        )
+        if gpu:
+            return SeenRun(problem=f"it is for a GPU that is not here ({gpu.title})")
+        return run.run()

@@ -46,11 +46,10 @@ class VirtualGpu:
 
     def _choose(self, emulation: Emulation) -> None:
         file, request = self._progress.place.file, self._progress.request
-        everything = (
-            "without weights, as asked for (--no-weights)"
-            if request.no_weights
-            else needs_fake(file, request.train)
-        )
+        if request.no_weights:
+            everything = "without weights, as asked for (--no-weights)"
+        else:
+            everything = needs_fake(file, request.train)
         if everything:
             from fx_explorer.capture.virtual_gpu.emulation.fake_cuda_tensors import without_weights
 

@@ -104,11 +104,9 @@ def _sizes(crossings: Sequence[Crossing]) -> str:
     if unknown == len(crossings):
         return "unknown size"
     about = "~" if any(one.varies for one in crossings) else ""
-    return (
-        f"{about}{size(known)} and {unknown} of unknown size"
-        if unknown
-        else f"{about}{size(known)}"
-    )
+    if unknown:
+        return f"{about}{size(known)} and {unknown} of unknown size"
+    return f"{about}{size(known)}"
 
 
 def made_of(one: ShownPart) -> str:

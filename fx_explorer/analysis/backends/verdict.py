@@ -85,11 +85,10 @@ def _how_much(one: Summary) -> str:
     calls = f"{counted(whole.count, 'operator')} in {counted(one.graphs, 'graph')}"
     if not one.is_said:
         return f"{one.backend} does not say what it supports: {calls}, {operations(whole.flops)}, {size(whole.size_bytes)}."
-    not_known = (
-        f" Of {counted(one.unknown.count, 'operator')} it is not known."
-        if one.unknown.count
-        else ""
-    )
+    if one.unknown.count:
+        not_known = f" Of {counted(one.unknown.count, 'operator')} it is not known."
+    else:
+        not_known = ""
     return f"{one.backend} supports {one.supported.count:,} of {calls}: {_shares(one.supported, whole)}.{not_known}"
 
 
@@ -105,9 +104,10 @@ def _segments(one: Summary) -> list[str]:
         return []
     if not one.segments:
         return ["There is no segment: PyTorch runs everything."]
-    runs_the_rest = (
-        f" PyTorch runs the other {rest:,}." if rest else " Nothing falls back to PyTorch."
-    )
+    if rest:
+        runs_the_rest = f" PyTorch runs the other {rest:,}."
+    else:
+        runs_the_rest = " Nothing falls back to PyTorch."
     are = "is" if inside.count == 1 else "are"
     where = f"{counted(inside.count, 'operator')} {are} in {counted(one.segments, 'segment')}"
     return [f"{where}: {_shares(inside, one.whole)}.{runs_the_rest}"]
@@ -115,11 +115,9 @@ def _segments(one: Summary) -> list[str]:
 
 def _own_shares(part: Amount, whole: Amount) -> str:
     """Do as ``_shares`` without what is nothing."""
-    return (
-        _shares(part, whole)
-        if part.flops
-        else f"{careful_share(part.size_bytes, whole.size_bytes)} of the bytes"
-    )
+    if part.flops:
+        return _shares(part, whole)
+    return f"{careful_share(part.size_bytes, whole.size_bytes)} of the bytes"
 
 
 def _costliest(rows: Iterable[OperatorRow], whole: Amount) -> list[str]:
@@ -205,11 +203,10 @@ def _split(name: str, reason: str, support: str, found: Sequence[Split]) -> str:
         is_what = f"whether {name} is supported is not known{why}, so it counts as not"
     one = len(first.needed_by) == 1
     needs = f"{named_segments(first.needed_by)} need{'s' if one else ''} its result, which needs {named_segments(first.needs)}"
-    more = (
-        f"; {len(found) - 1} more such {'call stands' if len(found) == 2 else 'calls stand'} between segments"
-        if found[1:]
-        else ""
-    )
+    if found[1:]:
+        more = f"; {len(found) - 1} more such {'call stands' if len(found) == 2 else 'calls stand'} between segments"
+    else:
+        more = ""
     return f"{is_what[0].upper() if support == 'unknown' else is_what[0]}{is_what[1:]}, and {needs}{more}."
 
 
@@ -226,11 +223,10 @@ def _left_out(graph: GraphSupport) -> list[str]:
         return []
     named = listed(dict.fromkeys(operation(one.node) for one in alone))
     are = "is supported and" if len(alone) == 1 else "are supported and"
-    why = (
-        "the partitioner makes no segment of a single operator"
-        if not graph.report.allows_single
-        else "no segment took them"
-    )
+    if not graph.report.allows_single:
+        why = "the partitioner makes no segment of a single operator"
+    else:
+        why = "no segment took them"
     return [f"{counted(len(alone), 'operator')} {are} in no segment ({named}): {why}."]
 
 

@@ -38,11 +38,9 @@ class Interval:
     @property
     def spread(self) -> float:
         """Return how far the interval reaches to the wider side, as a part of the median."""
-        return (
-            max(self.high - self.middle, self.middle - self.low) / self.middle
-            if self.middle
-            else 0.0
-        )
+        if self.middle:
+            return max(self.high - self.middle, self.middle - self.low) / self.middle
+        return 0.0
 
     def reaching_down(self, part: float) -> Interval:
         """Return the interval of what may be less, down to ``part`` of it."""

@@ -203,13 +203,12 @@ def tree_lines(root: FunctionCall, *, marked: int = 0) -> list[str]:
 
 def _lines(one: FunctionCall, depth: int, marked: int) -> Iterator[str]:
     names = ", ".join(row.name for row in one.compilations)
-    made = (
-        counted(len(one.graphs), "graph")
-        if one.graphs
-        else "left to Python"
-        if one.is_left_to_python
-        else "no graph"
-    )
+    if one.graphs:
+        made = counted(len(one.graphs), "graph")
+    elif one.is_left_to_python:
+        made = "left to Python"
+    else:
+        made = "no graph"
     yield f"{'  ' * depth}{plain_function(one.function)}  [{names}]  {made}"
     yield from (f"{'  ' * depth}  ↻ Dynamo began anew: {reason}" for reason in one.restart_reasons)
     for hit in one.breaks:

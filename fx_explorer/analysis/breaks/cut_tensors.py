@@ -185,11 +185,10 @@ class CutTensors:
 
     def _size_bytes(self, node: model.Node) -> int | None:
         owner = self._owners.get(node.graph, 0)
-        shape = (
-            None
-            if node.shape is None
-            else [self._symbols.get((owner, dim), dim) for dim in node.shape]
-        )
+        if node.shape is None:
+            shape = None
+        else:
+            shape = [self._symbols.get((owner, dim), dim) for dim in node.shape]
         return size_bytes(node.dtype, shape)
 
 

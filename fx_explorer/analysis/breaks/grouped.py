@@ -56,12 +56,10 @@ class BreakInLibrary:
         """Return hints in place of torch's, where nobody changes the code that breaks; otherwise
         empty.
         """
+        if not self.is_pythons_own:
+            return ()
         return (
-            ()
-            if not self.is_pythons_own
-            else (
-                f"Look at the call in {self.caller}: what it calls is compiled with it, and breaks go when the call does.",
-            )
+            f"Look at the call in {self.caller}: what it calls is compiled with it, and breaks go when the call does.",
         )
 
 

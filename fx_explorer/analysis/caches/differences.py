@@ -179,11 +179,9 @@ def _fields(text: str) -> dict[str, str]:
 
 
 def _plain(value: str) -> str:
-    return (
-        value.removeprefix("torch.Size(").removesuffix(")")
-        if value.startswith("torch.Size(")
-        else value
-    )
+    if value.startswith("torch.Size("):
+        return value.removeprefix("torch.Size(").removesuffix(")")
+    return value
 
 
 def _short(text: str) -> str:
@@ -248,11 +246,12 @@ def _pair(
         for name in names
         if sides[0].get(name, ("", ""))[0] != sides[1].get(name, ("", ""))[0]
     )
-    first = (
-        explain(left, right, one, other, differing[0].name, differing[0].left, differing[0].right)
-        if differing
-        else None
-    )
+    if differing:
+        first = explain(
+            left, right, one, other, differing[0].name, differing[0].left, differing[0].right
+        )
+    else:
+        first = None
     return KeyPair(one.record.cache, one, other, differing, first)
 
 

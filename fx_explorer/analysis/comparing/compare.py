@@ -95,11 +95,10 @@ def _compile_times(
     Where one was cold and the other was not, none is called better.
     """
     sides = [warmth(reader, variant) for variant in (left, right)]
-    remark = (
-        f"{_warm(sides[0])} beside {_warm(sides[1])}"
-        if sides[0].is_warm != sides[1].is_warm
-        else ""
-    )
+    if sides[0].is_warm != sides[1].is_warm:
+        remark = f"{_warm(sides[0])} beside {_warm(sides[1])}"
+    else:
+        remark = ""
     took = [compile_seconds(reader, variant.id) for variant in (left, right)]
     whole = one_timing_figure("compiling took", *took)
     each = [whole, *_stages(reader, left, right)]
@@ -224,11 +223,9 @@ def _stage(
 def _took(variant: model.Compilation, stage: model.Stage | None, spent: float | None) -> str:
     if spent is not None:
         return seconds(spent)
-    return (
-        "not repeated"
-        if variant.variant_from and is_through(variant.variant_from, stage)
-        else "none"
-    )
+    if variant.variant_from and is_through(variant.variant_from, stage):
+        return "not repeated"
+    return "none"
 
 
 def document_pairs(
@@ -319,9 +316,10 @@ def warmth(reader: SessionReader, variant: model.Compilation) -> Warmth:
     if hits:
         return Warmth(True, f"warm: {counted(hits, 'graph')} came from torch's caches")
     if variant.variant_of:
-        shared = (
-            f", from {model.GATE_WORDS[variant.variant_from]} on" if variant.variant_from else ""
-        )
+        if variant.variant_from:
+            shared = f", from {model.GATE_WORDS[variant.variant_from]} on"
+        else:
+            shared = ""
         return Warmth(True, f"warm: its process had compiled before{shared}")
     first = min(
         reader.rows(model.Compilation), key=lambda row: (row.start_s, row.id), default=variant

@@ -49,11 +49,9 @@ class Figure:
             return ""
         if not self.difference:
             return DIFFERS if self.left or self.right else ""
-        return (
-            f"{self.difference}, {self.verdict}"
-            if self.verdict in ("better", "worse")
-            else self.difference
-        )
+        if self.verdict in ("better", "worse"):
+            return f"{self.difference}, {self.verdict}"
+        return self.difference
 
 
 def count_figure(what: str, left: int, right: int, *, wanted: Wanted = "") -> Figure:

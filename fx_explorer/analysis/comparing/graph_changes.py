@@ -52,11 +52,9 @@ def difference(before: Sequence[model.Node], after: Sequence[model.Node]) -> str
     ):
         return "the graphs are the same; a size or number that was compiled in is an input now"
     changed = dict.fromkeys(f"{_call(a)} → {_call(b)}" for a, b in pairs if _call(a) != _call(b))
-    return (
-        f"the same operations with other arguments: {listed(changed)}"
-        if changed
-        else "the same operations on other values"
-    )
+    if changed:
+        return f"the same operations with other arguments: {listed(changed)}"
+    return "the same operations on other values"
 
 
 def _operations(nodes: Sequence[model.Node]) -> list[model.Node]:
@@ -108,9 +106,9 @@ def _same_operations(before: Sequence[model.Node], after: Sequence[model.Node]) 
     others = [
         word for word, (was, is_now) in (("dtypes", dtypes), ("sizes", shapes)) if was != is_now
     ]
-    return (
-        f"the graphs are the same but for {listed(others)}" if others else "the graphs are the same"
-    )
+    if others:
+        return f"the graphs are the same but for {listed(others)}"
+    return "the graphs are the same"
 
 
 def _counts(nodes: Sequence[model.Node]) -> Counter[str]:

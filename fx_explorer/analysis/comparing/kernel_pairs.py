@@ -105,11 +105,10 @@ def _across_compilations(
 
 def _code_of(reader: SessionReader, direction: model.Direction, use: KernelUse) -> tuple[str, ...]:
     """Return what a kernel has in common with one that is the same: its code; of a library call its name."""
-    code = (
-        _without_device(code_lines(reader, use.kernel))
-        if use.kernel.artifact
-        else [use.kernel.name]
-    )
+    if use.kernel.artifact:
+        code = _without_device(code_lines(reader, use.kernel))
+    else:
+        code = [use.kernel.name]
     return (direction, use.kernel.language, *code)
 
 

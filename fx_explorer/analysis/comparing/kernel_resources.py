@@ -34,11 +34,9 @@ def estimated(reader: SessionReader, kernel: model.Kernel | None) -> str:
     if kernel is None or gpu is None:
         return ""
     found = estimate(reader, kernel, gpu)
-    return (
-        ""
-        if found.bound == "unknown"
-        else f"{microseconds(found.estimated_s)}, {bound_in_words(found)}"
-    )
+    if found.bound == "unknown":
+        return ""
+    return f"{microseconds(found.estimated_s)}, {bound_in_words(found)}"
 
 
 def configuration_pairs(

@@ -115,9 +115,10 @@ def _benches(left: SessionReader, right: SessionReader) -> list[Figure]:
     for (contender, size_words), one in cells[0].items():
         other = cells[1].get((contender, size_words))
         if one and other:
-            alike = (
-                ", no difference shown" if one.low <= other.high and other.low <= one.high else ""
-            )
+            if one.low <= other.high and other.low <= one.high:
+                alike = ", no difference shown"
+            else:
+                alike = ""
             what = f"a call, {' at '.join(filter(None, (contender, size_words)))}{alike}"
             figures.append(
                 text_figure(

@@ -133,9 +133,10 @@ class _Tree:
         main.children += rest
         _summed(main)
         threads = [node for node in threads if node.duration_s]
-        inner = (
-            threads if len(threads) > 1 else [child for node in threads for child in node.children]
-        )
+        if len(threads) > 1:
+            inner = threads
+        else:
+            inner = [child for node in threads for child in node.children]
         return _summed(_Node(WHOLE, "call", children=inner))
 
     def _functions(self, spans: Iterable[model.Span]) -> list[_Node]:

@@ -190,9 +190,10 @@ def _compilation(reader: SessionReader, compilation: model.Compilation) -> list[
         OutlineEntry(0, title, detail, compilation.status, place, is_variant, compilation.id)
     ]
     is_long = reader.count(model.Kernel, compilation=compilation.id) > LISTED_AT_MOST
-    every = (
-        documents_but_kernels(reader, compilation) if is_long else documents_of(reader, compilation)
-    )
+    if is_long:
+        every = documents_but_kernels(reader, compilation)
+    else:
+        every = documents_of(reader, compilation)
     shown = [d for d in every if d.stage != "kernel"]
     parents = {
         g.id: g.parent for g in reader.rows(model.Graph, compilation=compilation.id) if g.parent

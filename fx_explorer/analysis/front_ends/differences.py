@@ -184,11 +184,10 @@ def _control_flow(both: Beside) -> Iterator[str]:
     if not breaks:
         return
     where = listed([in_file(one.file, one.line) for one in breaks if one.file], SHOWN)
-    cut = (
-        f"Dynamo cuts the code at {counted(len(breaks), 'line')} ({where})"
-        if where
-        else "Dynamo cuts the code"
-    )
+    if where:
+        cut = f"Dynamo cuts the code at {counted(len(breaks), 'line')} ({where})"
+    else:
+        cut = "Dynamo cuts the code"
     if both.name == "symbolic_trace":
         yield f"{cut}: here that ran once while it was traced, and is no part of the graph."
     elif both.name == "make_fx":
@@ -235,9 +234,10 @@ def _sizes(both: Beside) -> Iterator[str]:
             for name in _SYMBOL.findall(one)
         }
     )
-    dynamic = (
-        f"Dynamo left {counted(len(free), 'size')} open ({listed(free, SHOWN)}). " if free else ""
-    )
+    if free:
+        dynamic = f"Dynamo left {counted(len(free), 'size')} open ({listed(free, SHOWN)}). "
+    else:
+        dynamic = ""
     ranges = both.row.ranges or {}
     if both.name == "symbolic_trace":
         asks = sum(
@@ -266,13 +266,12 @@ def _mutations(both: Beside) -> Iterator[str]:
         if kind.endswith("_MUTATION") or kind == "USER_INPUT_MUTATION"
     ]
     for kind, count in written:
-        what = (
-            "buffer"
-            if kind.startswith("BUFFER")
-            else "input"
-            if kind.startswith("USER")
-            else "parameter"
-        )
+        if kind.startswith("BUFFER"):
+            what = "buffer"
+        elif kind.startswith("USER"):
+            what = "input"
+        else:
+            what = "parameter"
         yield f"{counted(int(str(count)), what)} that the code writes is returned as a new value, not written (functionalised)."
     in_place = [
         node

@@ -357,11 +357,9 @@ def _parameter(node: model.Node) -> str:
         return "_"
     stars = "*" * (len(node.target) - len(node.target.lstrip("*")))
     shown = value_text(node)
-    return (
-        f"{stars[:2]}{node.name}: {json.dumps(printable(shown))}"
-        if shown
-        else f"{stars[:2]}{node.name}"
-    )
+    if shown:
+        return f"{stars[:2]}{node.name}: {json.dumps(printable(shown))}"
+    return f"{stars[:2]}{node.name}"
 
 
 def _numbered(name: str) -> Iterator[str]:

@@ -251,11 +251,10 @@ def call_of(target: str, positional: list[str], named: dict[str, str], names: Na
         function in _SAFE_BUILTINS
     ):  # FX names them without their module (_get_qualified_name, torch/fx/node.py)
         function = f"builtins.{function}"
-    sign = (
-        _OPERATORS.get(function.removeprefix("operator."), "")
-        if function.startswith("operator.")
-        else ""
-    )
+    if function.startswith("operator."):
+        sign = _OPERATORS.get(function.removeprefix("operator."), "")
+    else:
+        sign = ""
     if (
         sign
         and len(positional) == 2

@@ -90,8 +90,6 @@ def _put_back(text: str, kept: list[str]) -> str:
 
 def _named(one: ast.keyword) -> str:
     written = ast.unparse(one.value)
-    return (
-        f"device(type={written!r})"
-        if one.arg == "device" and re.fullmatch(DEVICE, written)
-        else written
-    )
+    if one.arg == "device" and re.fullmatch(DEVICE, written):
+        return f"device(type={written!r})"
+    return written

@@ -183,11 +183,9 @@ class _Script:
 
     def _release(self) -> str:
         found = self._reader.meta("environment") or {}
-        return (
-            str(found.get("torch", "") or "of a release that is not known")
-            if isinstance(found, dict)
-            else ""
-        )
+        if isinstance(found, dict):
+            return str(found.get("torch", "") or "of a release that is not known")
+        return ""
 
     # values
 
@@ -228,11 +226,10 @@ class _Script:
             self._said.append(
                 f"{node.name} had another layout than strides; here it is an ordinary tensor."
             )
-        stride = (
-            _contiguous(size)
-            if node.stride is None
-            else [size_expression(one, self._names) for one in node.stride]
-        )
+        if node.stride is None:
+            stride = _contiguous(size)
+        else:
+            stride = [size_expression(one, self._names) for one in node.stride]
         dtype = _DTYPES.get(node.dtype, node.dtype)
         if not dtype.isidentifier():
             raise NotPythonError(f"its dtype is {dtype!r}")

@@ -153,8 +153,6 @@ def event_words(event: model.SymbolEvent, of: model.Compilation | None = None) -
         return (
             f"{plain_code(event.expression, of)} had the same value, and must have it from now on"
         )
-    return (
-        f"{event.expression} was assumed"
-        if event.kind == "assumed"
-        else f"asked: {event.expression}"
-    )
+    if event.kind == "assumed":
+        return f"{event.expression} was assumed"
+    return f"asked: {event.expression}"

@@ -116,11 +116,10 @@ def control_text(control: Control) -> str:
 def control_in_words(control: Control) -> list[str]:
     """Say what the control word asks for, most important first."""
     barriers = " and ".join(map(str, control.waits_for))
-    told = (
-        [f"waits for barrier{'s' if len(control.waits_for) > 1 else ''} {barriers}"]
-        if barriers
-        else []
-    )
+    if barriers:
+        told = [f"waits for barrier{'s' if len(control.waits_for) > 1 else ''} {barriers}"]
+    else:
+        told = []
     if control.write_barrier is not None:
         told.append(f"sets barrier {control.write_barrier} until its result is there")
     if control.read_barrier is not None:

@@ -121,11 +121,10 @@ def _flow(line: str, place: int, count: int, labels: dict[str, int]) -> _Flow | 
     parts = parts_of("sass", line)
     assert parts is not None
     guard, name = line[slice(*parts.guard)], line[slice(*parts.name)]
-    operands = (
-        [one.strip() for one in _OPERANDS.split(line[slice(*parts.operands)])]
-        if parts.operands[1]
-        else []
-    )
+    if parts.operands[1]:
+        operands = [one.strip() for one in _OPERANDS.split(line[slice(*parts.operands)])]
+    else:
+        operands = []
     is_sure = guard in ("", "@PT", "@UPT")
     found = _registers(name, operands)
     if found is None:

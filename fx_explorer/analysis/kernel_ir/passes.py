@@ -71,11 +71,9 @@ def passes(dump: str) -> list[Pass]:
 
 def pass_diff(one: Pass) -> list[DiffRow[str]]:
     """Return what the pass changed, line by line."""
-    return (
-        text_diff(one.before, one.after)
-        if not one.is_last
-        else [DiffRow(" ", line, line) for line in one.before]
-    )
+    if not one.is_last:
+        return text_diff(one.before, one.after)
+    return [DiffRow(" ", line, line) for line in one.before]
 
 
 def _stretches(dump: str) -> Iterator[tuple[re.Match[str], tuple[str, ...]]]:

@@ -123,9 +123,9 @@ def shared_options(rows: Sequence[KernelBuild]) -> dict[str, object]:
     """
     apart = options_that_differ(rows)
     first = next((row for row in rows if row.origin != "library"), None)
-    return (
-        {name: value for name, value in first.options.items() if name not in apart} if first else {}
-    )
+    if first:
+        return {name: value for name, value in first.options.items() if name not in apart}
+    return {}
 
 
 def _assembly(build: KernelBuild) -> int:

@@ -135,11 +135,9 @@ class KernelTimes:
     def shares_of_calls(self, kernel: int) -> Mapping[int, float]:
         """Return the share of each call of a kernel in its time, by the KernelCall; empty where all take the same."""
         found = self._profiled.get(kernel)
-        return (
-            {call: took_s / found.seconds for call, took_s in found.calls.items()}
-            if found and found.seconds
-            else {}
-        )
+        if found and found.seconds:
+            return {call: took_s / found.seconds for call, took_s in found.calls.items()}
+        return {}
 
     def _estimated_s(self, kernel: model.Kernel) -> float:
         if self._gpu is None:

@@ -60,11 +60,10 @@ def in_short(
     ``100 % occupancy``.
     """
     found = estimate(reader, kernel, gpu, build)
-    told = (
-        [f"at least {microseconds(found.estimated_s)} (estimate){_bound_in_short(found)}"]
-        if found.estimated_s
-        else []
-    )
+    if found.estimated_s:
+        told = [f"at least {microseconds(found.estimated_s)} (estimate){_bound_in_short(found)}"]
+    else:
+        told = []
     if build is None or not build.has_resources:
         return told
     room = occupancy_of(build, gpu)
@@ -110,16 +109,14 @@ def _rate(number: float) -> str:
 
 
 def _resources(gpu: Gpu, build: KernelBuild) -> Iterator[KernelFact]:
-    registers = (
-        f"{counted(build.registers, 'register')} of {gpu.registers_per_thread} a thread"
-        if build.registers >= 0
-        else ""
-    )
-    shared = (
-        f"{size(build.shared_bytes)} of shared memory a block"
-        if build.shared_bytes > 0
-        else "no shared memory"
-    )
+    if build.registers >= 0:
+        registers = f"{counted(build.registers, 'register')} of {gpu.registers_per_thread} a thread"
+    else:
+        registers = ""
+    if build.shared_bytes > 0:
+        shared = f"{size(build.shared_bytes)} of shared memory a block"
+    else:
+        shared = "no shared memory"
     threads = f"{counted(build.threads, 'thread')} a block"
     yield KernelFact(
         "resources",

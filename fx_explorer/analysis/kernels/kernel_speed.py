@@ -114,11 +114,10 @@ def _of_ceiling(speed: KernelSpeed, kind: str, rate: float) -> str:
     found = speed.ceilings.get(kind)
     if found is None:
         return ""
-    most = (
-        f"{found.rate / 1e9:,.0f} GB/s"
-        if kind == "memory"
-        else f"{found.rate / 1e12:,.1f} TFLOP/s of {kind}"
-    )
+    if kind == "memory":
+        most = f"{found.rate / 1e9:,.0f} GB/s"
+    else:
+        most = f"{found.rate / 1e12:,.1f} TFLOP/s of {kind}"
     return f", {rate / found.rate:.0%} of the {most} measured of this card ({found.how})".replace(
         "%", " %", 1
     )

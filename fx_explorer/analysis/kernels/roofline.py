@@ -108,9 +108,10 @@ def roofline(gpu: Gpu, bytes_moved: int, flops: int, kind: str = "fp32") -> Roof
     peak = gpu.peak_flops.get(kind, 0.0)
     memory_s = bytes_moved / gpu.memory_bandwidth
     arithmetic_s = max(0, flops) / peak if peak else 0.0
-    notes = (
-        [ESTIMATE] if peak or flops <= 0 else [ESTIMATE, NO_PEAK.format(gpu=gpu.title, kind=kind)]
-    )
+    if peak or flops <= 0:
+        notes = [ESTIMATE]
+    else:
+        notes = [ESTIMATE, NO_PEAK.format(gpu=gpu.title, kind=kind)]
     return Roofline(
         _bound(memory_s, arithmetic_s, is_open=flops > 0 and not peak),
         memory_s,
@@ -166,10 +167,8 @@ def microseconds(duration_s: float) -> str:
     value = duration_s * 1e6
     if 0 < value < 0.01:
         return "< 0.01 µs"
-    return (
-        f"{value:.2f} µs"
-        if value < 10
-        else f"{value:.1f} µs"
-        if value < 100
-        else f"{value:,.0f} µs"
-    )
+    if value < 10:
+        return f"{value:.2f} µs"
+    if value < 100:
+        return f"{value:.1f} µs"
+    return f"{value:,.0f} µs"

@@ -63,20 +63,18 @@ class KernelPoint:
     @property
     def bytes_per_s(self) -> float:
         """Return bytes a second where it was measured; else 0."""
-        return (
-            max(0, self.size_bytes) / self.time_s if self.is_measured and self.time_s > 0 else 0.0
-        )
+        if self.is_measured and self.time_s > 0:
+            return max(0, self.size_bytes) / self.time_s
+        return 0.0
 
     @property
     def of_roof(self) -> float:
         """Return which part of the roof it reaches; 0 where it was not measured. It may be above 1: what lies
         in caches is moved faster than memory moves it.
         """
-        return (
-            self.flops_per_s / self.most_flops_per_s
-            if self.is_measured and self.most_flops_per_s
-            else 0.0
-        )
+        if self.is_measured and self.most_flops_per_s:
+            return self.flops_per_s / self.most_flops_per_s
+        return 0.0
 
 
 @dataclass(frozen=True, slots=True)

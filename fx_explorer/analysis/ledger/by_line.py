@@ -36,11 +36,9 @@ class LineTime:
 
     @property
     def gained_s(self) -> float:
-        return (
-            self.uncompiled_s - self.compiled_s
-            if min(self.uncompiled_s, self.compiled_s) >= 0
-            else 0.0
-        )
+        if min(self.uncompiled_s, self.compiled_s) >= 0:
+            return self.uncompiled_s - self.compiled_s
+        return 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +71,10 @@ def line_times(figures: LedgerFigures) -> LineTimes:
     found.sort(key=lambda one: -max(one.compiled_s, one.uncompiled_s))
     whole = figures.call.call_s
     rest = whole - sum(max(0.0, one.compiled_s) for one in found)
-    rest_uncompiled = (
-        figures.call.uncompiled_s - sum(one.uncompiled_s for one in found)
-        if is_known
-        else NOT_KNOWN
-    )
+    if is_known:
+        rest_uncompiled = figures.call.uncompiled_s - sum(one.uncompiled_s for one in found)
+    else:
+        rest_uncompiled = NOT_KNOWN
     return LineTimes(found, rest, rest_uncompiled)
 
 

@@ -108,11 +108,9 @@ class LedgerEntry:
     @property
     def seconds(self) -> float:
         """Return how long it computes: on the GPU where there is one."""
-        return (
-            self.step.device_s
-            if self.step.device_s >= 0 and self.step.kind in WORK
-            else self.step.host_s
-        )
+        if self.step.device_s >= 0 and self.step.kind in WORK:
+            return self.step.device_s
+        return self.step.host_s
 
 
 @dataclass(frozen=True)

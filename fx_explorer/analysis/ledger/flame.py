@@ -142,9 +142,10 @@ def _paths(figures: LedgerFigures) -> Iterator[list[_Key]]:
             calls, before = _Functions(), part
         functions = [_function(figures, name) for name in calls.at(entry.step)]
         graph = graph_of(entry.step)
-        code = (
-            [_Key("code", graph, _function(figures, entry.step.compilation).line)] if graph else []
-        )
+        if graph:
+            code = [_Key("code", graph, _function(figures, entry.step.compilation).line)]
+        else:
+            code = []
         yield [*keys.get(part, []), *functions, *code]
 
 

@@ -126,11 +126,10 @@ def _filters(
     effects = []
     for both, (name, *like) in alike.items():
         # Without any guard, what torch checks for itself goes too, such as the keys of dicts.
-        gone = (
-            list(checks)
-            if len(both) == len(guards)
-            else [one for number in both for one in of_guard.get(number, ())]
-        )
+        if len(both) == len(guards):
+            gone = list(checks)
+        else:
+            gone = [one for number in both for one in of_guard.get(number, ())]
         python = _in_python(gone)
         effects.append(
             FilterEffect(
@@ -156,18 +155,14 @@ def _risk(gone: Sequence[ExplainedCheck]) -> str:
     is_open = any(
         one.check.kind == "TENSOR_MATCH" and one.check.origin == "argument" for one in gone
     )
-    return (
-        f"{risk}, also with tensors of another shape or dtype, which may end the process"
-        if is_open
-        else risk
-    )
+    if is_open:
+        return f"{risk}, also with tensors of another shape or dtype, which may end the process"
+    return risk
 
 
 def _with_examples(origin: Origin, names: Sequence[str]) -> str:
     # The shortest are the program's own; names inside torch's modules are long.
     examples = sorted(dict.fromkeys(filter(None, names)), key=lambda name: (len(name), name))
-    return (
-        f"{UNSEEN[origin]} ({listed(examples, 2)})"
-        if examples and origin != "library"
-        else UNSEEN[origin]
-    )
+    if examples and origin != "library":
+        return f"{UNSEEN[origin]} ({listed(examples, 2)})"
+    return UNSEEN[origin]

@@ -28,18 +28,16 @@ class Rate:
     @property
     def in_words(self) -> str:
         """Return ``12.3 GB/s (48 % of a copy), 0.9 TFLOP/s (85 % of a matrix product)``."""
-        parts = (
-            [f"{_three(self.bytes_per_s / GIGA)} GB/s{_of(self.of_memory, 'a copy')}"]
-            if self.bytes_per_s
-            else []
-        )
+        if self.bytes_per_s:
+            parts = [f"{_three(self.bytes_per_s / GIGA)} GB/s{_of(self.of_memory, 'a copy')}"]
+        else:
+            parts = []
         if self.flops_per_s:
             rate = self.flops_per_s
-            shown = (
-                f"{_three(rate / TERA)} TFLOP/s"
-                if rate >= TERA
-                else f"{_three(rate / GIGA)} GFLOP/s"
-            )
+            if rate >= TERA:
+                shown = f"{_three(rate / TERA)} TFLOP/s"
+            else:
+                shown = f"{_three(rate / GIGA)} GFLOP/s"
             beyond = " (more than a float32 product reached when it was measured)"
             parts.append(
                 shown

@@ -121,11 +121,10 @@ def _guards(figures: LedgerFigures) -> Iterator[str]:
 def _unguarded(call: LedgerCall) -> str:
     interval = median_interval(ratios(list(call.rounds_s), list(call.unguarded_rounds_s)))
     is_faster = interval is not None and interval.low > 1 and call.unguarded_s < call.call_s
-    told = (
-        f"saves {run_time(call.call_s - call.unguarded_s)}"
-        if is_faster
-        else "saves nothing that can be told"
-    )
+    if is_faster:
+        told = f"saves {run_time(call.call_s - call.unguarded_s)}"
+    else:
+        told = "saves nothing that can be told"
     return (
         f"Skipping guards (torch.compiler.set_stance(skip_guard_eval_unsafe=True)) was measured and {told}; it is unsafe: "
         "what no longer fits is run all the same."

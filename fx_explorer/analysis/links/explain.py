@@ -100,11 +100,9 @@ def _to_copies(reader: SessionReader, own: list[model.LineSource]) -> list[Expla
 
 def _to_written(reader: SessionReader, own: list[model.LineSource]) -> list[Explanation]:
     written = source_of_own(reader, own)
-    return (
-        [_copied("source", written, f"{written.document.title}:{written.line + 1}")]
-        if written
-        else []
-    )
+    if written:
+        return [_copied("source", written, f"{written.document.title}:{written.line + 1}")]
+    return []
 
 
 def _copied(relation: Relation, place: Place, name: str) -> Explanation:

@@ -237,9 +237,10 @@ class Selection:
         return computing
 
     def _lines_of_artifact(self, document: Document) -> frozenset[int]:
-        computing = (
-            self._computing_lines_across if self._is_across(document) else self._computing_lines
-        )
+        if self._is_across(document):
+            computing = self._computing_lines_across
+        else:
+            computing = self._computing_lines
         lines = {line for line, _ in computing.get(document.id, ())}
         if document.stage == "output_code":
             lines |= lines_in_output_code(self.reader, document.id, computing)

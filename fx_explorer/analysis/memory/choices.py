@@ -127,20 +127,16 @@ def _weight(choice: model.PartitionChoice) -> str:
 
 
 def _steps(steps: int) -> str:
-    return (
-        counted(steps, "step")
-        if 0 < steps < MAX_STEPS
-        else "1 step"
-        if not steps
-        else f"{MAX_STEPS} steps at most"
-    )
+    if 0 < steps < MAX_STEPS:
+        return counted(steps, "step")
+    if not steps:
+        return "1 step"
+    return f"{MAX_STEPS} steps at most"
 
 
 def _twice(choice: model.PartitionChoice) -> str:
     """Return a remark on what no kernel writes to memory anyway: saving it weighs twice."""
     once = choice.size_bytes * STEP_FACTOR ** max(1, min(MAX_STEPS, choice.distance))
-    return (
-        ", × 2 since no kernel writes it otherwise"
-        if once and 1.5 < choice.weight / once < 2.5
-        else ""
-    )
+    if once and 1.5 < choice.weight / once < 2.5:
+        return ", × 2 since no kernel writes it otherwise"
+    return ""

@@ -153,11 +153,9 @@ def _results(
         found = value_bytes(node.value, sizes)
     except UnknownSize:
         return None
-    return (
-        [None if size is None else Result(size, _device(node) or usual) for size in found]
-        if node.value
-        else None
-    )
+    if node.value:
+        return [None if size is None else Result(size, _device(node) or usual) for size in found]
+    return None
 
 
 def _computed(call: CallOfKernel) -> model.Node | None:
@@ -207,11 +205,10 @@ def _calls(reader: SessionReader, code: model.Artifact) -> dict[int, CallOfKerne
     workspaces = {row.call: row for row in reader.rows(model.LibraryWorkspace)}
     found = {}
     for line, name, artifact, call in made:
-        ids = (
-            by_call.get(call, set()) | of_all.get(artifact, set())
-            if artifact
-            else by_line.get(line, set())
-        )
+        if artifact:
+            ids = by_call.get(call, set()) | of_all.get(artifact, set())
+        else:
+            ids = by_line.get(line, set())
         computed = tuple(nodes[i] for i in sorted(ids) if i in nodes)
         found[line] = CallOfKernel(name, Place(document, line - 1), computed, workspaces.get(call))
     return found

@@ -145,9 +145,10 @@ class _Replay:
     def of(self, arguments: Sequence[Argument]) -> Replayed:
         given = tuple(self.argument(one) for one in arguments)
         returned = self.called(self.wrapper.entry, given)
-        outputs = (
-            tuple(tuple(stored(one)) for one in returned) if isinstance(returned, tuple) else ()
-        )
+        if isinstance(returned, tuple):
+            outputs = tuple(tuple(stored(one)) for one in returned)
+        else:
+            outputs = ()
         for number in {number for output in outputs for number in output}:
             self.storages[number].dies = None
         lifetimes = tuple(self.storages)
@@ -432,11 +433,9 @@ def _keyword(call: ast.Call, name: str) -> ast.expr | None:
 
 def _device(call: ast.Call) -> str:
     found = _keyword(call, "device")
-    return (
-        found.value.partition(":")[0]
-        if isinstance(found, ast.Constant) and isinstance(found.value, str)
-        else ""
-    )
+    if isinstance(found, ast.Constant) and isinstance(found.value, str):
+        return found.value.partition(":")[0]
+    return ""
 
 
 def _returns(statement: ast.With) -> bool:

@@ -95,9 +95,9 @@ def _why_nothing_saved(compilation: model.Compilation) -> str:
     missing = compilation.missing_stages or {}
     if "forward" in missing:
         return f"What is saved for the backward is not known either: {missing['forward']}."
-    return (
-        f"Nothing is saved for a backward: {missing['backward']}." if "backward" in missing else ""
-    )
+    if "backward" in missing:
+        return f"Nothing is saved for a backward: {missing['backward']}."
+    return ""
 
 
 def _is_without_code(reader: SessionReader, compilation: model.Compilation) -> bool:

@@ -563,9 +563,9 @@ TANGENT = "tangents_"
 
 
 def _taken(lifetime: Lifetime) -> int:
-    return (
-        UNKNOWN if lifetime.size_bytes == UNKNOWN else rounded(lifetime.size_bytes, lifetime.device)
-    )
+    if lifetime.size_bytes == UNKNOWN:
+        return UNKNOWN
+    return rounded(lifetime.size_bytes, lifetime.device)
 
 
 def _workspace(call: CallOfKernel, size_bytes: int, at: int, graph: GraphMemory) -> Held:

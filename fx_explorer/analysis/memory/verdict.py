@@ -68,22 +68,19 @@ def _not_predicted(memory: SessionMemory, known: list[str]) -> list[str]:
     """Say why there is no peak, and what is known all the same."""
     backends = memory.without_code
     if backends:
-        which = (
-            f"backend {backends[0]} writes"
-            if len(backends) == 1
-            else f"backends {listed(backends, len(backends))} write"
-        )
+        if len(backends) == 1:
+            which = f"backend {backends[0]} writes"
+        else:
+            which = f"backends {listed(backends, len(backends))} write"
         none = (
             f"The peak of a step cannot be predicted: it is read from the code that Inductor writes, and {which} none. "
             "--measure measures it."
         )
         return [none, *(known or filter(None, [memory.nothing_saved]))]
     why = list(_unread(memory)) or ["Nothing was compiled, so there is no output code to read."]
-    return (
-        ["Nothing can be said about the memory of a step.", *why]
-        if not known
-        else ["The peak of a step cannot be predicted.", *why, *known]
-    )
+    if not known:
+        return ["Nothing can be said about the memory of a step.", *why]
+    return ["The peak of a step cannot be predicted.", *why, *known]
 
 
 def _optimizer(used: Usage, optimizer: str) -> Iterator[str]:
@@ -125,21 +122,21 @@ def _up_to(used: Usage) -> str:
     most, calls = used.most_with_workspaces()
     if most <= used.peak.total_bytes:
         return ""
+    if used.device != "cpu":
+        return (
+            f" (up to {size(most)}: what {counted(calls, 'library call')} "
+            f"{'takes' if calls == 1 else 'take'} at work is not known without the GPU)"
+        )
     return (
         f" (up to {size(most)}: what {counted(calls, 'library call')} "
-        f"{'takes' if calls == 1 else 'take'} at work is not known without the GPU)"
-        if used.device != "cpu"
-        else f" (up to {size(most)}: what {counted(calls, 'library call')} "
         f"{'takes' if calls == 1 else 'take'} at work is not known)"
     )
 
 
 def _when(used: Usage, at: int, is_training: bool) -> str:
-    return (
-        ("in the backward" if used.is_backward(at) else "in the forward")
-        if is_training
-        else "in the computation"
-    )
+    if is_training:
+        return "in the backward" if used.is_backward(at) else "in the forward"
+    return "in the computation"
 
 
 def _at(moment: Moment | None, paths: dict[int, str]) -> str:

@@ -68,11 +68,10 @@ def module_list(
 
 
 def _sentences(reader: SessionReader, tree: ModuleTree) -> list[str]:
-    times = (
-        times_in_words(tree, has_gpu=gpu_of(reader) is not None)
-        if any(tree.time_kinds)
-        else NO_TIMES
-    )
+    if any(tree.time_kinds):
+        times = times_in_words(tree, has_gpu=gpu_of(reader) is not None)
+    else:
+        times = NO_TIMES
     return [f"{counted(tree.module_count, 'module')}. {times} {SHARED_OUT}"]
 
 

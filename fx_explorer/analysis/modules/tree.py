@@ -173,11 +173,10 @@ def _range(members: list[_Module], figure: str, name: str) -> str:
 def explained(row: ModuleRow) -> list[str]:
     """Return what a row says, in sentences."""
     if row.is_fold:
-        rest = (
-            f"differ in {row.difference}"
-            if row.difference
-            else "are alike: the same modules in them, the same figures"
-        )
+        if row.difference:
+            rest = f"differ in {row.difference}"
+        else:
+            rest = "are alike: the same modules in them, the same figures"
         return [f"{counted(row.count, 'layer')} of {in_words(row.path[:-1])} {rest}."]
     if not row.path:
         return [

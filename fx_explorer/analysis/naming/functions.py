@@ -66,11 +66,9 @@ def function_of(compilation: model.Compilation) -> str:
     others.
     """
     told = plain_function(compilation.function)
-    return (
-        f"{told} at {in_file(compilation.file, compilation.line)}"
-        if told.startswith("a lambda")
-        else told
-    )
+    if told.startswith("a lambda"):
+        return f"{told} at {in_file(compilation.file, compilation.line)}"
+    return told
 
 
 def is_method(function: str) -> bool:

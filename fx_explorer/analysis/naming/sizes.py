@@ -20,11 +20,10 @@ class SizeNames:
 
     def __init__(self, reader: SessionReader, only: Sequence[int] | None = None) -> None:
         """``only`` has the compilations whose symbols are asked for; None stands for all."""
-        found = (
-            reader.rows(model.Compilation)
-            if only is None
-            else reader.by_ids(model.Compilation, only)
-        )
+        if only is None:
+            found = reader.rows(model.Compilation)
+        else:
+            found = reader.by_ids(model.Compilation, only)
         self._compilations = {row.id: row for row in found}
         symbols = list(_symbols(reader, only))
         lines = _lines(reader, symbols)

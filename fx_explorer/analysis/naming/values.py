@@ -135,11 +135,12 @@ def told_names(reader: SessionReader, names: Mapping[int, str]) -> dict[int, str
     numbered = [node for node, name in names.items() if name.startswith(_TORCHS_BEGINNINGS)]
     nodes = reader.by_ids(model.Node, numbered)
     inputs = [node for node in nodes if node.op == "placeholder"]
-    known = (
-        {node: found.name for node, found in InputNames(reader).of(inputs).items() if found.node}
-        if inputs
-        else {}
-    )
+    if inputs:
+        known = {
+            node: found.name for node, found in InputNames(reader).of(inputs).items() if found.node
+        }
+    else:
+        known = {}
     return {**names, **{node.id: known.get(node.id) or result_name(node) for node in nodes}}
 
 

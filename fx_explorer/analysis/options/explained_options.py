@@ -156,11 +156,9 @@ def _who(row: OptionInForce, folder: Path | None) -> str:
         return f"set by the environment variable {row.variable}"
     if row.set_by == "fx-explorer":
         return "an option of fx-explorer"
-    return (
-        f"set at {_relative(row.file, folder)}:{row.line}"
-        if row.file
-        else f"set by the program{_side_effect(row)}"
-    )
+    if row.file:
+        return f"set at {_relative(row.file, folder)}:{row.line}"
+    return f"set by the program{_side_effect(row)}"
 
 
 _BY_DYNAMIC = ("dynamo.assume_static_by_default", "dynamo.automatic_dynamic_shapes")

@@ -213,11 +213,9 @@ def _at_most(
     condition: str, limit: int, number: int, measured: str, findings: Iterator[CheckFinding]
 ) -> Check:
     said = f"{measured}, {limit:,} allowed"
-    return (
-        Check(condition, limit, said)
-        if number <= limit
-        else Check(condition, limit, said, tuple(findings), is_met=False)
-    )
+    if number <= limit:
+        return Check(condition, limit, said)
+    return Check(condition, limit, said, tuple(findings), is_met=False)
 
 
 CONDITIONS: dict[str, Judge] = {

@@ -208,11 +208,9 @@ def what_ran(reader: SessionReader) -> str:
 def ran_on(environment: Mapping[str, Any]) -> str:
     """Return ``virtual H100 SXM``, the name of the GPU that the process used, else ``cpu``; empty where that is not known."""
     virtual = environment.get("virtual_gpu")
-    return (
-        f"virtual {virtual}"
-        if virtual
-        else str(environment.get("gpu") or environment.get("device") or "")
-    )
+    if virtual:
+        return f"virtual {virtual}"
+    return str(environment.get("gpu") or environment.get("device") or "")
 
 
 # What a TORCH_TRACE log was read to be, as facts for the overview of its session.

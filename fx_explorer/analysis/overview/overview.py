@@ -512,11 +512,10 @@ def _summed(reader: SessionReader, compilations: Iterable[int]) -> str:
 def _kernels_text(found: DirectionKernels) -> str:
     parts = []
     if found.generated:
-        fused = (
-            f" doing {counted(found.operations_fused, 'operation')}"
-            if found.operations_fused
-            else ""
-        )
+        if found.operations_fused:
+            fused = f" doing {counted(found.operations_fused, 'operation')}"
+        else:
+            fused = ""
         parts.append(f"{counted(found.generated, 'generated kernel')}{fused}")
     if found.library_calls:
         parts.append(

@@ -39,11 +39,10 @@ def _something(reader: SessionReader, name: str) -> Check | None:
     outcome = _outcome(reader)
     # With compilations in the session, the message of a run that ended otherwise is about something
     # else.
-    why = (
-        outcome.message
-        if outcome and (outcome.kind == "finished" or reader.count(model.Compilation) == 0)
-        else ""
-    )
+    if outcome and (outcome.kind == "finished" or reader.count(model.Compilation) == 0):
+        why = outcome.message
+    else:
+        why = ""
     return _unmet(
         name, "nothing was compiled, so every limit is kept", CheckFinding("", 0, first_line(why))
     )

@@ -132,9 +132,9 @@ def profile_figures(reader: SessionReader) -> ProfileFigures | None:
 
 def module_name(row: ModuleRow) -> str:
     """Return the whole name of a module, of alike ones together: ``layers: 0 … 11 ×12, alike``."""
-    return (
-        f"{in_words(row.path[:-1])}: {row.title}" if row.is_fold else in_words(row.path) or row.name
-    )
+    if row.is_fold:
+        return f"{in_words(row.path[:-1])}: {row.title}"
+    return in_words(row.path) or row.name
 
 
 class _Shares:

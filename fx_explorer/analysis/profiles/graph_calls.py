@@ -91,9 +91,10 @@ class Launches:
     def time_of(self, work: int) -> float:
         """Return when it was launched; when it ran where that is not known."""
         correlation = self._trace.gpu.correlation[work]
-        launch = (
-            None if correlation in self._trace.unclear else self._trace.launches.get(correlation)
-        )
+        if correlation in self._trace.unclear:
+            launch = None
+        else:
+            launch = self._trace.launches.get(correlation)
         return launch[1] if launch else self._trace.gpu.starts[work]
 
     def in_order(self) -> list[int]:

@@ -120,11 +120,10 @@ class _Comparison:
             words = f"{self._these} compiled {_function(one)} for a part of the model that is not on {self._those}"
             return self._finding("parts", position, words, other=one)
         verb = "recompiled" if _is_recompile(one) else "compiled"
-        took = (
-            f" (in {seconds(one.duration_s)}, which its collectives wait for)"
-            if one.has_collectives
-            else ""
-        )
+        if one.has_collectives:
+            took = f" (in {seconds(one.duration_s)}, which its collectives wait for)"
+        else:
+            took = ""
         words = f"{self._these} {verb} {_function(one)}{took}, which {self._those} did not"
         return self._finding("extra", position, words, other=one)
 
@@ -223,11 +222,9 @@ class _Comparison:
         at = f" ({in_file(file, line)})" if is_known else ""
         because = f": {_short(two.error)}{at}" if two.error else ""
         words = f"{self._these} {these} {_function(two)}{stage}, {self._those} {those} it{because}"
-        return (
-            f"{words} (on {self._those}: {_short(one.error)})"
-            if one.error and not two.error
-            else words
-        )
+        if one.error and not two.error:
+            return f"{words} (on {self._those}: {_short(one.error)})"
+        return words
 
     def _caches(self, one: CompilationSummary, two: CompilationSummary) -> str:
         these, those = (

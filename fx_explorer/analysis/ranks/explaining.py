@@ -242,9 +242,10 @@ def _collectives(finding: RankFinding, sides: Sides) -> RankFinding | None:
         min(len(ours), len(theirs)),
     )
     one, two = (names[at] if at < len(names) else "nothing more" for names in (ours, theirs))
-    count = (
-        f"{len(ours)} against {len(theirs)}" if len(ours) != len(theirs) else f"{len(ours)} each"
-    )
+    if len(ours) != len(theirs):
+        count = f"{len(ours)} against {len(theirs)}"
+    else:
+        count = f"{len(ours)} each"
     told = f"number {at + 1} is {one} on {sides.these} and {two} on {sides.those}"
     return replace(
         finding, words=f"the collectives of {_function(finding)} part ways: {told} ({count})"
@@ -326,11 +327,10 @@ def _results(finding: RankFinding, sides: Sides) -> RankFinding | None:
     if differing is None:
         return None
     names = [one.partition(" ")[0] for one in differing]
-    what = (
-        f"{names[0]} and {names[1]} stand at the same place"
-        if names[0] != names[1]
-        else f"{names[0]} is the first"
-    )
+    if names[0] != names[1]:
+        what = f"{names[0]} and {names[1]} stand at the same place"
+    else:
+        what = f"{names[0]} is the first"
     return replace(
         finding, words=f"{finding.words}: {what} ({len(ours)} calls against {len(theirs)})"
     )
@@ -338,11 +338,9 @@ def _results(finding: RankFinding, sides: Sides) -> RankFinding | None:
 
 def _function(finding: RankFinding) -> str:
     name = called_function(finding.function) if finding.function else ""
-    return (
-        f"{name} at {in_file(finding.file, finding.line)}"
-        if name and finding.file
-        else name or "the compiled code"
-    )
+    if name and finding.file:
+        return f"{name} at {in_file(finding.file, finding.line)}"
+    return name or "the compiled code"
 
 
 _EXPLAIN: dict[Aspect, Callable[[RankFinding, Sides], RankFinding | None]] = {

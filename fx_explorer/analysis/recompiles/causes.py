@@ -324,18 +324,18 @@ def _line_of_guard(
 
 def _hint(reader: SessionReader, before: model.Compilation | None, source: str) -> str:
     """Return what a dynamic size was when the code was compiled; empty for anything else."""
-    found = (
-        reader.rows(model.Symbol, compilation=before.id, source=source, limit=1)
-        if before and source
-        else []
-    )
+    if before and source:
+        found = reader.rows(model.Symbol, compilation=before.id, source=source, limit=1)
+    else:
+        found = []
     return found[0].hint if found else ""
 
 
 def _caller(reader: SessionReader, compilation: model.Compilation | None) -> tuple[str, int]:
-    stacks = (
-        reader.by_ids(model.Stack, [compilation.stack]) if compilation and compilation.stack else []
-    )
+    if compilation and compilation.stack:
+        stacks = reader.by_ids(model.Stack, [compilation.stack])
+    else:
+        stacks = []
     frame = stacks[0].frames[-1] if stacks and stacks[0].frames else None
     return (frame.file, frame.line) if frame else ("", 0)
 

@@ -411,11 +411,10 @@ def _change(
         relation=_relation(reported.get("relation", "")),
     )
     index = int(reported["index"]) if reported.get("index") else None
-    other = (
-        f"{plain_name(reported['other'])}, {reported['other_index']}"
-        if reported.get("other_index")
-        else ""
-    )
+    if reported.get("other_index"):
+        other = f"{plain_name(reported['other'])}, {reported['other_index']}"
+    else:
+        other = ""
     return GuardChange(
         kind, named, where, was, is_now, told, index, source or reported["source"], other
     )

@@ -158,11 +158,11 @@ def _of_value(change: GuardChange) -> str:
     if change.where == "global":
         return f"Leave {change.name} as it is after the first call: each of its values is compiled."
     is_text = change.old.startswith("'") and change.new.startswith("'")
-    return (
-        f"{BOTH_STAY} With many values of {change.name}: decide outside the compiled function."
-        if is_text
-        else BOTH_STAY
-    )
+    if is_text:
+        return (
+            f"{BOTH_STAY} With many values of {change.name}: decide outside the compiled function."
+        )
+    return BOTH_STAY
 
 
 def _of_dtype(change: GuardChange) -> str:

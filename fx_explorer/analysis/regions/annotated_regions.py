@@ -150,11 +150,9 @@ def lowerings(reader: SessionReader) -> list[Lowering]:
             and (variant, row.direction, row.subgraph) not in kernels
         ):
             variant = origins[variant]
-        return (
-            tuple(dict.fromkeys(kernels.get((variant, row.direction, row.subgraph), ())))
-            if row.subgraph
-            else ()
-        )
+        if row.subgraph:
+            return tuple(dict.fromkeys(kernels.get((variant, row.direction, row.subgraph), ())))
+        return ()
 
     return [
         Lowering(names.get(row.compilation, ""), row, kernels_of(row))

@@ -64,11 +64,10 @@ def _use(reader: SessionReader, graphs: Sequence[model.Graph]) -> RegionUse:
 def nested_region_facts(reader: SessionReader) -> Iterator[Fact]:
     for one in region_uses(reader):
         compiled = f" and compiled {_times(one.compiled)}" if one.compiled else ""
-        inlined = (
-            f"; torch put {counted(one.inlined, 'call')} into the graph around it"
-            if one.inlined
-            else ""
-        )
+        if one.inlined:
+            inlined = f"; torch put {counted(one.inlined, 'call')} into the graph around it"
+        else:
+            inlined = ""
         text = f"The nested region {one.label} is called {_times(one.calls)}{compiled}{inlined}."
         yield Fact("graphs", "good", text, place=Place(graph_document(one.first)), view="graphs")
 

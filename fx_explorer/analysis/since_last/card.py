@@ -141,9 +141,10 @@ def _heading(
         text = "Since the last capture you changed no file and no option that is recorded, and still this differs:"
         return Fact("since", "changed", text, difference="others")
     changed = f"Since the last capture you changed {listed(done)}"
-    text = (
-        f"{changed}, and nothing came of it: {same}." if is_same else f"{changed}. What came of it:"
-    )
+    if is_same:
+        text = f"{changed}, and nothing came of it: {same}."
+    else:
+        text = f"{changed}. What came of it:"
     return Fact(
         "since", "good" if is_same else "changed", text, difference="source" if edited else "others"
     )
@@ -235,11 +236,9 @@ def _told(gone: Iterable[str], new: Iterable[str]) -> str:
 
 
 def _break(one: DistinctBreak) -> str:
-    return (
-        f"{in_file(one.file, one.line)} {one.code}".strip()
-        if one.file
-        else first_line(one.in_words)
-    )
+    if one.file:
+        return f"{in_file(one.file, one.line)} {one.code}".strip()
+    return first_line(one.in_words)
 
 
 def _only(causes: Mapping[str, str], others: Mapping[str, str]) -> list[str]:

@@ -31,11 +31,12 @@ def dynamo_work(reader: SessionReader, point: StagePoint) -> StageWork:
     graphs = [document.id for document in point.after]
     operations, lines = len(plain_operations(reader, graphs)), source_lines(reader, graphs)
     first = first_variant(reader, reader.get(model.Compilation, point.compilation))
-    of = (
-        f"{counted(lines, 'line')} of source, from {plain_function(first.function)} on, became "
-        if lines
-        else ""
-    )
+    if lines:
+        of = (
+            f"{counted(lines, 'line')} of source, from {plain_function(first.function)} on, became "
+        )
+    else:
+        of = ""
     breaks = reader.count(model.GraphBreak, compilation=first.id)
     cut = f", up to {counted(breaks, 'graph break')}" if breaks else ""
     sentence = f"{point.title}: {of}{counted(operations, 'operation')}{cut}."
@@ -79,11 +80,10 @@ def passes_work(reader: SessionReader, point: StagePoint) -> StageWork:
         ]
     )
     is_as_before = made["kept"] == before == after
-    told = (
-        f" changed nothing: {counted(before, 'operation')}"
-        if is_as_before
-        else f": {_became(before, after)}: {words}"
-    )
+    if is_as_before:
+        told = f" changed nothing: {counted(before, 'operation')}"
+    else:
+        told = f": {_became(before, after)}: {words}"
     return StageWork(point, before, after, was, made, f"{point.title}{told}.", fates)
 
 
@@ -133,11 +133,9 @@ def _fate_of_new(
     if len(parents) > 1:
         return "fused" if all(len(takers[parent]) == 1 for parent in parents) else "replaced"
     others = takers[parents[0]]
-    return (
-        "decomposed"
-        if len(others) > 1 and all(len(places[one]) == 1 for one in others)
-        else "replaced"
-    )
+    if len(others) > 1 and all(len(places[one]) == 1 for one in others):
+        return "decomposed"
+    return "replaced"
 
 
 # AOTAutograd
@@ -160,11 +158,10 @@ def tracing_work(reader: SessionReader, point: StagePoint) -> StageWork:
         ]
     )
     left = f"; nothing is known to come of {unknown:,} of the {before:,}" if unknown else ""
-    told = (
-        f": {words}{left}"
-        if unknown < before or made["made"] < after
-        else "; which came of which is not known"
-    )
+    if unknown < before or made["made"] < after:
+        told = f": {words}{left}"
+    else:
+        told = "; which came of which is not known"
     return StageWork(
         point, before, after, was, made, f"{point.title}: {_became(before, after)}{told}.", fates
     )

@@ -82,13 +82,11 @@ def kind_in_words(kind: str) -> str:
     """Return what a scheduler node is: ``pointwise loop``, ``library call``, ``other step``."""
     if "." in kind:
         return "library call"
-    return (
-        f"{kind} loop"
-        if kind.endswith(LOOPS)
-        else OF_A_CALL
-        if kind == "multi output"
-        else "other step"
-    )
+    if kind.endswith(LOOPS):
+        return f"{kind} loop"
+    if kind == "multi output":
+        return OF_A_CALL
+    return "other step"
 
 
 def kernels_work(reader: SessionReader, point: StagePoint) -> StageWork:

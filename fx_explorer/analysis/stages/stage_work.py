@@ -63,9 +63,9 @@ def _of_the_backward(partition: StageWork) -> StageWork:
     again, own = partition.became.get("both", 0), partition.became.get("backward", 0)
     parts = [f"{counted(own, 'operation')} of its own"] if own else []
     parts += [f"{counted(again, 'operation')} of the forward, computed again"] if again else []
-    return (
-        replace(partition, sentence=f"Now the backward: {listed(parts)}.") if parts else partition
-    )
+    if parts:
+        return replace(partition, sentence=f"Now the backward: {listed(parts)}.")
+    return partition
 
 
 MOST_COMPILATIONS = 200

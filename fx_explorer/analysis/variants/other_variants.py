@@ -45,11 +45,10 @@ def other_variants(reader: SessionReader) -> list[OtherVariant]:
             # From the one before, since to walk the whole lineage of each is quadratic for variants
             # in a row.
             before = running.get(variant.variant_of) if variant.variant_from else None
-            kernels = (
-                kernels_of_variant(reader, variant)
-                if before is None
-                else kernels_after(reader, before, variant)
-            )
+            if before is None:
+                kernels = kernels_of_variant(reader, variant)
+            else:
+                kernels = kernels_after(reader, before, variant)
             found.append(_other_variant(reader, variant, kernels))
             running.setdefault(variant.name, kernels)
     return found
@@ -77,11 +76,10 @@ def variant_in_words(reader: SessionReader, variant: model.Compilation) -> list[
     lowered = [
         one for one in reader.rows(model.RegionLowering, compilation=variant.id) if one.subgraph
     ]
-    alone = (
-        dict.fromkeys(one.name for one in lowered if not one.is_reused)
-        if any(one.is_reused for one in lowered)
-        else {}
-    )
+    if any(one.is_reused for one in lowered):
+        alone = dict.fromkeys(one.name for one in lowered if not one.is_reused)
+    else:
+        alone = {}
     return [
         *(f'only region "{name}"' for name in alone),
         *changes_in_words(model.Changes.from_json(variant.changes or {})),

@@ -73,9 +73,9 @@ def _regions(reader: SessionReader, variant: model.Compilation) -> list[VariantS
     """Return a start per region that was compiled, when there are several."""
     rows = reader.rows(model.RegionLowering, compilation=variant.id)
     names = dict.fromkeys(row.name for row in rows if row.subgraph and row.name)
-    return (
-        [VariantStart(variant.name, "partition", name) for name in names] if len(names) > 1 else []
-    )
+    if len(names) > 1:
+        return [VariantStart(variant.name, "partition", name) for name in names]
+    return []
 
 
 @dataclass(frozen=True, slots=True)

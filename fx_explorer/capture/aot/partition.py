@@ -121,11 +121,9 @@ def _recording_compiler(
                 backend = (
                     recording.of(recording.compilation_name()).backend or recording.request.backend
                 )
-                return (
-                    made
-                    if recording.here.is_nested
-                    else counted_entry(recording, made, module, backend, direction)
-                )
+                if recording.here.is_nested:
+                    return made
+                return counted_entry(recording, made, module, backend, direction)
             except Exception as error:
                 if not _is_ahead_of_its_time(recording, direction, error):
                     raise
@@ -162,11 +160,9 @@ def _lowered(
     lower: Callable[[], Any],
 ) -> Any:
     """Return the compiled function. That of a region of its own is a part of the one around it."""
-    return (
-        lower()
-        if recording.here.is_nested
-        else recording.boundary.lowered(direction, module, lower)
-    )
+    if recording.here.is_nested:
+        return lower()
+    return recording.boundary.lowered(direction, module, lower)
 
 
 def _unwrapped(compiler: Any) -> Any:

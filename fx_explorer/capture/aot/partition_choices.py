@@ -158,9 +158,10 @@ def _row(
     decided_by: MinCut | str,
 ) -> PartitionChoice:
     value = node_value(node)
-    size_bytes = (
-        known_bytes(value.numel() * value.element_size()) if isinstance(value, torch.Tensor) else -1
-    )
+    if isinstance(value, torch.Tensor):
+        size_bytes = known_bytes(value.numel() * value.element_size())
+    else:
+        size_bytes = -1
     cut: MinCut | None = None
     ground: Ground = "no_cut"
     if isinstance(decided_by, MinCut):
@@ -168,11 +169,10 @@ def _row(
         ground, reason = _ground(_computing(node).name, cut)
     else:
         reason = decided_by
-    weight = (
-        _edge(cut, f"{node.name}_in", f"{node.name}_out").get("capacity", math.inf)
-        if cut
-        else math.inf
-    )
+    if cut:
+        weight = _edge(cut, f"{node.name}_in", f"{node.name}_out").get("capacity", math.inf)
+    else:
+        weight = math.inf
     return PartitionChoice(
         id=0,
         compilation=recording.variant_id(),

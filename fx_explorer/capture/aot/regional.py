@@ -142,11 +142,10 @@ def _absent(recording: Recording, names: Iterable[str]) -> Iterator[RegionLoweri
 def _recording_region(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def standalone_compile(module: Any, *args: Any, **kwargs: Any) -> Any:
-        eager = (
-            None
-            if recording.request.build or not isinstance(module, torch.fx.GraphModule)
-            else runnable_copy(module)
-        )
+        if recording.request.build or not isinstance(module, torch.fx.GraphModule):
+            eager = None
+        else:
+            eager = runnable_copy(module)
         subgraph = _subgraph_name(module)
         if not subgraph:
             return _run_eagerly(original(module, *args, **kwargs), eager)
@@ -225,11 +224,12 @@ def _segment(recording: Recording, module: torch.fx.GraphModule, subgraph: str) 
     outer = recording.segment().aot.get(direction)
     by_name = outer.by_name if outer else {}
     ids = {node: by_name[node.name] for node in module.graph.nodes if node.name in by_name}
-    cut_out = (
-        RecordedGraph(outer.graph, module, ids, {node.name: row for node, row in ids.items()})
-        if outer
-        else None
-    )
+    if outer:
+        cut_out = RecordedGraph(
+            outer.graph, module, ids, {node.name: row for node, row in ids.items()}
+        )
+    else:
+        cut_out = None
     return Segment(dynamo=cut_out, subgraph=subgraph)
 
 

@@ -63,11 +63,9 @@ def _name_of_object(backend: Any) -> str:
     if name in _NAMELESS:
         return _variable_of(backend, backend) or name or type(backend).__name__
     owner = getattr(backend, "__self__", None)  # a method says little without its class
-    return (
-        f"{type(owner).__name__}.{name}"
-        if owner is not None and not isinstance(owner, type(sys))
-        else name
-    )
+    if owner is not None and not isinstance(owner, type(sys)):
+        return f"{type(owner).__name__}.{name}"
+    return name
 
 
 def _name_of_compiler(compiler: Any) -> str:

@@ -177,9 +177,10 @@ class Registry:
         return self._known[key]
 
     def _has(self, op: str, target: Any) -> bool:
-        objects = (
-            {target, getattr(target, "overloadpacket", target)} if _is_hashable(target) else set()
-        )
+        if _is_hashable(target):
+            objects = {target, getattr(target, "overloadpacket", target)}
+        else:
+            objects = set()
         return bool(objects & self._hashed) or bool(_names_of(op, target) & self._names)
 
     def oddities(self) -> list[str]:

@@ -162,11 +162,10 @@ class _Entry:
         with recording.noting("what a compiled entry returned", "backend"):
             if self._outputs < 0:
                 return
-            what = (
-                f"{count} outputs"
-                if count >= 0
-                else f"a {type(returned).__name__}, and no tuple of outputs"
-            )
+            if count >= 0:
+                what = f"{count} outputs"
+            else:
+                what = f"a {type(returned).__name__}, and no tuple of outputs"
             direction = f"{self.row.direction} " if self.row.direction else ""
             message = (
                 f"the {direction}function that backend {self.row.backend} made returned {what}; "

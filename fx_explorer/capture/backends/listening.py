@@ -346,11 +346,10 @@ def _shapes(given: Any) -> str:
     if isinstance(given, (tuple, list)):
         parts = itertools.islice(given, 100)
         nested = [isinstance(part, (tuple, list, torch.Size)) for part in given[:100]]
-        given = (
-            ", ".join("x".join(map(str, part)) or "scalar" for part in parts)
-            if any(nested)
-            else "x".join(map(str, parts))
-        )
+        if any(nested):
+            given = ", ".join("x".join(map(str, part)) or "scalar" for part in parts)
+        else:
+            given = "x".join(map(str, parts))
     return shortened(" ".join(str(given).split()), MAX_SHAPES)
 
 

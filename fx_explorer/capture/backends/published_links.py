@@ -117,11 +117,9 @@ def _came_from(node: torch.fx.Node, earlier: EarlierGraph) -> Found:
     same = earlier.copied_as(node) if _is_there(node, earlier) else ()
     if same:
         return same, "name"
-    return (
-        (earlier.made_from(node) or earlier.traced_from(node), "from_node")
-        if node.op in CALLS
-        else ((), "name")
-    )
+    if node.op in CALLS:
+        return (earlier.made_from(node) or earlier.traced_from(node), "from_node")
+    return ((), "name")
 
 
 def _is_there(node: torch.fx.Node, earlier: EarlierGraph) -> bool:

@@ -59,9 +59,9 @@ def graph_hook(recording: Recording) -> Iterator[None]:
                 is_saved = getattr(self, "package", None) is not None
                 is_ahead = name in recording.captured_ahead
                 is_other = is_saved or is_ahead or recording.boundary.is_deferred(name)
-                return (
-                    made if is_other else counted_entry(recording, made, module, state.backend, "")
-                )
+                if is_other:
+                    return made
+                return counted_entry(recording, made, module, state.backend, "")
             except RestartAnalysis as error:
                 # At once: what Dynamo finds from here on belongs to the next attempt.
                 if recording.of(name).segment is not None:

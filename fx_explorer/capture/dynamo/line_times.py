@@ -127,11 +127,9 @@ class _Lines(threading.local):
         inlined: Any = translator
         while inlined is not None and self._recording.sources.is_torch(inlined.f_code.co_filename):
             inlined = getattr(inlined, "parent", None)
-        return (
-            UserLine(inlined.f_code.co_filename, inlined.lineno, module)
-            if inlined is not None
-            else None
-        )
+        if inlined is not None:
+            return UserLine(inlined.f_code.co_filename, inlined.lineno, module)
+        return None
 
     def returned(self, translator: Any) -> None:
         """Note that an inlined function returns to the line that called it."""

@@ -107,11 +107,9 @@ class CudaGraphRuns:
 def _graph(manager: Any) -> str:
     compilation, mode = getattr(manager, "compile_id", None), getattr(manager, "mode", None)
     direction = _DIRECTIONS.get(getattr(mode, "name", ""), "")
-    return (
-        f"[{compilation}] {direction}".strip()
-        if compilation is not None
-        else direction or "a graph"
-    )
+    if compilation is not None:
+        return f"[{compilation}] {direction}".strip()
+    return direction or "a graph"
 
 
 def in_short(reason: str) -> str:

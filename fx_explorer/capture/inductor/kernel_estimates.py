@@ -24,11 +24,9 @@ def bytes_of_kernel(kernel: Any) -> int:
     """Return Inductor's estimate for a kernel that code was just generated for; -1 for a kind of
     kernel that has none.
     """
-    return (
-        int(kernel.estimate_kernel_num_bytes())
-        if hasattr(kernel, "estimate_kernel_num_bytes")
-        else NOT_KNOWN
-    )
+    if hasattr(kernel, "estimate_kernel_num_bytes"):
+        return int(kernel.estimate_kernel_num_bytes())
+    return NOT_KNOWN
 
 
 def bytes_of_call(scheduler_node: Any) -> int:

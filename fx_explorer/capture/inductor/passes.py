@@ -78,11 +78,10 @@ def _pass_hook(
             is_region = recording.here.is_nested or (
                 gate == "pre_grad" and bool(recording.here.direction)
             )
-            made = (
-                run()
-                if depth or is_region
-                else recording.boundary.passes(gate, recording.here.direction, module, run)
-            )
+            if depth or is_region:
+                made = run()
+            else:
+                made = recording.boundary.passes(gate, recording.here.direction, module, run)
             return (
                 made if gate == "pre_grad" else None
             )  # post-grad passes change the graph they are given

@@ -276,6 +276,6 @@ def _kind(statement: ast.stmt) -> PartKind:
     if called is None:
         return "buffers"
     name = ast.unparse(called.func)
-    return (
-        "checks" if name.startswith(_CHECKS) else "buffers" if name.startswith(_BUFFERS) else "call"
-    )
+    if name.startswith(_CHECKS):
+        return "checks"
+    return "buffers" if name.startswith(_BUFFERS) else "call"

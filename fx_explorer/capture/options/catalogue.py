@@ -141,11 +141,9 @@ def as_json(value: object) -> str:
 
 
 def _name(value: object) -> str:
-    return (
-        value
-        if isinstance(value, str)
-        else str(getattr(value, "__qualname__", type(value).__qualname__))
-    )
+    if isinstance(value, str):
+        return value
+    return str(getattr(value, "__qualname__", type(value).__qualname__))
 
 
 # torch.compile's own arguments

@@ -44,11 +44,10 @@ class DynamicShapes:
         """Set the argument for frames captured from now on."""
         values = {True: (False, self._automatic["automatic_dynamic_shapes"]), False: (True, False)}
         # None is wanted too: torch.compile may have been called with something else.
-        self._wanted = (
-            dict(zip(_OPTIONS, values[dynamic], strict=True))
-            if isinstance(dynamic, bool)
-            else self._automatic
-        )
+        if isinstance(dynamic, bool):
+            self._wanted = dict(zip(_OPTIONS, values[dynamic], strict=True))
+        else:
+            self._wanted = self._automatic
 
     def hold(self) -> None:
         """Set what is wanted for the rest of a frame, which Dynamo begins or is going to begin

@@ -103,9 +103,10 @@ class _ConfigSource:
     def _entry(
         self, statement: ast.stmt, outer_help: str, following: ast.stmt | None
     ) -> SettingHelp:
-        annotation = (
-            ast.unparse(statement.annotation) if isinstance(statement, ast.AnnAssign) else ""
-        )
+        if isinstance(statement, ast.AnnAssign):
+            annotation = ast.unparse(statement.annotation)
+        else:
+            annotation = ""
         value = getattr(statement, "value", None)
         help = "\n".join(
             filter(None, (self._above(statement), self._beside(statement), _docstring(following)))
@@ -143,11 +144,9 @@ def _prose(comments: Sequence[str]) -> str:
 def _docstring(statement: ast.stmt | None) -> str:
     """Return the string that stands alone after an assignment and describes it."""
     value = statement.value if isinstance(statement, ast.Expr) else None
-    return (
-        value.value.strip()
-        if isinstance(value, ast.Constant) and isinstance(value.value, str)
-        else ""
-    )
+    if isinstance(value, ast.Constant) and isinstance(value.value, str):
+        return value.value.strip()
+    return ""
 
 
 def _assigned(statement: ast.stmt) -> str:
@@ -171,9 +170,10 @@ def _variables(value: ast.expr | None) -> tuple[str, ...]:
     """Return the texts that look like an environment variable, wherever they are:
     ``os.environ.get("A_B")``, ``Config(env_name_force="A_B")``.
     """
-    texts = (
-        [node.value for node in ast.walk(value) if isinstance(node, ast.Constant)] if value else []
-    )
+    if value:
+        texts = [node.value for node in ast.walk(value) if isinstance(node, ast.Constant)]
+    else:
+        texts = []
     return tuple(text for text in texts if isinstance(text, str) and _VARIABLE.fullmatch(text))
 
 

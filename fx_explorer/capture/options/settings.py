@@ -60,11 +60,9 @@ def apply(settings: Mapping[str, object]) -> Restore:
 
 
 def _problem(known: Mapping[str, Setting], name: str, value: object) -> str:
-    return (
-        problem_of(known[name], value)
-        if name in known
-        else f"there is no option {name}{_near(known, name)}"
-    )
+    if name in known:
+        return problem_of(known[name], value)
+    return f"there is no option {name}{_near(known, name)}"
 
 
 def _near(known: Mapping[str, Setting], name: str) -> str:

@@ -97,9 +97,9 @@ def _one_less(called: object) -> object:
         return called.__func__
     if isinstance(called, MethodType):
         is_call = called.__func__ in (nn.Module._call_impl, nn.Module._wrapped_call_impl)
-        return (
-            inspect.getattr_static(called.__self__, "forward", None) if is_call else called.__func__
-        )
+        if is_call:
+            return inspect.getattr_static(called.__self__, "forward", None)
+        return called.__func__
     wrapped = inspect.getattr_static(called, "__wrapped__", None)
     if wrapped is not None or isinstance(called, FunctionType):
         return wrapped

@@ -68,11 +68,9 @@ def _reason(recording: Recording, name: str, stage: Stage, seen: set[Stage]) -> 
     if stage in _AOT_STAGES and "forward" not in seen:
         return f"backend {backend} does not use AOTAutograd"
     if stage in ("joint", "backward"):
-        return (
-            "nothing here needs a gradient"
-            if "joint" not in seen
-            else "the backward was not compiled: it never ran"
-        )
+        if "joint" not in seen:
+            return "nothing here needs a gradient"
+        return "the backward was not compiled: it never ran"
     if stage in _INDUCTOR_STAGES and "output_code" not in seen and backend == REGIONAL:
         return NOTHING_ANNOTATED
     if stage in _INDUCTOR_STAGES and "output_code" not in seen:
@@ -88,8 +86,6 @@ def _why_no_kernel(segment: Segment) -> str:
     nodes = [
         node for graph in segment.post_grad.values() for one in graph.whole() for node in one.ids
     ]
-    return (
-        ONLY_VIEWS
-        if all(computes_nothing(node, target_name(node)) for node in nodes)
-        else NEEDS_NONE
-    )
+    if all(computes_nothing(node, target_name(node)) for node in nodes):
+        return ONLY_VIEWS
+    return NEEDS_NONE

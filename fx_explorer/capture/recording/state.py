@@ -279,11 +279,9 @@ class Recording:
 
     def restart_reason(self, name: str) -> str:
         raised = self.take_error(name)
-        return (
-            one_line(f"{type(raised.error).__name__}: {raised.error}")
-            if raised
-            else "Dynamo began anew"
-        )
+        if raised:
+            return one_line(f"{type(raised.error).__name__}: {raised.error}")
+        return "Dynamo began anew"
 
     def take_error(self, name: str) -> BackendError | None:
         """Return what a backend raised in the compilation, and forget it."""
@@ -359,9 +357,10 @@ class Recording:
         for call, inner_name, inner in graphs.nested_graphs(module):
             full_name = f"{name}.{inner_name}" if name else inner_name
             # A part of what a backend publishes is called as the whole is.
-            inner_label = (
-                label if stage == "backend" else graphs.region_label(call, inner, self.sources)
-            )
+            if stage == "backend":
+                inner_label = label
+            else:
+                inner_label = graphs.region_label(call, inner, self.sources)
             region = self.segment().region_of(inner) if stage == "joint" else None
             if region is None:
                 inside = self.add_graph(

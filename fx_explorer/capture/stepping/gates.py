@@ -252,11 +252,9 @@ class StopAfterGate(Gates):
 
 
 def words(gate: Gate | None, published: str = "") -> str:
-    return (
-        f"paused after {published or GATE_WORDS[gate]}"
-        if gate
-        else "finished; every stage is at hand"
-    )
+    if gate:
+        return f"paused after {published or GATE_WORDS[gate]}"
+    return "finished; every stage is at hand"
 
 
 _STOPS: dict[Pause, frozenset[Gate]] = {

@@ -133,11 +133,9 @@ def _real(value: Any, variant: Variant) -> Any:
         raise UsageError(
             f"[{variant.row.name}] was captured with fake tensors, which cannot be computed with."
         )
-    return (
-        value.node.hint
-        if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
-        else value
-    )
+    if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+        return value.node.hint
+    return value
 
 
 def _measured(

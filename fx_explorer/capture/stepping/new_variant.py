@@ -111,11 +111,9 @@ def _origin(kept: CapturedSegment, command: Command, default: Variant) -> Varian
     """Return the variant that another one sets out from."""
     if not command.compilation:
         return default
-    return (
-        kept.variants[0]
-        if command.compilation == kept.name
-        else kept.variant(command.compilation) or default
-    )
+    if command.compilation == kept.name:
+        return kept.variants[0]
+    return kept.variant(command.compilation) or default
 
 
 def _check_reached(origin: Variant, gate: Gate, direction: Direction) -> None:

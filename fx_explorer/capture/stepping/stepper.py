@@ -194,9 +194,10 @@ class Stepper:
         return compiler
 
     def _note_backend(self, kept: CapturedSegment, variant: Variant, compiler: Compiler) -> None:
-        backend = (
-            kept.variants[0].row.backend if compiler is kept.compiler else backend_name(compiler)
-        )
+        if compiler is kept.compiler:
+            backend = kept.variants[0].row.backend
+        else:
+            backend = backend_name(compiler)
         self.recording.of(kept.name).backend = backend
         variant.segment.answerer = answerer(backend, compiler)
         if variant.row.backend != backend:

@@ -116,11 +116,10 @@ def compiler(environ: Mapping[str, str] = os.environ) -> Compiler:
     for name, *arguments in [_words(wanted)] if wanted.strip() else [[one] for one in COMPILERS]:
         if found := shutil.which(name):
             return str(Path(found).absolute()), *arguments
-    missing = (
-        f"CXX is {wanted}, which is not there"
-        if wanted.strip()
-        else f"there is no C++ compiler here ({', '.join(COMPILERS)})"
-    )
+    if wanted.strip():
+        missing = f"CXX is {wanted}, which is not there"
+    else:
+        missing = f"there is no C++ compiler here ({', '.join(COMPILERS)})"
     raise WorkerError(
         f"the virtual GPU needs a C++ compiler once, for 25 lines: {missing}. Install g++ or set CXX."
     )

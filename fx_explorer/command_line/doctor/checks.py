@@ -145,13 +145,12 @@ def _torch_check(python: str, found: Mapping[str, Any]) -> DoctorCheck:
     if "error" in found:
         install = f"Install it: {shlex.quote(python)} -m pip install torch (supported: {supported}), or choose another --python."
         return DoctorCheck("torch", "problem", f"cannot be imported: {found['error']}", install)
-    built = (
-        f"CUDA {found['torch_cuda']}"
-        if found["torch_cuda"]
-        else f"ROCm {found['torch_hip']}"
-        if found["torch_hip"]
-        else "CPU"
-    )
+    if found["torch_cuda"]:
+        built = f"CUDA {found['torch_cuda']}"
+    elif found["torch_hip"]:
+        built = f"ROCm {found['torch_hip']}"
+    else:
+        built = "CPU"
     told = f"{found['torch']} ({built} build)"
     version = tuple(int(part) for part in found["torch"].split(".")[:2])
     if version < OLDEST_TORCH:
@@ -202,11 +201,10 @@ def machine_checks(environ: Mapping[str, str] = os.environ) -> list[DoctorCheck]
 
 def _compiler(environ: Mapping[str, str]) -> DoctorCheck:
     wanted = environ.get("CXX")
-    compiler = (
-        shutil.which(wanted)
-        if wanted
-        else shutil.which("g++") or shutil.which("clang++") or shutil.which("c++")
-    )
+    if wanted:
+        compiler = shutil.which(wanted)
+    else:
+        compiler = shutil.which("g++") or shutil.which("clang++") or shutil.which("c++")
     if compiler:
         return DoctorCheck("c++ compiler", "ok", compiler)
     missing = f"CXX is {wanted}, which is not there" if wanted else "none found"

@@ -96,9 +96,10 @@ class BeingCompiled:
         if notice.state == "begin":
             latest = self._latest
             goes_on = latest is not None and (latest.compilation, latest.stage) == (name, stage)
-            self._latest = (
-                latest if latest is not None and goes_on else _Phase(name, stage, self._clock())
-            )
+            if latest is not None and goes_on:
+                self._latest = latest
+            else:
+                self._latest = _Phase(name, stage, self._clock())
             self._open.append(self._latest)
             if name:
                 self._compilations.setdefault(name, None)

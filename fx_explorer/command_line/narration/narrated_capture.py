@@ -254,11 +254,10 @@ def amounts(session: Path, elapsed_s: float) -> str:
 
 def closing_words(outcome: Outcome, session: Path, found: str, *, is_complete: bool) -> str:
     """Say in one or two lines how the capture ended, what was ``found``, and where the session is."""
-    where = (
-        f"session: {session} (look at it with: fx-explorer {session})"
-        if is_complete
-        else f"session kept in: {session}"
-    )
+    if is_complete:
+        where = f"session: {session} (look at it with: fx-explorer {session})"
+    else:
+        where = f"session kept in: {session}"
     words = {
         "finished": f"done {found}",
         "raised": "the program raised",

@@ -73,11 +73,9 @@ def _without_disable(code: Code, name: str) -> Iterator[Splice]:
 
 def _disabled(code: Code, call: cst.Call) -> str:
     """Return ``f`` for ``torch.compiler.disable(f)``; empty for any other call."""
-    return (
-        code.name_of(call.args[0].value)
-        if call.args and code.name_of(call.func) in _DISABLES
-        else ""
-    )
+    if call.args and code.name_of(call.func) in _DISABLES:
+        return code.name_of(call.args[0].value)
+    return ""
 
 
 def _is_disable(code: Code, decorator: cst.BaseExpression) -> bool:

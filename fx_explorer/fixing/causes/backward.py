@@ -89,9 +89,10 @@ def _renamed(lines: list[str], loss: str, name: str) -> list[str]:
 
 def _backward(code: Code, line: cst.CSTNode, number: int) -> cst.Call | None:
     """Return the call ``LOSS.backward()`` where the statement on this line is nothing else."""
-    small = (
-        line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
-    )
+    if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
+        small = line.body[0]
+    else:
+        small = None
     call = small.value if isinstance(small, cst.Expr) else None
     if (
         not isinstance(call, cst.Call)

@@ -278,9 +278,9 @@ class Constancy:
             return "" if is_module or is_library else f"{name}, of another file, can be changed"
         values = _bindings(code, name)
         if not values:
-            return (
-                "" if hasattr(builtins, name) else f"{name} is a variable of the function around it"
-            )
+            if hasattr(builtins, name):
+                return ""
+            return f"{name} is a variable of the function around it"
         if len(values) > 1 or _is_assigned_in_functions(code, name):
             return f"{name} is assigned in more than one place"
         return self._why_mutable(code, name, values[0])

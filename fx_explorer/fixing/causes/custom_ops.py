@@ -43,11 +43,10 @@ def _custom_op(site: Site, opaque: OpaqueCall, whole: cst.Call) -> Iterator[Fix]
     code, parts = site.code, isolated(site.code, whole)
     if opaque.name.startswith("numpy.") and whole is opaque.call:
         return  # an operation of the graph gives tensors
-    types = (
-        [annotation_of(code, whole, name) or "torch.Tensor" for name in parts.parameters]
-        if parts
-        else []
-    )
+    if parts:
+        types = [annotation_of(code, whole, name) or "torch.Tensor" for name in parts.parameters]
+    else:
+        types = []
     if parts is None or "torch.Tensor" not in types:
         return
     like = parts.parameters[types.index("torch.Tensor")]

@@ -137,9 +137,8 @@ def devices(head: str) -> list[str]:
         listed, _ = _DECODER.raw_decode(head, found.end())
     except (ValueError, RecursionError):
         return []
-    names = (
-        [one.get("name") for one in listed if isinstance(one, dict)]
-        if isinstance(listed, list)
-        else []
-    )
+    if isinstance(listed, list):
+        names = [one.get("name") for one in listed if isinstance(one, dict)]
+    else:
+        names = []
     return [name for name in names if isinstance(name, str)]

@@ -175,11 +175,9 @@ def _is_time(value: object) -> TypeGuard[float]:
 
 def _number(value: object) -> int:
     """Return a number that fits a column; -1 for anything else."""
-    return (
-        value
-        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62
-        else NONE
-    )
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62:
+        return value
+    return NONE
 
 
 def _id(value: object) -> int:

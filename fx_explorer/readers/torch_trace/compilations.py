@@ -218,11 +218,10 @@ class Compilations:
         title = f"{title} · {part}" if part else title
         lines = text.removesuffix("\n").count("\n") + 1
         stays = self.leaves_texts and text is record.payload and len(text) > SHORT
-        text_id = (
-            self._writer.text_elsewhere(record.place)
-            if stays
-            else self._writer.text(text, like=f"{kind} {title}")
-        )
+        if stays:
+            text_id = self._writer.text_elsewhere(record.place)
+        else:
+            text_id = self._writer.text(text, like=f"{kind} {title}")
         return self._writer.add(
             Artifact(0, self.id(record), kind, stage, direction, title, language, text_id, lines)
         )
@@ -253,11 +252,10 @@ class Compilations:
         if state.has_ended and record.attempt == 0:
             self._states.pop(record.compilation)
             state = self._begin(record.compilation, record.seconds)
-        frames = (
-            self._places.frames(record.content.get("stack"))
-            if isinstance(record.content, dict)
-            else ()
-        )
+        if isinstance(record.content, dict):
+            frames = self._places.frames(record.content.get("stack"))
+        else:
+            frames = ()
         if frames and not state.row.function:
             where = frames[-1]
             self._places.file(where.file)
@@ -276,11 +274,10 @@ class Compilations:
         restarts = tuple(
             sorted(_first_line(str(reason)) for reason in found.get("restart_reasons") or ())
         )
-        status = (
-            _status(found, state.has_broken)
-            if record.compilation or found.get("fail_type")
-            else "ok"
-        )
+        if record.compilation or found.get("fail_type"):
+            status = _status(found, state.has_broken)
+        else:
+            status = "ok"
         reason = " ".join(str(found.get("fail_reason") or "").split())
         if status == "failed":
             reason = f"{found.get('fail_type')}: {reason}"

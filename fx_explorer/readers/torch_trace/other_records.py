@@ -206,13 +206,12 @@ class VllmRecords:
             return
         if name == "vllm_piecewise_split_graph":
             self._split(record, pieces)
-        language = (
-            "python"
-            if record.kind == "graph_dump"
-            else "json"
-            if record.payload.lstrip()[:1] in ("{", "[")
-            else "text"
-        )
+        if record.kind == "graph_dump":
+            language = "python"
+        elif record.payload.lstrip()[:1] in ("{", "["):
+            language = "json"
+        else:
+            language = "text"
         title = _TITLES.get(name) or f"vLLM: {name.removeprefix('vllm_')}"
         self._compilations.add_artifact(
             record, "listing", "dynamo", title, language, record.payload

@@ -42,9 +42,10 @@ class Places:
 
     def frames(self, stack: Any) -> tuple[Frame, ...]:
         """Return the frames of a structured stack."""
-        entries = (
-            [entry for entry in stack if isinstance(entry, dict)] if isinstance(stack, list) else []
-        )
+        if isinstance(stack, list):
+            entries = [entry for entry in stack if isinstance(entry, dict)]
+        else:
+            entries = []
         return tuple(
             Frame(
                 self._path(entry.get("filename")),
@@ -86,11 +87,10 @@ class Places:
 
     def complete(self, shortened: str) -> str:
         """Return the full path of a file whose end torch's texts show, if exactly one known file ends so."""
-        candidates = (
-            [path for path in self._files if path.endswith(shortened.lstrip("./"))]
-            if shortened
-            else []
-        )
+        if shortened:
+            candidates = [path for path in self._files if path.endswith(shortened.lstrip("./"))]
+        else:
+            candidates = []
         return candidates[0] if len(candidates) == 1 else shortened
 
 

@@ -84,11 +84,10 @@ class ProgramRecords:
     def _fake_kernel(self, record: Record) -> None:
         content = _fields(record)
         self._begin(record)
-        about = (
-            "has no fake kernel"
-            if record.kind == "missing_fake_kernel"
-            else "computes something else than its fake kernel says"
-        )
+        if record.kind == "missing_fake_kernel":
+            about = "has no fake kernel"
+        else:
+            about = "computes something else than its fake kernel says"
         message = ": ".join(
             filter(None, (f"{content.get('op')} {about}", str(content.get("reason") or "")))
         )

@@ -43,11 +43,9 @@ def in_words(progress: Progress) -> str:
 def _since(idle_s: float) -> str:
     if idle_s < SILENT_FROM_S:
         return "being written"
-    return (
-        f"nothing new for {int(idle_s)} s"
-        if idle_s < 120
-        else f"nothing new for {int(idle_s) // 60} min"
-    )
+    if idle_s < 120:
+        return f"nothing new for {int(idle_s)} s"
+    return f"nothing new for {int(idle_s) // 60} min"
 
 
 def bar(share: float) -> str:

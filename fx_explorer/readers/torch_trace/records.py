@@ -160,11 +160,10 @@ class Record:
     @property
     def name(self) -> str:
         """Return the name of an artifact and of a dumped graph, and the kind of any other record."""
-        found = (
-            self.content.get("name")
-            if self.kind in _NAMED and isinstance(self.content, dict)
-            else None
-        )
+        if self.kind in _NAMED and isinstance(self.content, dict):
+            found = self.content.get("name")
+        else:
+            found = None
         return str(found) if found else self.kind
 
 
@@ -298,11 +297,10 @@ def compilation_name(fields: dict[str, Any]) -> str:
     frame, compile_id, outer = (
         fields.get(key) for key in ("frame_id", "frame_compile_id", "compiled_autograd_id")
     )
-    inner = (
-        ""
-        if frame is None or compile_id is None
-        else f"{_number(frame, 0)}/{_number(compile_id, 0)}"
-    )
+    if frame is None or compile_id is None:
+        inner = ""
+    else:
+        inner = f"{_number(frame, 0)}/{_number(compile_id, 0)}"
     if outer is None:
         return inner
     return f"!{_number(outer, 0)}" + (f"/{inner}" if inner else "")

@@ -276,8 +276,6 @@ def _took(times: Any, metadata: dict[str, Any]) -> float:
 
 
 def _whole(value: Any, otherwise: int = NOT_KNOWN) -> int:
-    return (
-        value
-        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 40
-        else otherwise
-    )
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 40:
+        return value
+    return otherwise

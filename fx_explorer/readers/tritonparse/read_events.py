@@ -108,11 +108,10 @@ class EventReading:
             return
         self._documents += 1
         build = self._kernels.by_hash.get(str(event.fields.get("hash")))
-        record = (
-            build.function.record
-            if build
-            else Record("event", None, "", 0, -1, event.seconds, "", event.line)
-        )
+        if build:
+            record = build.function.record
+        else:
+            record = Record("event", None, "", 0, -1, event.seconds, "", event.line)
         if build is None:
             self._compilations.begun_by(record)
             self._compilations.begin_without_frame(record, TRITON)

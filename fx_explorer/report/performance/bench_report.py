@@ -64,16 +64,14 @@ def _notes(figures: BenchFigures) -> list[str]:
     told = list(dict.fromkeys(note for one in figures.cells for note in one.cell.notes))
     cell = next((one.cell for one in figures.cells if one.cell.state == "measured"), None)
     if cell:
-        on = (
-            cell.device
-            if cell.device != "cpu"
-            else str(figures.machine.get("processor", "the CPU"))
-        )
-        clock = (
-            "CUDA events around each call, with a cleared L2 cache"
-            if cell.clock == "events"
-            else "the clock around blocks of calls"
-        )
+        if cell.device != "cpu":
+            on = cell.device
+        else:
+            on = str(figures.machine.get("processor", "the CPU"))
+        if cell.clock == "events":
+            clock = "CUDA events around each call, with a cleared L2 cache"
+        else:
+            clock = "the clock around blocks of calls"
         told.append(
             f"Measured on {on}, {counted(cell.threads, 'thread')}, torch {cell.torch}, by {clock}."
         )

@@ -65,11 +65,9 @@ def _axis(whole_s: float, width: int) -> str:
     line = ""
     for tick in range(ticks):
         line = line.ljust(tick * width // ticks) + EDGE + run_time(whole_s * tick / ticks)
-    return (
-        line[: max(0, width - len(last) - 1)].ljust(width - len(last)) + last
-        if len(last) <= width
-        else ""
-    )
+    if len(last) <= width:
+        return line[: max(0, width - len(last) - 1)].ljust(width - len(last)) + last
+    return ""
 
 
 def _legend(figures: LedgerFigures, root: FlameFrame, width: int) -> Iterator[Text]:

@@ -69,21 +69,17 @@ class MemoryReport:
 
     def line(self, node: model.Node | None) -> str:
         """Return ``model.py:57``; empty where no line is known."""
-        return (
-            in_file(self.paths[node.file], node.line)
-            if node is not None and node.file in self.paths
-            else ""
-        )
+        if node is not None and node.file in self.paths:
+            return in_file(self.paths[node.file], node.line)
+        return ""
 
 
 def _again(found: Sequence[Recomputed]) -> str:
     """Say how much the backward computes again; empty where it does not."""
     bytes_ = size(sum(max(0, one.choice.size_bytes) for one in found))
-    return (
-        f"{counted(len(found), 'operation')} of the forward ({bytes_}) are done again in the backward."
-        if found
-        else ""
-    )
+    if found:
+        return f"{counted(len(found), 'operation')} of the forward ({bytes_}) are done again in the backward."
+    return ""
 
 
 def memory_report(reader: SessionReader, optimizer: str = "") -> MemoryReport:

@@ -93,9 +93,9 @@ def differences(found: ModuleList) -> list[str]:
 
 def whole_name(row: ModuleRow) -> str:
     """Return the whole name: ``layers: 0 … 11 ×12`` for several."""
-    return (
-        f"{in_words(row.path[:-1])}: {row.title}" if row.is_fold else in_words(row.path) or row.name
-    )
+    if row.is_fold:
+        return f"{in_words(row.path[:-1])}: {row.title}"
+    return in_words(row.path) or row.name
 
 
 def modules_markdown(found: ModuleList) -> str:

@@ -56,11 +56,10 @@ def marked_chart(
     steps = in_order(steps)
     found = marked_blocks(rows, steps)
     window = _levels(found, len(rows), height)
-    levels = (
-        f"levels {window[0] + 1} to {window[-1] + 1} of {len(rows)}"
-        if len(window) < len(rows)
-        else ""
-    )
+    if len(window) < len(rows):
+        levels = f"levels {window[0] + 1} to {window[-1] + 1} of {len(rows)}"
+    else:
+        levels = ""
     marked = [block for _, block in found]
     lit = [block for block in marked if not block.is_open or _is_meant(block.main, steps)]
     return [
@@ -152,9 +151,9 @@ def _pointed(cell: int, names: Sequence[str], room: int) -> str:
 
 
 def _cut(text: str, room: int) -> str:
-    return (
-        text if cell_len(text) <= room else set_cell_size(text, room - 1) + "…" if room > 1 else ""
-    )
+    if cell_len(text) <= room:
+        return text
+    return set_cell_size(text, room - 1) + "…" if room > 1 else ""
 
 
 def _names(block: FlameBlock, steps: Sequence[int]) -> list[str]:

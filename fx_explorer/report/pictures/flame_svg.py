@@ -158,9 +158,9 @@ def _fitting(name: str, letters: int) -> str:
     for told in (name, short_name(name)):
         if cell_len(told) <= letters:
             return told
-    return (
-        set_cell_size(short_name(name), letters - 1).rstrip() + "…" if letters >= LEAST_CUT else ""
-    )
+    if letters >= LEAST_CUT:
+        return set_cell_size(short_name(name), letters - 1).rstrip() + "…"
+    return ""
 
 
 def _text(x: float, y: float, words: str, style: str = "", anchor: str = "start") -> str:

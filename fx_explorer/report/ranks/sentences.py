@@ -79,11 +79,10 @@ def first_sentence(ranks: ComparedRanks) -> str:
 
 def first_words(finding: RankFinding) -> str:
     """Return the sentence about the first divergence."""
-    at = (
-        f" ([{finding.compilation or finding.other_compilation}])"
-        if finding.compilation or finding.other_compilation
-        else ""
-    )
+    if finding.compilation or finding.other_compilation:
+        at = f" ([{finding.compilation or finding.other_compilation}])"
+    else:
+        at = ""
     return f"{as_sentence(finding.words)}{at}."
 
 
@@ -137,11 +136,10 @@ def group_figures(group: RankGroup) -> str:
         f"{statuses[status]:,} {words}" for status, words in _STATUSES.items() if statuses[status]
     ]
     times = sorted(one.compile_s for one in group.members)
-    took = (
-        " to ".join(dict.fromkeys((seconds(times[0]), seconds(times[-1]))))
-        if times[-1]
-        else "times unknown"
-    )
+    if times[-1]:
+        took = " to ".join(dict.fromkeys((seconds(times[0]), seconds(times[-1]))))
+    else:
+        took = "times unknown"
     count = counted(len(group.first.compilations), "compilation")
     return f"{count}{f' ({listed(told)})' if told else ''}, {took}"
 
@@ -174,11 +172,10 @@ def gaps(ranks: ComparedRanks) -> list[str]:
         for one in ranks.summaries
         if one.unknown_end
     ]
-    apart = (
-        []
-        if began_together(ranks.summaries) or not any(one.compilations for one in ranks.summaries)
-        else [_APART]
-    )
+    if began_together(ranks.summaries) or not any(one.compilations for one in ranks.summaries):
+        apart = []
+    else:
+        apart = [_APART]
     return [*unknown, *(f"{note}." for note in ranks.notes), *apart]
 
 

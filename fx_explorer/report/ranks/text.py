@@ -102,9 +102,10 @@ def group_text(
             0
         ]  # the rest of torch's report is for a screen of its own
         error = f": {why}" if why else ""
-        where = (
-            f"{plain_function(one.function)} at {in_file(one.file, one.line)}" if one.file else ""
-        )
+        if one.file:
+            where = f"{plain_function(one.function)} at {in_file(one.file, one.line)}"
+        else:
+            where = ""
         yield f"  [{one.name}] {where}  {seconds(one.duration_s)}  {STATUS_WORDS.get(one.status, one.status)}{said}{error}"
     if len(rank.compilations) > MOST_COMPILATIONS:
         yield f"  and {len(rank.compilations) - MOST_COMPILATIONS:,} more"

@@ -208,11 +208,10 @@ def kernel_configs(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None)
     """Return the configurations of a kernel: for a virtual GPU those that somebody has asked for,
     else those that a real one built and ran.
     """
-    rows = (
-        candidates(reader, kernel, gpu)
-        if gpu and kernel.language == "triton"
-        else real_candidates(reader, kernel)
-    )
+    if gpu and kernel.language == "triton":
+        rows = candidates(reader, kernel, gpu)
+    else:
+        rows = real_candidates(reader, kernel)
     # No pick at all: nothing was timed, and "not picked" would be wrong of every row.
     is_known = any(one.build.is_picked for one in rows)
     return [_config(one, is_known) for one in rows if one.build.state != "candidate"]

@@ -15,15 +15,14 @@ def environment(reader: SessionReader) -> Json:
     recorded: Json = dict(reader.meta("environment") or {})
     present, virtual = recorded.pop("gpu", None), recorded.pop("virtual_gpu", None)
     told = reader.meta("virtual_gpu")
-    emulated = (
-        {
+    if told:
+        emulated = {
             "virtual_gpu": {name: told[name] for name in ("feeding", "reason", "questions")}
             | {name: told.get(name, []) for name in ("placeholders", "unsaved")}
             | _advice(told)
         }
-        if told
-        else {}
-    )
+    else:
+        emulated = {}
     return {**recorded, "gpu": virtual, "gpu_present": present, **emulated}
 
 

@@ -120,11 +120,10 @@ list.
 
 
 def called(one: FunctionCall, depth: int = 0) -> Json:
-    below = (
-        [called(inner, depth + 1) for inner in one.calls]
-        if depth < DEEPEST
-        else [_alone(each) for each in one.walk()][1:]
-    )
+    if depth < DEEPEST:
+        below = [called(inner, depth + 1) for inner in one.calls]
+    else:
+        below = [_alone(each) for each in one.walk()][1:]
     return {**_alone(one), "calls": below}
 
 

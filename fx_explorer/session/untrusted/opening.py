@@ -55,11 +55,10 @@ def opened(path: Path) -> sqlite3.Connection:
             db = _connected(uri + "?mode=ro&immutable=1")
     except UNREADABLE as error:
         found = kind_of_file(path)
-        what = (
-            f"{found.words} that is damaged or cut off ({reason(error)})"
-            if found.kind == "sqlite"
-            else found.words
-        )
+        if found.kind == "sqlite":
+            what = f"{found.words} that is damaged or cut off ({reason(error)})"
+        else:
+            what = found.words
         raise NotASessionError(f"{path} is not an fx-explorer session: it is {what}") from error
     return db
 

@@ -259,11 +259,10 @@ class TritonSource:
 
     def refuse(self, node: ast.AST, what: str = "") -> UntrustedSourceError:
         line = getattr(node, "lineno", 0)
-        text = (
-            self.text.splitlines()[line - 1].strip()[:120]
-            if 0 < line <= len(self.text.splitlines())
-            else ""
-        )
+        if 0 < line <= len(self.text.splitlines()):
+            text = self.text.splitlines()[line - 1].strip()[:120]
+        else:
+            text = ""
         said = what or f"{kind_of(node)} is not what Inductor writes"
         return UntrustedSourceError(
             f"line {line} of the kernel's source is refused: {said}: {text}\n"

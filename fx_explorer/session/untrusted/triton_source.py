@@ -256,11 +256,10 @@ class _TopLevel:
     def _constructed(self, call: ast.Call, depth: int) -> None:
         # ``unparse`` recurses: it is not asked about what is nested too deeply.
         called = ast.unparse(call.func) if depth < DEEPEST else ""
-        number = (
-            call.args[0]
-            if called == "float" and len(call.args) == 1 and not call.keywords
-            else None
-        )
+        if called == "float" and len(call.args) == 1 and not call.keywords:
+            number = call.args[0]
+        else:
+            number = None
         if isinstance(number, ast.Constant) and number.value in ("inf", "-inf", "nan"):
             return
         if called not in CONSTRUCTORS:

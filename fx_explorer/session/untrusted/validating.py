@@ -344,9 +344,9 @@ def _dict_of(declared: Any) -> Check:
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    return (
-        _short_texts(value) if type(value) is str and len(value) < 2_000 else _parsed_texts(value)
-    )
+    if type(value) is str and len(value) < 2_000:
+        return _short_texts(value)
+    return _parsed_texts(value)
 
 
 @lru_cache(maxsize=4096)

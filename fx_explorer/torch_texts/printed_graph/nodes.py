@@ -180,11 +180,9 @@ def _path(node: ast.expr) -> str:
         and len(node.args) == 2
     ):
         inner, name = _path(node.args[0]), node.args[1]
-        return (
-            f"{inner}.{name.value}"
-            if inner and isinstance(name, ast.Constant) and isinstance(name.value, str)
-            else ""
-        )
+        if inner and isinstance(name, ast.Constant) and isinstance(name.value, str):
+            return f"{inner}.{name.value}"
+        return ""
     return ""
 
 

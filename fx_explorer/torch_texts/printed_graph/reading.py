@@ -150,11 +150,10 @@ class _Reader:
         return " ".join(part for part in parts if part)
 
     def _inputs(self, graph: PrintedGraph, header: str) -> None:
-        inner = (
-            header[header.index("(") + 1 : header.rindex(")")]
-            if ")" in header
-            else header[header.index("(") + 1 :]
-        )
+        if ")" in header:
+            inner = header[header.index("(") + 1 : header.rindex(")")]
+        else:
+            inner = header[header.index("(") + 1 :]
         for found in _INPUT.finditer(inner):
             if found["name"] != "self":
                 self._add_input(graph, found["name"], found["annotation"] or "")

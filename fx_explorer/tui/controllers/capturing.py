@@ -91,16 +91,14 @@ class Capturing:
                 services.notify(note, timeout=10)
             await captures.linger(self._show)
         except Exception as error:  # noqa: BLE001 - told in the header, whatever it was
-            self.problem = (
-                str(error)
-                if isinstance(error, FxExplorerError)
-                else f"{type(error).__name__}: {error}"
-            )
-            title = (
-                "the log could not be read"
-                if captures.reads_log
-                else "the capture could not be made"
-            )
+            if isinstance(error, FxExplorerError):
+                self.problem = str(error)
+            else:
+                self.problem = f"{type(error).__name__}: {error}"
+            if captures.reads_log:
+                title = "the log could not be read"
+            else:
+                title = "the capture could not be made"
             services.notify(self.problem, title=title, severity="error", timeout=15)
 
     async def _ask(self) -> None:

@@ -40,11 +40,9 @@ NOTHING_MARKED = (
 
 
 def _only(title: str, waiting: Waiting) -> str:
-    return (
-        f"{title} · only [{waiting.compilation}] while it waits here"
-        if waiting.compilation
-        else title
-    )
+    if waiting.compilation:
+        return f"{title} · only [{waiting.compilation}] while it waits here"
+    return title
 
 
 class Edits:
@@ -145,11 +143,10 @@ class Edits:
             Choice(one.words, one.detail, one) for one in without
         ]
         choices += [Choice(start.words, start.redone, start) for start in self._starts(waiting)]
-        start = (
-            await ask(self.app, Chooser(_only("Compile again", waiting), matching(choices)))
-            if choices
-            else None
-        )
+        if choices:
+            start = await ask(self.app, Chooser(_only("Compile again", waiting), matching(choices)))
+        else:
+            start = None
         if start is None:
             return
         from fx_explorer.analysis.variants.set_by_hand import (
@@ -235,11 +232,9 @@ class Edits:
     async def _choose_start(self, title: str, waiting: Waiting) -> VariantStart | None:
         """Ask where to set out from."""
         choices = [Choice(start.words, start.redone, start) for start in self._starts(waiting)]
-        return (
-            await ask(self.app, Chooser(_only(title, waiting), matching(choices)))
-            if choices
-            else None
-        )
+        if choices:
+            return await ask(self.app, Chooser(_only(title, waiting), matching(choices)))
+        return None
 
     def _starts(self, waiting: Waiting) -> list[VariantStart]:
         """Return the stages to set out from; where there is none, the user is told. At a gate only the
@@ -293,13 +288,12 @@ class Edits:
         from fx_explorer.tui.screens.source_edit import SourceEditScreen
 
         reader = self._services.stepped_session
-        marks = (
-            hand_marks(
+        if reader:
+            marks = hand_marks(
                 reader, self._services.captures.live.marks if self._services.captures.live else ()
             )
-            if reader
-            else []
-        )
+        else:
+            marks = []
         if reader is None or not marks:
             self._services.notify(NOTHING_MARKED)
             return

@@ -50,11 +50,10 @@ class Leaving:
         if reader is None:
             self._services.notify("There is no session to save yet.")
         elif self._services.captures.is_running:
-            what = (
-                "log is still being read"
-                if self._services.captures.reads_log
-                else "capture is still running"
-            )
+            if self._services.captures.reads_log:
+                what = "log is still being read"
+            else:
+                what = "capture is still running"
             self._services.notify(f"The {what}: save it when it is over.")
         elif name := await self._ask_name():
             self._save(reader.path, name)

@@ -196,9 +196,9 @@ class Stepping:
         backends = self._backends()
         if not backends - WITH_INDUCTOR:
             return [gate for gate in GATES if gate != "backend"]
-        return (
-            list(GATES) if backends & WITH_INDUCTOR else sorted(GATES, key=OF_INDUCTOR.__contains__)
-        )
+        if backends & WITH_INDUCTOR:
+            return list(GATES)
+        return sorted(GATES, key=OF_INDUCTOR.__contains__)
 
     def _backends(self) -> set[str]:
         reader = self._services.stepped_session

@@ -66,15 +66,15 @@ class Trials:
             return
         # Before anything is compiled, but with Dynamo through all of the program, its breaks are
         # known and can be measured.
-        breaks = (
-            measurable_breaks(reader) if not waiting.gate or waiting == Waiting("dynamo") else []
-        )
+        if not waiting.gate or waiting == Waiting("dynamo"):
+            breaks = measurable_breaks(reader)
+        else:
+            breaks = []
         variants = [] if waiting.gate else measurable_variants(reader)
-        found = (
-            [*breaks, *variants]
-            if self._services.explorer.view == "breaks"
-            else [*variants, *breaks]
-        )
+        if self._services.explorer.view == "breaks":
+            found = [*breaks, *variants]
+        else:
+            found = [*variants, *breaks]
         if not found:
             if waiting.gate:
                 await self._stepping.go_on_then("build and run it, for its time", self.measure)

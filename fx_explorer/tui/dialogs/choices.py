@@ -121,9 +121,9 @@ def variant_choices(
 
 
 def _title(reader: SessionReader, variant: model.Compilation) -> str:
-    return (
-        variant_title(reader, variant) if variant.variant_of else plain_function(variant.function)
-    )
+    if variant.variant_of:
+        return variant_title(reader, variant)
+    return plain_function(variant.function)
 
 
 def _detail(variant: model.Compilation) -> str:

@@ -31,9 +31,9 @@ class Dialog(ModalScreen[AnswerT], Generic[AnswerT]):
 
     def render(self) -> RenderResult:  # type: ignore[override]  # Screen narrows what Widget may give
         below = super().render()
-        return (
-            ScreenBelow(below.screen, below.color) if isinstance(below, BackgroundScreen) else below
-        )
+        if isinstance(below, BackgroundScreen):
+            return ScreenBelow(below.screen, below.color)
+        return below
 
     def dismiss(self, result: AnswerT | None = None) -> AwaitComplete:
         """Close this dialog with ``result``, if it is still the one on top."""

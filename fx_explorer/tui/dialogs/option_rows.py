@@ -63,13 +63,12 @@ def row_of(entry: OptionEntry, option: ExplainedOption | None, chosen: Mapping[s
         kind = "annotation"
     if name in chosen:
         value, kind = python_text(chosen[name]), "warning"
-    set_by = (
-        option.set_by
-        if option and option.in_force
-        else ""
-        if entry.value == entry.default
-        else "not the default"
-    )
+    if option and option.in_force:
+        set_by = option.set_by
+    elif entry.value == entry.default:
+        set_by = ""
+    else:
+        set_by = "not the default"
     does = explained(entry).does if entry.type else "holds a Python object"
     return (
         (name, "text" if entry.type else "muted"),
@@ -101,11 +100,9 @@ def _in_force(option: ExplainedOption) -> list[str]:
         value, default = as_python((option.setting.value, option.setting.default))
         return [f"When the capture began: {value} · default: {default}"]
     rows = [f"In force: {origin}" for origin in origins(option, Path.cwd())]
-    return (
-        rows
-        if option.values == (option.setting.default,)
-        else [*rows, *(f"Default: {one}" for one in as_python((option.setting.default,)))]
-    )
+    if option.values == (option.setting.default,):
+        return rows
+    return [*rows, *(f"Default: {one}" for one in as_python((option.setting.default,)))]
 
 
 def _choices(option: ExplainedOption) -> list[str]:
@@ -118,11 +115,9 @@ def _choices(option: ExplainedOption) -> list[str]:
         f"{text:<{width}}  {meaning(option, value)}"
         for text, value in zip(shown, told, strict=True)
     ]
-    return (
-        [*lines, f"{'also' if told else 'allowed'}: {', '.join(as_python(others))}"]
-        if others
-        else lines
-    )
+    if others:
+        return [*lines, f"{'also' if told else 'allowed'}: {', '.join(as_python(others))}"]
+    return lines
 
 
 def trial_in_words(trial: OptionTrial) -> str:

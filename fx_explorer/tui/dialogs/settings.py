@@ -184,13 +184,12 @@ class SettingsDialog(TryingDialog):
     def _show_help(self) -> None:
         setting = self._edited or self._under_cursor
         is_above = self._list.cursor < self._above or self._trial
-        words = (
-            help_of(setting, self._option(setting))
-            if setting
-            else self._words_of_all()
-            if is_above
-            else ""
-        )
+        if setting:
+            words = help_of(setting, self._option(setting))
+        elif is_above:
+            words = self._words_of_all()
+        else:
+            words = ""
         self._help.update(printable_text(words))
         self._scroll.scroll_home(animate=False)
         self._hint.show(*self._hints(setting))
@@ -199,18 +198,16 @@ class SettingsDialog(TryingDialog):
         if is_under_way(self._trial):
             return Content("capturing again"), Content("esc stops it")
         if self._edited:
-            keys = (
-                "↑ ↓ next value · ⏎ takes · esc back"
-                if self._edited.choices
-                else "⏎ takes · esc back"
-            )
+            if self._edited.choices:
+                keys = "↑ ↓ next value · ⏎ takes · esc back"
+            else:
+                keys = "⏎ takes · esc back"
             return Content(self._edited.full_name), Content(keys)
         count = sum(isinstance(entry, Setting) for entry in self._found)
-        tries = (
-            f"{first_key(by_id('settings.try'), self._keymap)} tries · "
-            if self._try_options
-            else ""
-        )
+        if self._try_options:
+            tries = f"{first_key(by_id('settings.try'), self._keymap)} tries · "
+        else:
+            tries = ""
         opens = "⏎ edits · " if setting else "⏎ does it · " if self._chosen else ""
         closes = "esc closes, and asks what becomes of it" if self._is_unused else "esc closes"
         return Content(f"{count:,} options" if count else ""), Content(f"{opens}{tries}{closes}")
@@ -299,13 +296,12 @@ class SettingsDialog(TryingDialog):
         if choices:
             # From a text that is none of them, a step on leads to the first, and a step back to the
             # last.
-            at = (
-                choices.index(self._value.value)
-                if self._value.value in choices
-                else -1
-                if steps > 0
-                else 0
-            )
+            if self._value.value in choices:
+                at = choices.index(self._value.value)
+            elif steps > 0:
+                at = -1
+            else:
+                at = 0
             self._value.value = choices[(at + steps) % len(choices)]
             self._value.action_end()
 

@@ -49,11 +49,9 @@ through.
 def summary(selection: Selection) -> list[str]:
     """Return the facts of a place in a few words each, most important first: the inspector line."""
     node = node_at(selection.reader, selection.place)
-    return (
-        _node_summary(selection, node)
-        if node
-        else _kernel_summary(selection) or _line_summary(selection)
-    )
+    if node:
+        return _node_summary(selection, node)
+    return _kernel_summary(selection) or _line_summary(selection)
 
 
 def _kernel_summary(selection: Selection) -> list[str]:
@@ -108,11 +106,10 @@ def _line_summary(selection: Selection) -> list[str]:
         for event in line_events(reader, place.document).get(place.line, ())
     ]
     if not nodes:
-        why = (
-            "no node comes from this line"
-            if place.document.kind == "source"
-            else "no node is known for this line"
-        )
+        if place.document.kind == "source":
+            why = "no node comes from this line"
+        else:
+            why = "no node is known for this line"
         return [here, *(happened or [why])]
     own = selection.own_lines
     if place.document.kind == "source" and own:
@@ -180,11 +177,10 @@ def entries(reader: SessionReader, place: Place, time: PlaceTime | None = None) 
     profile.
     """
     node = node_at(reader, place)
-    facts = (
-        list(_node_entries(reader, node, time))
-        if node
-        else [Entry("line", part) for part in _said_of_line(reader, place)]
-    )
+    if node:
+        facts = list(_node_entries(reader, node, time))
+    else:
+        facts = [Entry("line", part) for part in _said_of_line(reader, place)]
     if place.document.stage == "kernel":
         from fx_explorer.tui.inspector.inspect_kernel import (
             kernel_entries,
@@ -269,9 +265,10 @@ def _stack_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
         return
     files = {file.path: file.id for file in reader.rows(model.SourceFile)}
     for i, frame in enumerate(reversed(stacks[0].frames)):
-        place = (
-            place_of_source(reader, files[frame.file], frame.line) if frame.file in files else None
-        )
+        if frame.file in files:
+            place = place_of_source(reader, files[frame.file], frame.line)
+        else:
+            place = None
         label = "your line" if i == 0 else "called from"
         yield Entry(
             label,

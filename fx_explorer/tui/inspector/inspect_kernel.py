@@ -116,13 +116,12 @@ def kernel_entries(reader: SessionReader, place: Place) -> list[Entry]:
     build = _shown_build(reader, kernel, place)
     is_here = build_of_level(reader, place.document) is not None
     made_from = _made_from(reader, build, place) if build and is_here else []
-    told = (
-        instruction_entries(reader, place)
-        if is_here
-        else _machine_entries(reader, build, place)
-        if build
-        else []
-    )
+    if is_here:
+        told = instruction_entries(reader, place)
+    elif build:
+        told = _machine_entries(reader, build, place)
+    else:
+        told = []
     facts = kernel_facts(reader, kernel, gpu, build) if gpu else _why_none(reader)
     of = f" with {build.shown_options}" if build and build.options else ""
     return [
@@ -227,11 +226,10 @@ def instruction_entries(reader: SessionReader, place: Place) -> list[Entry]:
     if word:
         told.append(Entry("control", f"{word.address} {control_text(word)}", note=READ_FROM))
         told += [Entry("", part) for part in control_in_words(word)]
-    live = (
-        live_registers(text_of(reader, place.document)).get(place.line + 1)
-        if level == "sass"
-        else None
-    )
+    if level == "sass":
+        live = live_registers(text_of(reader, place.document)).get(place.line + 1)
+    else:
+        live = None
     return told + (
         [] if live is None else [Entry("live", f"{live} registers of a thread", note=COUNTED)]
     )
@@ -242,11 +240,9 @@ def _control(reader: SessionReader, place: Place) -> Control | None:
     if not text or not is_known(text):
         return None
     lines = _lines(text)
-    return (
-        control_of(lines[place.line], lines[place.line + 1])
-        if place.line + 1 < len(lines)
-        else None
-    )
+    if place.line + 1 < len(lines):
+        return control_of(lines[place.line], lines[place.line + 1])
+    return None
 
 
 def _instruction(reader: SessionReader, place: Place) -> tuple[Level, str]:

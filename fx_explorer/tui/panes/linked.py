@@ -370,13 +370,12 @@ class LinkedPanes(TellsUnreadable, Vertical):
         return range(self._first_shown, self._first_shown + room)
 
     def _tab(self, index: int, pane: Pane, room: int) -> Content:
-        style = (
-            "bold reverse"
-            if pane is self.active
-            else "$foreground 60%"
-            if not pane.display
-            else "$foreground"
-        )
+        if pane is self.active:
+            style = "bold reverse"
+        elif not pane.display:
+            style = "$foreground 60%"
+        else:
+            style = "$foreground"
         title = title_text(pane.document, pane.slot)
         shown = title if len(title) <= room else title[: room - 1] + "…"
         return Content.styled(f" {shown} ", style).stylize(Style.from_meta({"tab": index}))

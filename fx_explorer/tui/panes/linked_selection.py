@@ -89,9 +89,10 @@ class LinkedSelection:
         for pane in self._linked.panes:
             place = pane.place or (Place(pane.document) if pane.document else None)
             self._show_again(pane, old, place, reader)
-        new_selection = (
-            same_place(old, _quickly_found(old, selection), reader) if old and selection else None
-        )
+        if old and selection:
+            new_selection = same_place(old, _quickly_found(old, selection), reader)
+        else:
+            new_selection = None
         if new_selection:
             self._compilation = new_selection.document.compilation
             self.selection = (
@@ -145,11 +146,10 @@ class LinkedSelection:
         """Show a preset (source, graph, kernel and the like) for the compilation that the user
         looks at.
         """
-        asked = (
-            {row.name for row in self._reader.rows(FrontEnd)}
-            if self._reader and name == "front_ends"
-            else set()
-        )
+        if self._reader and name == "front_ends":
+            asked = {row.name for row in self._reader.rows(FrontEnd)}
+        else:
+            asked = set()
         panes = await self._linked.set_slots(asked_slots(name, asked))
         selection = self.selection
         direction = selection.document.direction if selection else ""
@@ -182,11 +182,10 @@ class LinkedSelection:
             self._show(pane, document)
         graph = next((one for one in documents if one.kind == "graph"), None)
         if self._reader and documents:
-            begins = (
-                Place(graph, first_marked(self._reader, graph, fates))
-                if graph
-                else Place(documents[0])
-            )
+            if graph:
+                begins = Place(graph, first_marked(self._reader, graph, fates))
+            else:
+                begins = Place(documents[0])
             self.select(begins)
             self._put_cursors()
 
@@ -347,9 +346,10 @@ class LinkedSelection:
             if pane.document:
                 is_origin = pane is origin
                 lines = lit[pane.document] - {place.line} if is_origin else lit[pane.document]
-                anchor = (
-                    None if is_origin else anchor_of(self._reader, pane.document, pane.shown(lines))
-                )
+                if is_origin:
+                    anchor = None
+                else:
+                    anchor = anchor_of(self._reader, pane.document, pane.shown(lines))
                 if pane in fresh and anchor is not None:
                     pane.move_to(
                         anchor

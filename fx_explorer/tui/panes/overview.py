@@ -161,11 +161,10 @@ def fact_lines(facts: Sequence[Fact], width: int) -> list[FactLine]:
     for index, fact in enumerate(facts):
         if lines and fact.topic != topic:
             lines.append(FactLine((), index))
-        label = (
-            f"{TOPIC_LABELS[fact.topic]:<{TOPIC_CELLS}}"
-            if fact.topic != topic
-            else " " * TOPIC_CELLS
-        )
+        if fact.topic != topic:
+            label = f"{TOPIC_LABELS[fact.topic]:<{TOPIC_CELLS}}"
+        else:
+            label = " " * TOPIC_CELLS
         topic = fact.topic
         lines += _fact(fact, index, label, width)
     return lines

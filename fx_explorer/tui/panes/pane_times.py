@@ -50,11 +50,9 @@ class PaneTimes:
     ) -> GraphTimes | None:
         """Return the times of the graph that is shown; None where none of its nodes has one, or it is not known yet."""
         is_graph = document is not None and document.kind in OF_GRAPHS
-        return (
-            self._marks.times_of_graph(reader, document.id)
-            if is_graph and document and reader
-            else None
-        )
+        if is_graph and document and reader:
+            return self._marks.times_of_graph(reader, document.id)
+        return None
 
     def sort(
         self,

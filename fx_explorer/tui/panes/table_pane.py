@@ -148,13 +148,11 @@ class TablePane(TellsUnreadable, Vertical):
     def position(self) -> int:
         """Return which row of the table the cursor is on, whatever the order on screen."""
         line = self.rows.cursor
-        return (
-            self._order[line]
-            if line < len(self._order)
-            else len(self._table.rows)
-            if self._table
-            else 0
-        )
+        if line < len(self._order):
+            return self._order[line]
+        if self._table:
+            return len(self._table.rows)
+        return 0
 
     @property
     def place(self) -> Place | None:
@@ -173,9 +171,9 @@ class TablePane(TellsUnreadable, Vertical):
     @property
     def headings(self) -> list[str]:
         """Return the titles of the columns, which rows can be sorted by."""
-        return (
-            [column.title for column in self._table.columns if column.title] if self._table else []
-        )
+        if self._table:
+            return [column.title for column in self._table.columns if column.title]
+        return []
 
     def refresh_from(self, reader: SessionReader) -> None:
         """Make the table again. The cursor stays where it is, and what was opened of a table stays open."""
@@ -203,9 +201,9 @@ class TablePane(TellsUnreadable, Vertical):
         only = table.within(reader, region) if table.within else None
         if only is not None:
             return replace(table, only=only)
-        return (
-            replace(table, notice=f"{table.notice} {NOT_NARROWED}".strip()) if table.rows else table
-        )
+        if table.rows:
+            return replace(table, notice=f"{table.notice} {NOT_NARROWED}".strip())
+        return table
 
     def _refresh_beside(self, reader: SessionReader, reads: Reads) -> None:
         """Make the table beside the screen, unless it is what the session holds already."""

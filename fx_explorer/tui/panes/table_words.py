@@ -33,11 +33,9 @@ class Words(Widget):
         self.refresh(layout=True)
 
     def render(self) -> Content:
-        return (
-            self._short.truncate(self.size.width, ellipsis=True)
-            if self._is_short
-            else self._content
-        )
+        if self._is_short:
+            return self._short.truncate(self.size.width, ellipsis=True)
+        return self._content
 
     @property
     def _is_short(self) -> bool:

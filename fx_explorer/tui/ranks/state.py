@@ -61,13 +61,12 @@ class RanksState:
         if row.is_member:
             took = f"{counted(len(row.rank.compilations), 'compilation')}, {seconds(row.rank.compile_s)}"
             return (f"    {row.rank.rank}{self._mark(row.rank.rank)}", took, row.rank.unknown_end)
-        fold = (
-            "  "
-            if len(row.group.members) == 1
-            else "▾ "
-            if row.group.ranks in self.opened
-            else "▸ "
-        )
+        if len(row.group.members) == 1:
+            fold = "  "
+        elif row.group.ranks in self.opened:
+            fold = "▾ "
+        else:
+            fold = "▸ "
         mark = self._mark(self.marked) if self.marked in row.group.ranks else ""
         number = f" ({len(row.group.members):,})" if len(row.group.members) > 2 else ""
         kind = "text" if row.group is self.ranks.groups[0] else "warning"

@@ -67,9 +67,10 @@ class CompareScreen(DifferenceScreen):
         rows: list[DiffRow[model.Node]] | list[DiffRow[str]] = (
             [] if pair.is_shared else pair_diff(self._reader, pair)
         )
-        self._difference.placeholder = (
-            f"{pair.title}: made once, before the two parted." if pair.is_shared else "Nothing."
-        )
+        if pair.is_shared:
+            self._difference.placeholder = f"{pair.title}: made once, before the two parted."
+        else:
+            self._difference.placeholder = "Nothing."
         self._difference.load(Rows(diff_rows(rows)))
         self._difference.show_marks(frozenset(i for i in range(len(rows)) if rows[i].sign != " "))
         self._title.show(Content.styled(f"{pair.title}: {self._pair_words(pair, rows)}", "bold"))

@@ -209,9 +209,10 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
             first_key(by_id(command), self._keymap) for command in _HINTED
         )
         # While one is tried, no other can be: the key that stops it needs the room of a narrow terminal.
-        first = (
-            f"{closes} stops the trial" if self._trial else f"{tries} tries it · {tries_all} all"
-        )
+        if self._trial:
+            first = f"{closes} stops the trial"
+        else:
+            first = f"{tries} tries it · {tries_all} all"
         last = "" if self._trial else f" · {closes} closes"
         # Only what was tried is written.
         second = f" · {writes} writes it" if self._trial_of(self._fix) else ""
@@ -324,9 +325,10 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
         fix = self._fix
         trial = self._trial_of(fix)
         is_being_tried = self._trying is not None and self._fixes[self._trying] is fix
-        reason = (
-            BEING_TRIED if is_being_tried else why_not_written(fix, trial) or why_not_accepted(fix)
-        )
+        if is_being_tried:
+            reason = BEING_TRIED
+        else:
+            reason = why_not_written(fix, trial) or why_not_accepted(fix)
         if reason or trial is None:
             self.notify(reason, severity="warning", timeout=READ_S)
             return

@@ -110,13 +110,12 @@ class PassesScreen(DifferenceScreen):
         columns = DIFF_COLUMNS if self.size.width >= WIDE_CELLS else UNIFIED_COLUMNS
         self._difference.load(Rows(shown), columns, line=marks[0] if marks else 0)
         self._difference.marks = frozenset(marks)
-        what = (
-            LAST
-            if one.is_last
-            else difference_in_words(rows, "line")
-            if one.changed
-            else "changed nothing"
-        )
+        if one.is_last:
+            what = LAST
+        elif one.changed:
+            what = difference_in_words(rows, "line")
+        else:
+            what = "changed nothing"
         self._title.show(Content.styled(f"{one.name}: {what}", "bold"))
 
 

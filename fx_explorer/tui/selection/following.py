@@ -186,8 +186,6 @@ def _kernel(
     if published := program(documents):
         return published
     is_elsewhere = shown is None or shown.compilation != showable.compilation
-    return (
-        document_for("kernel", showable, selection.place.document.direction)
-        if is_elsewhere
-        else shown
-    )
+    if is_elsewhere:
+        return document_for("kernel", showable, selection.place.document.direction)
+    return shown

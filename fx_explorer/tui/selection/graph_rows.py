@@ -167,14 +167,14 @@ class GraphRows:
     def _page(self, start: int, stop: int) -> list[Row]:
         nodes = self._nodes(start, stop)
         segments = regions_of_nodes(self._reader, nodes)
-        names = (
-            placeholder_names(nodes, self._names)
-            if any(node.op == "placeholder" for node in nodes)
-            else {}
-        )
-        colours = (
-            self._colours if any(node.annotations for node in nodes) else self._segment_colours
-        )
+        if any(node.op == "placeholder" for node in nodes):
+            names = placeholder_names(nodes, self._names)
+        else:
+            names = {}
+        if any(node.annotations for node in nodes):
+            colours = self._colours
+        else:
+            colours = self._segment_colours
         rows = [
             node_row(node, segments.get(node.id, ""), names.get(node.id, ""), colours)
             for node in nodes

@@ -139,11 +139,9 @@ def bytecode_slot(document: Document) -> Slot:
     """Return which of the bytecode slots this document is for; empty when it is no bytecode."""
     if document.language != "bytecode" or document.stage == "backend":
         return ""
-    return (
-        "bytecode_modified"
-        if document.title == ARTIFACT_TITLES["bytecode_modified"]
-        else "bytecode_original"
-    )
+    if document.title == ARTIFACT_TITLES["bytecode_modified"]:
+        return "bytecode_modified"
+    return "bytecode_original"
 
 
 def _graph(documents: Sequence[Document], direction: model.Direction) -> Document | None:

@@ -43,16 +43,14 @@ class ShownLines:
 
     def shown(self, lines: frozenset[int]) -> frozenset[int]:
         """Return those of the lines that are shown."""
-        return (
-            lines if self.lines is None else frozenset(line for line in lines if line in self._rows)
-        )
+        if self.lines is None:
+            return lines
+        return frozenset(line for line in lines if line in self._rows)
 
     def rows_of(self, lines: frozenset[int]) -> frozenset[int]:
-        return (
-            lines
-            if self.lines is None
-            else frozenset(self._rows[line] for line in self.shown(lines))
-        )
+        if self.lines is None:
+            return lines
+        return frozenset(self._rows[line] for line in self.shown(lines))
 
     # what is folded to a row, which Enter opens
 

@@ -134,9 +134,10 @@ def _published(reader: SessionReader, *, is_at_gate: bool, has_failed: bool) -> 
     stages = published_stages(reader)
     for one in stages:
         found.setdefault(one.stage.name, []).append(one)
-    waiting = (
-        max(stages, key=lambda one: one.stage.start_s).stage.name if stages and is_at_gate else ""
-    )
+    if stages and is_at_gate:
+        waiting = max(stages, key=lambda one: one.stage.start_s).stage.name
+    else:
+        waiting = ""
     steps = [
         StepState(
             _short(name), "paused" if name == waiting else "done", tuple(one.size for one in of[:3])

@@ -93,11 +93,9 @@ def osc52(text: str, *, in_tmux: bool = False) -> str:
     sequence = f"\x1b]52;c;{base64.b64encode(text.encode('utf-8', 'replace')).decode()}\x07"
     # tmux needs "set -g allow-passthrough on" for the wrapped form and "set-clipboard on" for the
     # plain one: send both.
-    return (
-        sequence + "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
-        if in_tmux
-        else sequence
-    )
+    if in_tmux:
+        return sequence + "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
+    return sequence
 
 
 def _run(command: Sequence[str], text: str) -> str:

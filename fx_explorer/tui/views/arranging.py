@@ -58,9 +58,9 @@ def next_sort(table: Table, before: Sort | None, column: str) -> Sort | None:
     )
     if before is None or before.column != column:
         return Sort(column, begins_descending)
-    return (
-        Sort(column, not begins_descending) if before.is_descending == begins_descending else None
-    )
+    if before.is_descending == begins_descending:
+        return Sort(column, not begins_descending)
+    return None
 
 
 def at_once(steps: Steps) -> Arrangement:

@@ -185,11 +185,10 @@ def _notice(
     if again:
         parts.append(counted(len({r.compilation for r in again}), "recompile"))
     measures = ", x t how long each takes" if can_measure else ""
-    offered = (
-        f" x x shows what may take one away{measures}."
-        if breaks
-        else " x x shows what may avoid one."
-    )
+    if breaks:
+        offered = f" x x shows what may take one away{measures}."
+    else:
+        offered = " x x shows what may avoid one."
     return f"{' · '.join(parts)}. Enter goes to your line.{offered}" if parts else ""
 
 
@@ -296,11 +295,10 @@ def marked_code(code: str, carets: str) -> list[str]:
         return [code] if code else []
     start = carets.index("^")
     # Only where each character takes one cell: elsewhere the carets would stand below other ones.
-    skipped = (
-        max(0, min(start - 10, len(code) - CODE_WIDTH))
-        if len(code) > CODE_WIDTH and code.isascii()
-        else 0
-    )
+    if len(code) > CODE_WIDTH and code.isascii():
+        skipped = max(0, min(start - 10, len(code) - CODE_WIDTH))
+    else:
+        skipped = 0
     if not skipped:
         return [code[:CODE_WIDTH] if code.isascii() else code, carets[:CODE_WIDTH]]
     return [

@@ -96,16 +96,12 @@ def _detail_of(line: model.ConsoleLine) -> Callable[[], Detail] | None:
 
 def _notice(failed: list[ExplainedFailure], line_count: int) -> str:
     printed = f"{counted(line_count, 'line')} printed."
-    return (
-        f"{counted(len(failed), 'failure')}; the traceback is below. {printed}"
-        if failed
-        else printed
-    )
+    if failed:
+        return f"{counted(len(failed), 'failure')}; the traceback is below. {printed}"
+    return printed
 
 
 def _why_empty(reader: SessionReader) -> str:
-    return (
-        "Your program has printed nothing so far."
-        if reader.meta("outcome") is None
-        else "Your program printed nothing."
-    )
+    if reader.meta("outcome") is None:
+        return "Your program has printed nothing so far."
+    return "Your program printed nothing."

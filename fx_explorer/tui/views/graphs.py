@@ -77,11 +77,10 @@ def _row(
 
 
 def _detail(reader: SessionReader, graph: model.Graph, targets: list[tuple[str, int]]) -> Detail:
-    made = (
-        compilation_title(reader.get(model.Compilation, graph.compilation))
-        if graph.compilation
-        else graph_title(graph)
-    )
+    if graph.compilation:
+        made = compilation_title(reader.get(model.Compilation, graph.compilation))
+    else:
+        made = graph_title(graph)
     lines = [
         f"{made}: {counted(graph.node_count, 'node')}, {counted(graph.call_count, 'call')}",
         "",
@@ -96,11 +95,9 @@ def _notice(graphs: list[model.Graph]) -> str:
     biggest = max(graphs, key=lambda g: g.node_count)
     nested = [g.name for g in graphs if g.parent]
     words = f"The biggest has {counted(biggest.node_count, 'node')}."
-    return (
-        f"{words} {counted(len(nested), 'graph')} nested in higher-order operations: {listed(nested)}."
-        if nested
-        else words
-    )
+    if nested:
+        return f"{words} {counted(len(nested), 'graph')} nested in higher-order operations: {listed(nested)}."
+    return words
 
 
 def _why_empty(reader: SessionReader) -> str:

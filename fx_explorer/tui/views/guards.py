@@ -157,17 +157,15 @@ def _check_text(one: ExplainedCheck) -> str:
     code in torch.
     """
     check = one.check
-    asked = (
-        f"asked for by {check.file}:{check.line}"
-        if check.file
-        else "no line of yours is known to have asked for it"
-    )
+    if check.file:
+        asked = f"asked for by {check.file}:{check.line}"
+    else:
+        asked = "no line of yours is known to have asked for it"
     example = f", which is {check.value} in the example inputs" if check.value else ""
-    cost = (
-        "0 ns of its own: checked together with the one above"
-        if check.cost_ns == 0 and not check.source
-        else ""
-    )
+    if check.cost_ns == 0 and not check.source:
+        cost = "0 ns of its own: checked together with the one above"
+    else:
+        cost = ""
     return "\n".join(
         (
             f"{one.name or check.kind}: {one.asks}{example}",
@@ -198,11 +196,10 @@ def _answer_row(
     inputs: str, answer: model.GuardAnswer, owner: str, documents: dict[str, Document]
 ) -> TableRow:
     taken = answer.answer == "accepted"
-    words = (
-        "would be used again"
-        if taken
-        else f"would be compiled again: {change_of(answer.reason).words}"
-    )
+    if taken:
+        words = "would be used again"
+    else:
+        words = f"would be compiled again: {change_of(answer.reason).words}"
     cells = (
         f"[{owner}]",
         f"? {inputs}",
@@ -251,11 +248,10 @@ def _guard_row(guard: model.Guard, owner: str, documents: dict[str, Document]) -
 
 
 def _guard_text(guard: model.Guard) -> str:
-    where = (
-        f"asked for by {guard.file}:{guard.line}"
-        if guard.file
-        else "no line of yours is known to have asked for it"
-    )
+    if guard.file:
+        where = f"asked for by {guard.file}:{guard.line}"
+    else:
+        where = "no line of yours is known to have asked for it"
     meaning = KIND_IN_WORDS.get(guard.kind, "a kind of guard that is not explained here")
     texts = [
         f"{guard.kind} on {guard.source or 'everything'}: {meaning}",

@@ -142,11 +142,10 @@ class _Shown(Sequence[TableRow]):
         if "in a profile" in kinds:
             return profile_in_words(self._reader)
         if "in a call" in kinds:
-            rest = (
-                "; others (≥) are the least that the data sheet allows"
-                if "estimated" in kinds
-                else ""
-            )
+            if "estimated" in kinds:
+                rest = "; others (≥) are the least that the data sheet allows"
+            else:
+                rest = ""
             return f"Times are those of a call (v l){rest}."
         return "Times marked ≥ are the least that the data sheet allows." if self._is_mixed else ""
 
@@ -162,11 +161,9 @@ class _Shown(Sequence[TableRow]):
     @overload
     def __getitem__(self, at: slice) -> list[TableRow]: ...
     def __getitem__(self, at: int | slice) -> TableRow | list[TableRow]:
-        return (
-            [self._row(one) for one in self._costs[at]]
-            if isinstance(at, slice)
-            else self._row(self._costs[at])
-        )
+        if isinstance(at, slice):
+            return [self._row(one) for one in self._costs[at]]
+        return self._row(self._costs[at])
 
     def _row(self, one: KernelCost) -> TableRow:
         use, kernel, version = one.use, one.use.kernel, one.version
@@ -216,11 +213,10 @@ class _Shown(Sequence[TableRow]):
 
 def _detail(reader: SessionReader, kernel: model.Kernel) -> Detail:
     if not kernel.artifact:
-        where = (
-            f"line {kernel.first_line} of the output code"
-            if kernel.first_line
-            else "the output code"
-        )
+        if kernel.first_line:
+            where = f"line {kernel.first_line} of the output code"
+        else:
+            where = "the output code"
         what = run_in_words(reader, kernel) if kernel.runs else _library(reader)
         return Detail(f"{what} Enter goes to {where}, which makes the call.")
     artifact = reader.get(model.Artifact, kernel.artifact)

@@ -228,11 +228,9 @@ def _not_kept(reader: SessionReader) -> str:
     """Return a remark on what the backward computes again."""
     again = recomputed(reader)
     bytes_ = sum(max(0, one.choice.size_bytes) for one in again)
-    return (
-        f" {counted(len(again), 'operation')} ({size(bytes_)}) are done again instead."
-        if again
-        else ""
-    )
+    if again:
+        return f" {counted(len(again), 'operation')} ({size(bytes_)}) are done again instead."
+    return ""
 
 
 def _twice(reader: SessionReader) -> str:
@@ -241,11 +239,9 @@ def _twice(reader: SessionReader) -> str:
     """
     twice = sum((one.cost.kept_twice for one in distinct_breaks(reader)), NO_TENSORS)
     stand, them = ("stands", "it") if twice.count == 1 else ("stand", "them")
-    return (
-        f" {twice.in_words} {stand} here twice: both sides of a graph break keep {them} (4)."
-        if twice.count
-        else ""
-    )
+    if twice.count:
+        return f" {twice.in_words} {stand} here twice: both sides of a graph break keep {them} (4)."
+    return ""
 
 
 def _why_empty(reader: SessionReader) -> str:

@@ -66,11 +66,10 @@ def _row(reader: SessionReader, region: Region, colours: RegionColours) -> Table
         region.key,
     )
     place = next(iter(places_of_nodes(reader, [region.first_node])), None)
-    values = (
-        {"kept eager": float(sum(eager.nodes for eager in region.eager))}
-        if region.lowerings
-        else {}
-    )
+    if region.lowerings:
+        values = {"kept eager": float(sum(eager.nodes for eager in region.eager))}
+    else:
+        values = {}
     return TableRow(
         cells, place, lambda: Detail(_text(region)), colours.kind(region.value), values=values
     )

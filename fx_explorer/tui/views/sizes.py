@@ -110,9 +110,10 @@ def _notice(found: list[ExplainedSymbol], tries: str) -> str:
     if not fixed:
         return f"{words}.{tries}"
     first = fixed[0].specialized
-    where = (
-        f", {_told(fixed[0])} at {_where(first.file, first.line)}" if first and first.file else ""
-    )
+    if first and first.file:
+        where = f", {_told(fixed[0])} at {_where(first.file, first.line)}"
+    else:
+        where = ""
     return f"{words}; {len(fixed)} could have, and had to be fixed{where}.{tries}"
 
 

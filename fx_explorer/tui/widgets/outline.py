@@ -144,13 +144,12 @@ class Outline(RowList):
         arrow = ("▸ " if path in self._folded else "▾ ") if is_group else "  "
         has_state = entry.depth == 0 or entry.is_variant or entry.status not in ("", "ok")
         glyph = GLYPHS.get(entry.status, ("", "text")) if has_state else ("", "text")
-        kind = (
-            "strong"
-            if entry.depth == 0 or entry.is_variant
-            else "muted"
-            if entry.status == "missing"
-            else "text"
-        )
+        if entry.depth == 0 or entry.is_variant:
+            kind = "strong"
+        elif entry.status == "missing":
+            kind = "muted"
+        else:
+            kind = "text"
         title: list[Piece] = [(" " * entry.depth + arrow, "muted"), glyph, (entry.title, kind)]
         return title, (short_detail(entry), "muted")
 

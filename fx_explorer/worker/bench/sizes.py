@@ -81,11 +81,10 @@ def _tensors_of(dim: InputDim, named: dict[str, Any]) -> list[torch.Tensor]:
     """Return the tensors of the input that have this dimension, of the size that the first has there.
     Raises TargetError for an input or dimension that is not there.
     """
-    position = (
-        list(named)[int(dim.input)]
-        if dim.input.isdecimal() and int(dim.input) < len(named)
-        else dim.input
-    )
+    if dim.input.isdecimal() and int(dim.input) < len(named):
+        position = list(named)[int(dim.input)]
+    else:
+        position = dim.input
     if position not in named:
         raise TargetError(
             f"there is no input {dim.input!r}: the inputs are {', '.join(named) or 'none'}. Choose one with --size."

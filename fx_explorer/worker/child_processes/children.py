@@ -92,9 +92,10 @@ def new_session(directory: Path) -> Path:
 
 
 def describe_process(writer: SessionWriter, beginning: Beginning) -> None:
-    command = (
-        command_line() if beginning == "started" else " ".join(without_secrets(sys.argv).words)
-    )
+    if beginning == "started":
+        command = command_line()
+    else:
+        command = " ".join(without_secrets(sys.argv).words)
     writer.set_meta("process", {"pid": getpid(), "beginning": beginning, "command": command})
 
 
@@ -141,19 +142,18 @@ def _why_unseen(program: str, command: list[str], environment: Mapping[Any, Any]
     hook.
     """
     # A shell has its whole command in one word.
-    words = (
-        [program, *" ".join(command).split()]
-        if os.path.basename(program) in _LAUNCHERS
-        else [program]
-    )
+    if os.path.basename(program) in _LAUNCHERS:
+        words = [program, *" ".join(command).split()]
+    else:
+        words = [program]
     if not any(map(_is_python, words)):
         return ""
     if environment is not None and HOOK not in _path_of(environment).split(os.pathsep):
         return "it was started with an environment of its own"
     option = option_without_site(command[1:])
-    return (
-        f"it was started with {option}, which keeps Python from its environment" if option else ""
-    )
+    if option:
+        return f"it was started with {option}, which keeps Python from its environment"
+    return ""
 
 
 def _is_python(program: str) -> bool:

@@ -65,9 +65,10 @@ def _recompiled(who: str, told: re.Match[str] | None, error: BaseException) -> s
     if not told:
         return ""
     guards = _GUARD.findall(bounded(str(error)))
-    because = (
-        f"the guard that failed is {guards[0]}" if guards else "nothing is compiled for it yet"
-    )
+    if guards:
+        because = f"the guard that failed is {guards[0]}"
+    else:
+        because = "nothing is compiled for it yet"
     function = f"{told['function']} ({told['file']}:{told['line']})"
     return f"{who} allows no further compilation, and {_call(error)} needs one of {function}: {because}"
 
@@ -92,11 +93,9 @@ def _call(error: BaseException) -> str:
         for one in traceback.extract_tb(error.__traceback__)
         if not one.filename.startswith(_not_theirs())
     ]
-    return (
-        f"the call at {frames[-1].filename}:{frames[-1].lineno}"
-        if frames
-        else "the call of the target in it"
-    )
+    if frames:
+        return f"the call at {frames[-1].filename}:{frames[-1].lineno}"
+    return "the call of the target in it"
 
 
 def _not_theirs() -> tuple[str, ...]:

@@ -82,9 +82,10 @@ def uncompiled(function: Callable[..., Any]) -> tuple[Callable[..., Any], list[s
         )
     elif is_compiled(function):
         original = getattr(function, "_torchdynamo_orig_callable", function)
-        function = (
-            function._orig_mod if isinstance(function, torch._dynamo.OptimizedModule) else original
-        )
+        if isinstance(function, torch._dynamo.OptimizedModule):
+            function = function._orig_mod
+        else:
+            function = original
         remarks.append("The target was compiled already: front ends got what it was compiled from.")
     owner = getattr(function, "__self__", None)
     if (

@@ -266,11 +266,10 @@ def export(function: Callable[..., Any], arguments: Arguments) -> Made:
 
 def trace_to_aten(function: Callable[..., Any], arguments: Arguments) -> Made:
     """Return what ``make_fx`` makes of a call with real tensors. It takes positional arguments only."""
-    options = (
-        {"record_stack_traces": True}
-        if "record_stack_traces" in inspect.signature(make_fx).parameters
-        else {}
-    )
+    if "record_stack_traces" in inspect.signature(make_fx).parameters:
+        options = {"record_stack_traces": True}
+    else:
+        options = {}
     if not arguments.keywords and not _has_defaults(function, arguments):
         return Made(make_fx(function, **options)(*arguments.args))
     names, count = tuple(arguments.keywords), len(arguments.args)
@@ -278,11 +277,10 @@ def trace_to_aten(function: Callable[..., Any], arguments: Arguments) -> Made:
     def by_position(*values: Any) -> Any:
         return function(*values[:count], **dict(zip(names, values[count:], strict=True)))
 
-    remarks = (
-        [f"make_fx takes positional arguments only: {', '.join(names)} became such."]
-        if names
-        else []
-    )
+    if names:
+        remarks = [f"make_fx takes positional arguments only: {', '.join(names)} became such."]
+    else:
+        remarks = []
     if _has_defaults(function, arguments):
         remarks.append(
             "make_fx wants a value for every argument of a function: those left out have their defaults."

@@ -26,9 +26,10 @@ def with_places(reader: SessionReader, kernel: Kernel, error: str) -> str:
 
     def named(place: re.Match[str]) -> str:
         at = _line_of(lines, error[place.end() :], int(place[1]))
-        rows = (
-            reader.rows(LineSource, artifact=kernel.artifact, line=at, how="copied") if at else []
-        )
+        if at:
+            rows = reader.rows(LineSource, artifact=kernel.artifact, line=at, how="copied")
+        else:
+            rows = []
         file = PurePath(reader.get(SourceFile, rows[0].file).path).name if rows else ""
         return f"{file}:{rows[0].source_line}, {place[0]}" if rows else place[0]
 

@@ -121,11 +121,10 @@ class _Ledger:
         rounds = self._rounds()
         self._job.say("measuring guards, launches, and what each kernel has to do")
         measured = self._measured(rounds, costs)
-        operators = (
-            self._operators(middle_mean(calls_of(rounds.uncompiled_s)))
-            if rounds.uncompiled_s
-            else []
-        )
+        if rounds.uncompiled_s:
+            operators = self._operators(middle_mean(calls_of(rounds.uncompiled_s)))
+        else:
+            operators = []
         nothing: tuple[CardCeiling, ...] = ()
         unknown = "What this machine can do was not measured"
         ceilings = self._or_note(

@@ -191,11 +191,11 @@ class _Rows:
                 flops=self._each(work.flops, step),
             )
         device = self._measured.device
-        return (
-            replace(row, device_s=device.of_parts.get(step.part, 0.0) / self._passes[step.part])
-            if device
-            else row
-        )
+        if device:
+            return replace(
+                row, device_s=device.of_parts.get(step.part, 0.0) / self._passes[step.part]
+            )
+        return row
 
     def _each(self, number: int, step: CallStep) -> int:
         """Return what one of the passes of a part has, when they share it equally."""

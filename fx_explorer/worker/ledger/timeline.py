@@ -93,11 +93,9 @@ def steps(
     for (_, kind, number), (_, following, _) in pairwise(ticks):
         _advance(now, kind, number, frames)
         found.append(_step(now, kind, following, frames, parts))
-    return (
-        found
-        if any(step.part >= 0 for step in found if step.is_backward)
-        else list(map(_uncompiled_backward, found))
-    )
+    if any(step.part >= 0 for step in found if step.is_backward):
+        return found
+    return list(map(_uncompiled_backward, found))
 
 
 def _uncompiled_backward(step: CallStep) -> CallStep:

@@ -108,11 +108,10 @@ def _heard() -> Iterator[list[str]]:
 def _in_words(file: Path, archive: Pt2Archive, reason: str) -> str:
     lines = [line.strip() for line in reason.splitlines() if line.strip()]
     told = _first_sentence(lines[0]) if lines else "it does not say why"
-    by = (
-        f"torch {archive.torch_release}"
-        if archive.torch_release
-        else "a torch that it does not name"
-    )
+    if archive.torch_release:
+        by = f"torch {archive.torch_release}"
+    else:
+        by = "a torch that it does not name"
     schema = f" (schema {archive.schema_version})" if archive.schema_version else ""
     advice = (
         "Load it with the torch that saved it (--python), or export the model again with this one."

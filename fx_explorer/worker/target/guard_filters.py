@@ -33,11 +33,10 @@ def with_guard_filter(arguments: dict[str, Any]) -> dict[str, Any]:
         raise TargetError(
             f"{GUARD_FILTER} and --mode {mode} go together with the backend inductor only; leave one of them out"
         )
-    entries = (
-        require("torch._inductor", "list_mode_options")(mode, arguments.get("dynamic"))
-        if mode
-        else {}
-    )
+    if mode:
+        entries = require("torch._inductor", "list_mode_options")(mode, arguments.get("dynamic"))
+    else:
+        entries = {}
     given = {**entries, **options, GUARD_FILTER: guard_filter(options[GUARD_FILTER])}
     return {
         **{name: value for name, value in arguments.items() if name != "mode"},
@@ -77,11 +76,10 @@ def _checked(function: Callable[..., Any], name: str) -> GuardFilter:
             ) from error
         kept = list(answer) if isinstance(answer, Iterable) else None
         if kept is None or len(kept) != len(entries):
-            gave = (
-                type(answer).__name__
-                if kept is None
-                else f"{len(kept)} answer{'s' if len(kept) != 1 else ''}"
-            )
+            if kept is None:
+                gave = type(answer).__name__
+            else:
+                gave = f"{len(kept)} answer{'s' if len(kept) != 1 else ''}"
             raise TargetError(
                 f"the guard filter {name} gave {gave} for {len(entries)} guards; "
                 "return a list with True (keep) or False (drop) for each guard, in their order"

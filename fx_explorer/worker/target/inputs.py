@@ -106,11 +106,9 @@ def moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     """Return the tensor on ``device``. One that requires grad stays a leaf, so that it gets a
     gradient.
     """
-    return (
-        tensor.detach().to(device).requires_grad_(tensor.requires_grad)
-        if tensor.is_leaf
-        else tensor.to(device)
-    )
+    if tensor.is_leaf:
+        return tensor.detach().to(device).requires_grad_(tensor.requires_grad)
+    return tensor.to(device)
 
 
 def with_grad(tensor: torch.Tensor) -> torch.Tensor:

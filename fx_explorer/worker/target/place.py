@@ -124,9 +124,10 @@ def nothing_compiled(
         for name, kind in names.items()
         if kind in (ast.ClassDef, ast.FunctionDef) and name not in found
     ]
-    defined = (
-        f"It defines {', '.join(found[:5])}{' …' if len(found) > 5 else ''}. " if found else ""
-    )
+    if found:
+        defined = f"It defines {', '.join(found[:5])}{' …' if len(found) > 5 else ''}. "
+    else:
+        defined = ""
     wanted = found[0] if found else "NAME"
     takes = ", ".join(loading.parameters_of(place.file, wanted))
     example = f"{shown}:{wanted} --inputs '{takes or 'torch.randn(2, 8)'}'"

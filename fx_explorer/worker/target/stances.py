@@ -178,8 +178,6 @@ def _set_by(option: OptionInForce) -> str:
         return f"set at {option.file}:{option.line}"
     if option.variable:
         return f"set by the environment variable {option.variable}"
-    return (
-        "set by the program"
-        if option.set_by == "program"
-        else "asked for with an option of fx-explorer"
-    )
+    if option.set_by == "program":
+        return "set by the program"
+    return "asked for with an option of fx-explorer"

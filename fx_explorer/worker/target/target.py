@@ -48,9 +48,9 @@ class Target:
         return owner if isinstance(owner, torch.nn.Module) else None
 
     def parameters(self) -> list[torch.nn.Parameter]:
-        return (
-            list(self.callable.parameters()) if isinstance(self.callable, torch.nn.Module) else []
-        )
+        if isinstance(self.callable, torch.nn.Module):
+            return list(self.callable.parameters())
+        return []
 
     def differentiable(self) -> Iterator[torch.Tensor]:
         """Yield everything that could get a gradient: parameters and input tensors."""
@@ -143,9 +143,10 @@ class OfferingModule:
         if len(parts) > 3 or not (
             callable(function) and isinstance(args, tuple | list) and isinstance(kwargs, dict)
         ):
-            shown = (
-                f"({', '.join(map(_kind, answer))})" if isinstance(answer, tuple) else _kind(answer)
-            )
+            if isinstance(answer, tuple):
+                shown = f"({', '.join(map(_kind, answer))})"
+            else:
+                shown = _kind(answer)
             raise TargetError(
                 f"fx_explorer_target() in {self.place.shown} returned {shown}. "
                 "It must return (callable, args, kwargs), where args is a tuple and kwargs a dict."

@@ -121,6 +121,6 @@ def place_of_torch() -> str:
 
 
 def _told(error: BaseException) -> str:
-    return (
-        f"it called sys.exit({error.code!r})" if isinstance(error, SystemExit) else one_line(error)
-    )
+    if isinstance(error, SystemExit):
+        return f"it called sys.exit({error.code!r})"
+    return one_line(error)

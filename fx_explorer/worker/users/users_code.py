@@ -96,9 +96,10 @@ class UsersCode:
     def has(self, path: str) -> bool:
         if is_users_file(path):
             return True
-        folder = (
-            _folder_of(path) if os.path.isabs(path) else os.path.dirname(os.path.realpath(path))
-        )
+        if os.path.isabs(path):
+            folder = _folder_of(path)
+        else:
+            folder = os.path.dirname(os.path.realpath(path))
         return folder in self.folders
 
     def modules(self) -> list[ModuleType]:

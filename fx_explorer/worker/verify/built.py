@@ -105,11 +105,10 @@ def _calls(
 ) -> dict[str, Any]:
     observer = Observer(target, train, request.train is not False, users_code(place, request))
     observer.set_state(before["state"])
-    compiled = (
-        target.callable
-        if before["is_compiled"]
-        else calling.compile_target(target, calling.SilentJob(request))
-    )
+    if before["is_compiled"]:
+        compiled = target.callable
+    else:
+        compiled = calling.compile_target(target, calling.SilentJob(request))
     first, *others = planned_calls(target.arguments, before["ways"])
     seen: list[dict[str, Any] | None] = [
         observer.first(compiled, first.words, first.arguments).plain()

@@ -229,11 +229,9 @@ class Comparison:
         return f"{name} after the call" if kind == "input" else name
 
     def _content(self, name: str, value: Any) -> Any:
-        return (
-            self.at_first.get(name, value)
-            if isinstance(value, str) and value == UNCHANGED
-            else value
-        )
+        if isinstance(value, str) and value == UNCHANGED:
+            return self.at_first.get(name, value)
+        return value
 
     def _add_facts(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         for name, facts in before.items():
@@ -289,13 +287,12 @@ class Comparison:
             gone, new = (
                 next(iter((one - other).elements()), "") for one, other in _both_ways(before, after)
             )
-            told = (
-                f"it no longer {gone}"
-                if gone
-                else f"it {new} in addition"
-                if new
-                else "it reaches outside in another order"
-            )
+            if gone:
+                told = f"it no longer {gone}"
+            elif new:
+                told = f"it {new} in addition"
+            else:
+                told = "it reaches outside in another order"
             self.differences.append(f"{told}, {call}")
         for effect in dict.fromkeys(before):
             self._leave_out(f"what follows when the program {effect}")
@@ -348,11 +345,9 @@ class Comparison:
             self.largest, self.where = apart.largest, f"{place}{self._how}"
         if not near.are_tensors_near(before, after, is_built=self.is_built):
             return f"differs by up to {apart.largest:.3g}"
-        return (
-            ""
-            if self.is_built or near.have_zeros_of_one_sign(before, after)
-            else "a zero has another sign"
-        )
+        if self.is_built or near.have_zeros_of_one_sign(before, after):
+            return ""
+        return "a zero has another sign"
 
     def varies(self, run: Mapping[str, Any], other: Mapping[str, Any]) -> Varying:
         """Return what two runs of the original do not have in common, in one call or as a whole. This comparison

@@ -118,11 +118,10 @@ def add_prints(comparison: Comparison, built: Comparison, of_original: Compariso
             "what the built code prints, which is something else with that of the original too"
         )
         return
-    told = (
-        f"no longer prints {built.lost[0]!r}"
-        if built.lost
-        else f"prints {built.new[0]!r} in addition"
-    )
+    if built.lost:
+        told = f"no longer prints {built.lost[0]!r}"
+    else:
+        told = f"prints {built.new[0]!r} in addition"
     comparison.differences.append(f"it {told}{IN_BUILT_CODE}; that of the original does not differ")
 
 
@@ -152,11 +151,10 @@ def add_failed(comparison: Comparison, failed: str, by_original: str, problem: s
             f"what the built code computes: {failed}, and so it does with the code of the original"
         )
         return
-    of_original = (
-        _not_known(by_original or problem)
-        if by_original or problem
-        else "; that of the original does not"
-    )
+    if by_original or problem:
+        of_original = _not_known(by_original or problem)
+    else:
+        of_original = "; that of the original does not"
     comparison.differences.append(f"{failed}, in the built code{of_original}")
 
 

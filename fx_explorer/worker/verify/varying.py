@@ -227,9 +227,9 @@ def _without_addresses(line: str) -> str:
 
 
 def _without_numbers(line: str, ranks: frozenset[int]) -> str:
-    return (
-        with_numbers(line, lambda rank, number: "…" if rank in ranks else number) if ranks else line
-    )
+    if ranks:
+        return with_numbers(line, lambda rank, number: "…" if rank in ranks else number)
+    return line
 
 
 def _numbers_that_differ(line: str, other: str) -> frozenset[int]:

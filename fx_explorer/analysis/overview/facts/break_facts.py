@@ -42,6 +42,6 @@ def stopped_by(reader: SessionReader, compilation: model.Compilation) -> str:
     break, which is told with it.
     """
     hits = [hit for hit in reader.rows(model.GraphBreak, compilation=compilation.id) if hit.file]
-    return (
-        f"The break at {in_file(hits[-1].file, hits[-1].line)} does it, see below." if hits else ""
-    )
+    if hits:
+        return f"The break at {in_file(hits[-1].file, hits[-1].line)} does it, see below."
+    return ""

@@ -50,11 +50,9 @@ def stage_facts(reader: SessionReader) -> Iterator[Fact]:
 def _with_direction(sentence: str, point: StagePoint) -> str:
     """Return the sentence, with the direction where there are two."""
     is_one_of_two = point.direction in ("forward", "backward")
-    return (
-        sentence.replace(point.title, f"{point.title} ({point.direction})", 1)
-        if is_one_of_two
-        else sentence
-    )
+    if is_one_of_two:
+        return sentence.replace(point.title, f"{point.title} ({point.direction})", 1)
+    return sentence
 
 
 def _only_counted(point: StagePoint, calls: Mapping[int, int]) -> str:

@@ -242,11 +242,9 @@ class _Explained:
 
 
 def _handles(stretches: list[tuple[int, int]]) -> str:
-    return (
-        "on an error in " + ", ".join(f"{first}-{last}" for first, last in stretches)
-        if stretches
-        else ""
-    )
+    if stretches:
+        return "on an error in " + ", ".join(f"{first}-{last}" for first, last in stretches)
+    return ""
 
 
 def remark(

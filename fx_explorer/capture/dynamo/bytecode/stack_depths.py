@@ -126,11 +126,9 @@ def _own_line(instruction: Any) -> int:
     if positions is not None and positions.lineno:
         return int(positions.lineno)
     starts = instruction.starts_line  # the line; from 3.13 whether it begins one
-    return (
-        int(starts)
-        if starts and not isinstance(starts, bool)
-        else int(getattr(instruction, "line_number", 0) or 0)
-    )
+    if starts and not isinstance(starts, bool):
+        return int(starts)
+    return int(getattr(instruction, "line_number", 0) or 0)
 
 
 def _argument(instruction: dis.Instruction, target: int | None) -> str:

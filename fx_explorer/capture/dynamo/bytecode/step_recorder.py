@@ -304,11 +304,9 @@ def _text(value: Any, names: Names, depth: int) -> str:
         return f"module {ModuleType.__getattribute__(value, '__dict__').get('__name__', '')}"
     if value is vars(builtins):
         return "Python's builtins"
-    return (
-        _container(value, names, depth - 1)
-        if depth and kind in (list, tuple, dict)
-        else described(value)
-    )
+    if depth and kind in (list, tuple, dict):
+        return _container(value, names, depth - 1)
+    return described(value)
 
 
 def _container(value: Any, names: Names, depth: int) -> str:

@@ -214,11 +214,10 @@ class _Owners:
     def of(self, part: _Part) -> int:
         """Return the number of the guard that a part is for; -1 when there is none."""
         leaf = part.leaf
-        source = (
-            ""
-            if leaf.source == "L"
-            else leaf.source.removesuffix(".__dict__").removesuffix(".__code__")
-        )
+        if leaf.source == "L":
+            source = ""
+        else:
+            source = leaf.source.removesuffix(".__dict__").removesuffix(".__code__")
         kind = leaf.kind if source else _STATE_GUARDS.get(leaf.kind, leaf.kind)
         candidates = (
             self._by_code.get(part.code, -1),

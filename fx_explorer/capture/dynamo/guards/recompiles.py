@@ -86,9 +86,10 @@ def guarded_value(manager: Any, f_locals: dict[str, Any]) -> GuardedValue:
         return GuardedValue()
     scope = GuardScope(manager, f_locals)
     parts = manager.check_verbose(f_locals).verbose_code_parts
-    failed = (
-        parts[0] if len(parts) == 1 else next((part for part in parts if scope.fails(part)), "")
-    )
+    if len(parts) == 1:
+        failed = parts[0]
+    else:
+        failed = next((part for part in parts if scope.fails(part)), "")
     if failed.startswith("GLOBAL_STATE"):
         return _global_state(failed)
     mapping = dict_of(failed)
@@ -173,11 +174,9 @@ def _owner(scope: GuardScope, source: str) -> str:
     ``L['thing'].flag``, and later releases its owner.
     """
     owner, dot, _ = source.rpartition(".")
-    return (
-        owner
-        if dot and not scope.value(source).is_known and scope.value(owner).is_known
-        else source
-    )
+    if dot and not scope.value(source).is_known and scope.value(owner).is_known:
+        return owner
+    return source
 
 
 _TENSOR = re.compile(r"(?:^tensor|^expected type of) '(?P<source>.+?)' (?:\w|to be)")
@@ -256,11 +255,10 @@ def _matched_object(manager: Any, source: str, part: str) -> str:
     references to such objects.
     """
     local = _LOCAL.match(source)
-    reference = (
-        manager.id_matched_objs.get(local[1])
-        if local and part.startswith("___check_obj_id")
-        else None
-    )
+    if local and part.startswith("___check_obj_id"):
+        reference = manager.id_matched_objs.get(local[1])
+    else:
+        reference = None
     return described(reference()) if reference is not None and reference() is not None else ""
 
 

@@ -213,11 +213,10 @@ def _answer(
     try:
         with tree.state.in_force():
             found = manager.check_verbose(f_locals)
-            failed = (
-                ""
-                if found.result
-                else _first_that_fails(manager, f_locals, found.verbose_code_parts)
-            )
+            if found.result:
+                failed = ""
+            else:
+                failed = _first_that_fails(manager, f_locals, found.verbose_code_parts)
     except Exception as error:  # noqa: BLE001 - it compares objects of the program, and their methods may raise anything
         return replace(
             answer,
@@ -233,9 +232,9 @@ def _answer(
     else:
         check = next((tree.checks[key] for key in keys_of(failed) if key in tree.checks), None)
     rejected = replace(answer, answer="rejected", reason=strip_local_scope(failed))
-    return (
-        replace(rejected, check=check.id, file=check.file, line=check.line) if check else rejected
-    )
+    if check:
+        return replace(rejected, check=check.id, file=check.file, line=check.line)
+    return rejected
 
 
 def _first_that_fails(manager: Any, f_locals: dict[str, Any], parts: list[str]) -> str:

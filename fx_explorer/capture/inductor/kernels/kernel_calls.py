@@ -148,11 +148,10 @@ class LoweringInProgress:
         return {node for node in origins(scheduler_nodes) if not is_own_kernel(node)}
 
     def _current_nodes(self) -> list[Any]:
-        scheduler_node = (
-            self._extern[0]
-            if self._extern
-            else getattr(self.lowering.scheduler, "current_node", None)
-        )
+        if self._extern:
+            scheduler_node = self._extern[0]
+        else:
+            scheduler_node = getattr(self.lowering.scheduler, "current_node", None)
         return [] if scheduler_node is None else [scheduler_node]
 
     @contextlib.contextmanager

@@ -42,9 +42,10 @@ def add_lowered(recording: Recording, lowered: LoweredKernels) -> None:
     """
     inside = recording.segment().subgraph
     direction = recording.here.direction or _direction(lowered)
-    lowered = (
-        replace(lowered, subgraph=f"{inside}.{lowered.subgraph}".strip(".")) if inside else lowered
-    )
+    if inside:
+        lowered = replace(lowered, subgraph=f"{inside}.{lowered.subgraph}".strip("."))
+    else:
+        lowered = lowered
     graph = _graph(recording, lowered, direction)
     with recording.writer.transaction():
         output_code = _output_code(recording, lowered, direction)

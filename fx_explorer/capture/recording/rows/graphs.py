@@ -95,18 +95,16 @@ def _argument(value: Any) -> str:
         return value.name
     if isinstance(value, (list, tuple)):
         inner = ", ".join(_argument(item) for item in value)
-        return (
-            f"[{inner}]"
-            if isinstance(value, list)
-            else f"({inner}{',' if len(value) == 1 else ''})"
-        )
+        if isinstance(value, list):
+            return f"[{inner}]"
+        return f"({inner}{',' if len(value) == 1 else ''})"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key!r}: {_argument(item)}" for key, item in value.items()) + "}"
     if isinstance(value, slice):
         return f"slice({_argument(value.start)}, {_argument(value.stop)}, {_argument(value.step)})"
-    return (
-        str(value) if isinstance(value, (torch.dtype, torch.device, torch.layout)) else repr(value)
-    )
+    if isinstance(value, (torch.dtype, torch.device, torch.layout)):
+        return str(value)
+    return repr(value)
 
 
 def node_value(node: torch.fx.Node) -> Any:
@@ -156,11 +154,9 @@ def _tensor_text(node: torch.fx.Node, value: torch.Tensor) -> str:
         return _subclass_text(value)
     description = node.meta.get("desc")
     inner = type(description).__name__ == "SubclassGetAttrAOTInput"
-    return (
-        f"{describe_value(value)}, inner tensor {description.attr}"
-        if inner and description is not None
-        else ""
-    )
+    if inner and description is not None:
+        return f"{describe_value(value)}, inner tensor {description.attr}"
+    return ""
 
 
 def _subclass_text(value: torch.Tensor) -> str:
@@ -255,11 +251,10 @@ def module_of(node: torch.fx.Node, renamed: Callable[[str], str] = str) -> tuple
     if not stack:
         return "", ""
     path, module_type = next(reversed(stack.values()))
-    name = (
-        module_type
-        if isinstance(module_type, str)
-        else getattr(module_type, "__name__", str(module_type))
-    )
+    if isinstance(module_type, str):
+        name = module_type
+    else:
+        name = getattr(module_type, "__name__", str(module_type))
     return module_path(renamed(str(path))), name.rpartition(".")[2]
 
 
@@ -269,11 +264,9 @@ def subgraph_names(node: torch.fx.Node) -> tuple[str, ...]:
     """
     if node.op == "call_module":
         name = str(node.target)
-        return (
-            (name,)
-            if isinstance(submodule(node.graph.owning_module, name), torch.fx.GraphModule)
-            else ()
-        )
+        if isinstance(submodule(node.graph.owning_module, name), torch.fx.GraphModule):
+            return (name,)
+        return ()
     if node.op != "call_function" or not isinstance(node.target, torch._ops.HigherOrderOperator):
         return ()
     return tuple(str(arg.target) for arg in node.all_input_nodes if arg.op == "get_attr")

@@ -136,11 +136,10 @@ class Sources:
         """Return the full path of a file whose end torch's guard texts show, if exactly one known
         file ends so.
         """
-        candidates = (
-            [path for path in self._files if path.endswith(shortened.lstrip("./"))]
-            if shortened
-            else []
-        )
+        if shortened:
+            candidates = [path for path in self._files if path.endswith(shortened.lstrip("./"))]
+        else:
+            candidates = []
         return candidates[0] if len(candidates) == 1 else shortened
 
     def stack(self, frames: Iterable[Frame]) -> int:

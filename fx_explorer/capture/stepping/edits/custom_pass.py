@@ -156,13 +156,12 @@ def _same_inputs(module: GraphModule, edited: GraphModule) -> None:
             [name for name in before if name not in after],
             [name for name in after if name not in before],
         )
-        what = (
-            f"{', '.join(lost)} removed"
-            if lost
-            else f"{', '.join(added)} added"
-            if added
-            else "their order changed"
-        )
+        if lost:
+            what = f"{', '.join(lost)} removed"
+        elif added:
+            what = f"{', '.join(added)} added"
+        else:
+            what = "their order changed"
         raise BrokenGraphError(f"its inputs must stay as they are, but: {what}")
     for name, node in before.items():
         # A pass that builds the graph anew leaves its inputs without metadata.
@@ -262,9 +261,9 @@ class _NodeValues:
 
     def _value(self, node: Node) -> Any:
         value = node_value(node)
-        return (
-            self._attribute(str(node.target)) if value is None and node.op == "get_attr" else value
-        )
+        if value is None and node.op == "get_attr":
+            return self._attribute(str(node.target))
+        return value
 
     def _attribute(self, target: str) -> Any:
         """Return a constant as a fake tensor, or a nested graph as it is."""
@@ -276,11 +275,10 @@ class _NodeValues:
 
 def _looks(value: Any) -> str:
     """Return dtype and sizes as text: comparing symbolic sizes would add a guard."""
-    layout = (
-        f" {value.stride()} {value.device}"
-        if isinstance(value, torch.Tensor) and value.layout == torch.strided
-        else ""
-    )
+    if isinstance(value, torch.Tensor) and value.layout == torch.strided:
+        layout = f" {value.stride()} {value.device}"
+    else:
+        layout = ""
     return describe_value(value) + layout
 
 

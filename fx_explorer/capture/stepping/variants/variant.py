@@ -139,9 +139,9 @@ class Variant:
 
     def all_settings(self) -> list[Settings]:
         """Return the settings of everything that runs when this variant does."""
-        return (
-            [] if self.compiled_with is None else [self.compiled_with, *self.lowered_with.values()]
-        )
+        if self.compiled_with is None:
+            return []
+        return [self.compiled_with, *self.lowered_with.values()]
 
     def settings_again(self, key: Key) -> Settings:
         """Return the settings to lower a part with again. Where there are regions, each has its

@@ -175,8 +175,6 @@ def _asked(test: ast.expr) -> Iterator[tuple[ast.expr, str]]:
 
 
 def _ends_with(text: str, what: str) -> bool:
-    return (
-        text.endswith(what)
-        if what.startswith(".") or what == _KEPT
-        else text in (what, what.removeprefix("torch."))
-    )
+    if what.startswith(".") or what == _KEPT:
+        return text.endswith(what)
+    return text in (what, what.removeprefix("torch."))

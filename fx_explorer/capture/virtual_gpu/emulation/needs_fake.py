@@ -29,11 +29,10 @@ def insists_on_gpu(file: Path | None) -> str:
     """Return where the program stops if there is no GPU; empty when it does not."""
     tree = _parsed(file)
     for node in ast.walk(tree) if tree else ():
-        test = (
-            node.test
-            if isinstance(node, ast.Assert) or (isinstance(node, ast.If) and _gives_up(node.body))
-            else None
-        )
+        if isinstance(node, ast.Assert) or (isinstance(node, ast.If) and _gives_up(node.body)):
+            test = node.test
+        else:
+            test = None
         if test is not None and "cuda.is_available()" in ast.unparse(test):
             return f"the program stops without a GPU ({file.name if file else ''}:{test.lineno})"
     return ""

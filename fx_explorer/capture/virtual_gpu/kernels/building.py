@@ -242,11 +242,10 @@ class Toolchain:
             level: compiled.asm[level] for level in TEXT_LEVELS if level in compiled.asm
         }
         cubin = compiled.asm.get("cubin", b"")
-        used = (
-            used_on_nvidia(cubin, log.getvalue(), texts["ptx"])
-            if cubin
-            else used_on_amd(texts.get("amdgcn", ""))
-        )
+        if cubin:
+            used = used_on_nvidia(cubin, log.getvalue(), texts["ptx"])
+        else:
+            used = used_on_amd(texts.get("amdgcn", ""))
         metadata = compiled.metadata
         return Built(
             texts=texts,

@@ -16,10 +16,9 @@ def why(error: BaseException) -> str:
         text = f"line {error.lineno}: {error.msg}" + (
             f"\n{error.text.rstrip()}" if error.text else ""
         )
-    cause = (
-        f"\n{error.__cause__}"
-        if error.__cause__ is not None and str(error.__cause__) not in text
-        else ""
-    )
+    if error.__cause__ is not None and str(error.__cause__) not in text:
+        cause = f"\n{error.__cause__}"
+    else:
+        cause = ""
     name = type(error).__name__
     return (text + cause) if "ptxas" in text else f"{name}: {text}{cause}"

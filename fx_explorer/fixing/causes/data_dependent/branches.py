@@ -283,11 +283,9 @@ def small_statements(body: cst.CSTNode | None) -> list[cst.BaseSmallStatement] |
         small_statements(line) if isinstance(line, cst.SimpleStatementLine) else None
         for line in lines
     ]
-    return (
-        None
-        if any(one is None for one in found)
-        else [small for one in found for small in one or ()]
-    )
+    if any(one is None for one in found):
+        return None
+    return [small for one in found for small in one or ()]
 
 
 def _values(code: Code, body: cst.CSTNode | None) -> Values | None:

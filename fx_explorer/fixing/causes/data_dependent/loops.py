@@ -109,11 +109,9 @@ def _obstacle(code: Code, loop: cst.While) -> str:
     if inside:
         return f"{inside} inside leaves or changes the function around it"
     if not is_pure(loop.test) or (isinstance(loop.test, cst.Name) and loop.test.value == "True"):
-        return (
-            "its condition does more than compute"
-            if not is_pure(loop.test)
-            else "it has no condition"
-        )
+        if not is_pure(loop.test):
+            return "its condition does more than compute"
+        return "it has no condition"
     return _acts(code, loop) or _unknown(code, loop)
 
 
@@ -121,11 +119,10 @@ def _acts(code: Code, loop: cst.While) -> str:
     """Say what the body does to things that are not its own."""
     for node in walk(loop.body):
         if isinstance(node, cst.Assign | cst.AugAssign | cst.AnnAssign):
-            targets = (
-                [target.target for target in node.targets]
-                if isinstance(node, cst.Assign)
-                else [node.target]
-            )
+            if isinstance(node, cst.Assign):
+                targets = [target.target for target in node.targets]
+            else:
+                targets = [node.target]
             if not all(_is_names(target) for target in targets):
                 return f"{code.source(node)!r} changes something that is not a variable of the function"
             if node.value is not None and not is_pure(node.value):
@@ -147,11 +144,9 @@ def _unknown(code: Code, loop: cst.While) -> str:
         return "nothing that was there before it changes inside"
     later = read_after(code, loop)
     needed = next((name for name in scope.new if name in later), "")
-    return (
-        f"{needed} is made inside and used behind it, where there may have been no round"
-        if needed
-        else ""
-    )
+    if needed:
+        return f"{needed} is made inside and used behind it, where there may have been no round"
+    return ""
 
 
 def _text(code: Code, loop: cst.While) -> str:

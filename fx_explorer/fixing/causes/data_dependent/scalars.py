@@ -192,15 +192,14 @@ def _is_counted(code: Code, call: cst.Call) -> bool:
         parent = code.parent(parent)
     if isinstance(parent, cst.Assign) and isinstance(parent.targets[0].target, cst.Name):
         name, function = parent.targets[0].target.value, code.function(call)
-        nodes = (
-            [
+        if function:
+            nodes = [
                 node
                 for node in walk(function.body)
                 if isinstance(node, cst.Name) and node.value == name
             ]
-            if function
-            else []
-        )
+        else:
+            nodes = []
         return any(_is_operand(code.parent(node)) for node in nodes)
     return _is_operand(parent)
 

@@ -65,11 +65,9 @@ def _selected(code: Code, value: cst.BaseExpression) -> tuple[str, str] | None:
         mask = value.slice[0].slice.value
         # ``x[3]`` is an element. A name may be a mask or a number: the trial tells.
         is_number = re.fullmatch(r"-?\s*\d+", code.source(mask))
-        return (
-            (code.source(value.value), code.source(mask))
-            if is_pure(value) and not is_number
-            else None
-        )
+        if is_pure(value) and not is_number:
+            return (code.source(value.value), code.source(mask))
+        return None
     if (
         isinstance(value, cst.Call)
         and code.name_of(value.func) == "torch.masked_select"

@@ -87,16 +87,15 @@ def _moved(site: Site) -> _MovedPrint | None:
     for statement, call, name in site.calls():
         line, function = code.line_of(statement), code.function(statement)
         is_print = name == "print" and isinstance(statement, cst.Expr) and statement.value is call
-        lines = (
-            body_lines(function)
-            if function and isinstance(function.body, cst.IndentedBlock)
-            else []
-        )
+        if function and isinstance(function.body, cst.IndentedBlock):
+            lines = body_lines(function)
+        else:
+            lines = []
         if is_print and function is not None and line in lines and _has_one_end(lines):
             at = lines.index(line)  # type: ignore[arg-type]
-            return (
-                None if _raises(lines[at + 1 :]) else _MovedPrint(code, function, lines, at, call)
-            )
+            if _raises(lines[at + 1 :]):
+                return None
+            return _MovedPrint(code, function, lines, at, call)
     return None
 
 
@@ -123,11 +122,10 @@ def _values(code: Code, call: cst.Call) -> list[cst.BaseExpression]:
         fields = [
             node for node in walk(argument.value) if isinstance(node, cst.FormattedStringExpression)
         ]
-        given = (
-            [field.expression for field in fields]
-            if isinstance(argument.value, cst.FormattedString)
-            else [argument.value]
-        )
+        if isinstance(argument.value, cst.FormattedString):
+            given = [field.expression for field in fields]
+        else:
+            given = [argument.value]
         found += [value for value in given if locals_read(code, value)]
     return found
 

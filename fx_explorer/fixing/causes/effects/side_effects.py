@@ -100,11 +100,10 @@ def _as_global(site: Site, statement: Statement) -> Iterator[Fix]:
 
 
 def _set_by_name(code: Code, statement: Statement) -> str:
-    target = (
-        statement.targets[0].target
-        if isinstance(statement, cst.Assign) and len(statement.targets) == 1
-        else None
-    )
+    if isinstance(statement, cst.Assign) and len(statement.targets) == 1:
+        target = statement.targets[0].target
+    else:
+        target = None
     if (
         not isinstance(target, cst.Subscript)
         or not isinstance(target.value, cst.Call)

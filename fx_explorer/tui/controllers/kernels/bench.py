@@ -96,6 +96,6 @@ def _told(reader: SessionReader, kernel: model.Kernel) -> str:
     from fx_explorer.analysis.kernels.kernel_speed import kernel_speed, speed_in_words
 
     speed = kernel_speed(reader, kernel)
-    return (
-        "\n".join(speed_in_words(speed, measured_card(reader, speed.time.device))) if speed else ""
-    )
+    if speed:
+        return "\n".join(speed_in_words(speed, measured_card(reader, speed.time.device)))
+    return ""

@@ -103,11 +103,10 @@ class Configurations:
         rows = [row for row in self._rows(kernel) if row.origin != "library"]
         done = sum(row.state != "candidate" for row in rows)
         took = f"{time.monotonic() - began:.0f} s"
-        words = (
-            f"{done} of {len(rows)} configurations are compiled … {took}, esc cancels."
-            if done < len(rows)
-            else ""
-        )
+        if done < len(rows):
+            words = f"{done} of {len(rows)} configurations are compiled … {took}, esc cancels."
+        else:
+            words = ""
         self._services.explorer.show_progress(words)
 
     async def _asked_quietly(
@@ -130,11 +129,9 @@ class Configurations:
         return answer
 
     def _rows(self, kernel: model.Kernel) -> list[model.KernelBuild]:
-        return (
-            builds_here(self._services.explorer.reader, kernel)
-            if self._services.explorer.reader
-            else []
-        )
+        if self._services.explorer.reader:
+            return builds_here(self._services.explorer.reader, kernel)
+        return []
 
     def stop(self) -> bool:
         """Stop on Escape. Returns whether there was something to stop."""

@@ -206,11 +206,10 @@ class KernelBuilds:
         try:
             while not asked.done():
                 took = time.monotonic() - began
-                now = (
-                    f"{doing} for {gpu.title if gpu else 'the GPU'}"
-                    if self._is_warm.is_set()
-                    else STARTING
-                )
+                if self._is_warm.is_set():
+                    now = f"{doing} for {gpu.title if gpu else 'the GPU'}"
+                else:
+                    now = STARTING
                 self._services.explorer.linked_selection.tell(
                     f"{now} … {took:.0f} s\n\nesc cancels it."
                 )

@@ -100,8 +100,6 @@ class Below:
         document = (source_here(reader, build) if build else None) or kernel_document(
             reader, kernel
         )
-        return (
-            place
-            if place and place.line and place.document == document
-            else first_statement(reader, document)
-        )
+        if place and place.line and place.document == document:
+            return place
+        return first_statement(reader, document)

@@ -39,11 +39,9 @@ class Finder:
 
         def search(typed: str) -> Found[Place] | Awaitable[Found[Place]]:
             look = functools.partial(found_choices, typed=typed)
-            return (
-                read_beside(reader.path, look)
-                if typed and FIND_READS.takes_long(reader)
-                else look(reader)
-            )
+            if typed and FIND_READS.takes_long(reader):
+                return read_beside(reader.path, look)
+            return look(reader)
 
         place = await ask(
             self.app, Chooser("Find a node, kernel, line (model.py:12) or graph break", search)

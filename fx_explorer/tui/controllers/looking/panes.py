@@ -118,9 +118,10 @@ class Panes:
     def mark_kernels(self) -> None:
         """Mark kernels in the linked panes, or do not any more."""
         is_on = self._explorer.linked_selection.toggle_kernel_marks()
-        where = (
-            "" if self._explorer.view == "source" else " in the linked panes: press 2 to see them"
-        )
+        if self._explorer.view == "source":
+            where = ""
+        else:
+            where = " in the linked panes: press 2 to see them"
         self._explorer.notify(
             f"Kernels are marked{where}." if is_on else f"Kernels are not marked any more{where}."
         )

@@ -95,11 +95,10 @@ def drawn(found: Neighbourhood, picture: Picture, cursor: Key) -> Canvas:
     _draw_lines(canvas, picture)
     for kernel, frame in picture.frames.items():
         room = frame.width - 6
-        title = (
-            titles[kernel]
-            if cell_len(titles[kernel]) <= room
-            else titles[kernel].partition(" · ")[0]
-        )
+        if cell_len(titles[kernel]) <= room:
+            title = titles[kernel]
+        else:
+            title = titles[kernel].partition(" · ")[0]
         canvas.write(frame.x + 2, frame.y, f" {cut_in_middle(title, room)} ", kernel_kind(kernel))
     for key, box in picture.boxes.items():
         _draw_box(canvas, found, key, box, key == cursor)

@@ -208,11 +208,10 @@ def _groups(found: Neighbourhood, columns: Columns) -> list[_Group]:
         kernel = kernel_of.get(key, 0)
         if key[0] == "way":
             begins, ends = _end(key, before), _end(key, after)
-            kernel = (
-                kernel_of.get(begins, 0)
-                if kernel_of.get(begins, 0) == kernel_of.get(ends, 0)
-                else 0
-            )
+            if kernel_of.get(begins, 0) == kernel_of.get(ends, 0):
+                kernel = kernel_of.get(begins, 0)
+            else:
+                kernel = 0
         group = by_kernel.get(kernel) if kernel else None
         if group is None:
             group = _Group(kernel)

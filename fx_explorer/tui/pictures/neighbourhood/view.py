@@ -125,9 +125,10 @@ class NeighbourhoodView(LineView):
         )
 
     def _draw_again(self) -> None:
-        self._canvas = (
-            drawn(self._found, self._picture, self._at) if self._found and self._picture else None
-        )
+        if self._found and self._picture:
+            self._canvas = drawn(self._found, self._picture, self._at)
+        else:
+            self._canvas = None
         self.content_changed()
 
     def _reveal_box(self, in_the_middle: bool = False) -> None:

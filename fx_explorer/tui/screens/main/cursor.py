@@ -71,9 +71,9 @@ class Cursor:
         """
         if self.pane is None:
             return ""
-        return (
-            "neighbourhood" if self.pane.picture else "below" if self._linked.shows_levels else ""
-        )
+        if self.pane.picture:
+            return "neighbourhood"
+        return "below" if self._linked.shows_levels else ""
 
     @property
     def selected_lines(self) -> list[int]:

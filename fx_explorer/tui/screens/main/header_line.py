@@ -42,11 +42,10 @@ class HeaderLine(OneLine):
         if self._told is None:
             return
         left, conditions, state = self._told
-        only = (
-            Content.styled(f"  {header.only(self._region[1])}", "bold $warning")
-            if self._region
-            else Content("")
-        )
+        if self._region:
+            only = Content.styled(f"  {header.only(self._region[1])}", "bold $warning")
+        else:
+            only = Content("")
         name = NAME + only + Content.styled(f"  {left}", "bold")
         colour = header.COLOURS[state.tone]
         self.show(

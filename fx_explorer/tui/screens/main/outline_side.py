@@ -47,9 +47,10 @@ class OutlineSide:
 
     def _show(self, entries: list[OutlineEntry]) -> None:
         is_over = self._reader is not None and self._reader.meta("outcome") is not None
-        self._outline.placeholder = (
-            "Nothing was compiled." if is_over else "Nothing has been compiled yet."
-        )
+        if is_over:
+            self._outline.placeholder = "Nothing was compiled."
+        else:
+            self._outline.placeholder = "Nothing has been compiled yet."
         self._outline.show(entries, self._below)
 
     def _below(self, entry: OutlineEntry) -> list[OutlineEntry]:

@@ -75,11 +75,10 @@ def waiting_fact(reader: SessionReader, waiting: Waiting | None, keymap: Keymap)
     figures = totals(reader)
     view: View = "breaks" if figures.graph_breaks else "graphs"
     if waiting.gate == "dynamo" and not waiting.compilation:
-        are = (
-            "is captured and not compiled yet"
-            if figures.graphs == 1
-            else "are captured and none is compiled yet"
-        )
+        if figures.graphs == 1:
+            are = "is captured and not compiled yet"
+        else:
+            are = "are captured and none is compiled yet"
         end, step = _key("step.go", keymap), _key("step.next", keymap)
         going = f"{end} goes on to the end, {step} shows what Dynamo did and steps on from there."
         text = f"The compiler waits for you: {counted(figures.graphs, 'graph')} {are}. {going}"

@@ -137,11 +137,9 @@ class _Rows(Sequence[TableRow]):
     @overload
     def __getitem__(self, at: slice) -> list[TableRow]: ...
     def __getitem__(self, at: int | slice) -> TableRow | list[TableRow]:
-        return (
-            [self._row(one) for one in self._parts[at]]
-            if isinstance(at, slice)
-            else self._row(self._parts[at])
-        )
+        if isinstance(at, slice):
+            return [self._row(one) for one in self._parts[at]]
+        return self._row(self._parts[at])
 
     def _row(self, part: CompilePart) -> TableRow:
         frame = part.frame
@@ -155,11 +153,10 @@ class _Rows(Sequence[TableRow]):
             in_file(*frame.line) if frame.line else "",
             part.span.name if part.span else "",
         )
-        place = (
-            Place(Document("source", part.file), frame.line[1] - 1)
-            if part.file and frame.line
-            else None
-        )
+        if part.file and frame.line:
+            place = Place(Document("source", part.file), frame.line[1] - 1)
+        else:
+            place = None
         values = {
             "itself": frame.self_s,
             "of the whole": frame.duration_s,
@@ -169,11 +166,10 @@ class _Rows(Sequence[TableRow]):
 
     def _detail(self, part: CompilePart) -> str:
         frame, span = part.frame, part.span
-        itself = (
-            f"; {run_time(frame.self_s)} of it itself"
-            if frame.children and frame.self_s >= LEAST_S
-            else ""
-        )
+        if frame.children and frame.self_s >= LEAST_S:
+            itself = f"; {run_time(frame.self_s)} of it itself"
+        else:
+            itself = ""
         told = [
             f"{frame.name}: {run_time(frame.duration_s)}, {careful_share(frame.duration_s, self._whole_s)} of all{itself}.",
             KINDS_IN_WORDS.get(frame.kind, ""),

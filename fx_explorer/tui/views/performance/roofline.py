@@ -112,11 +112,9 @@ class _Rows(Sequence[TableRow]):
     def __getitem__(self, at: slice) -> list[TableRow]: ...
     def __getitem__(self, at: int | slice) -> TableRow | list[TableRow]:
         points = self._found.points
-        return (
-            [self._row(one) for one in points[at]]
-            if isinstance(at, slice)
-            else self._row(points[at])
-        )
+        if isinstance(at, slice):
+            return [self._row(one) for one in points[at]]
+        return self._row(points[at])
 
     def _row(self, one: KernelPoint) -> TableRow:
         reader, kernel = self._reader, one.cost.use.kernel

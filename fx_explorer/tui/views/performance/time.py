@@ -117,8 +117,6 @@ def _notice(reader: SessionReader, whole: StageTimes) -> str:
 
 def why_no_time(reader: SessionReader) -> str:
     """Return why a view of compile time is empty."""
-    return (
-        "No time yet: nothing has been compiled."
-        if reader.meta("outcome") is None
-        else "No time was measured: nothing was compiled."
-    )
+    if reader.meta("outcome") is None:
+        return "No time yet: nothing has been compiled."
+    return "No time was measured: nothing was compiled."

@@ -87,9 +87,9 @@ class LineFinder:
         ]
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        return (
-            [found.span() for found in self._expression.finditer(text)] if self._expression else []
-        )
+        if self._expression:
+            return [found.span() for found in self._expression.finditer(text)]
+        return []
 
     def after(self, line: int) -> int | None:
         """Return the first match below ``line``, or the first of all if there is none."""

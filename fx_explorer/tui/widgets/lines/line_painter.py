@@ -135,9 +135,10 @@ class LinePainter:
         room = width - 2 - view.gutter_width
         tokens = view.line_tokens(line)
         spans = view.match_spans("".join([text for text, _ in tokens]))
-        pieces = (
-            _cut_matches(tokens, spans) if spans else [(text, kind, False) for text, kind in tokens]
-        )
+        if spans:
+            pieces = _cut_matches(tokens, spans)
+        else:
+            pieces = [(text, kind, False) for text, kind in tokens]
         used = 0
         cut = crop_visibly if view.shows_cuts else crop
         for text, kind, is_match in cut(pieces, skip, room):
@@ -151,11 +152,9 @@ class LinePainter:
     def _pointer(self, state: int) -> Segment:
         if state & CURSOR:
             return Segment("▶" if state & MARKED else "▸", self._style("pointer", state))
-        return (
-            Segment("▌", self._style("mark-glyph", state))
-            if state & MARKED
-            else Segment(" ", self._style("text", state))
-        )
+        if state & MARKED:
+            return Segment("▌", self._style("mark-glyph", state))
+        return Segment(" ", self._style("text", state))
 
     def _track(self, glyph: str) -> Segment:
         return Segment(glyph, self._style(_TRACK_PARTS[glyph]))

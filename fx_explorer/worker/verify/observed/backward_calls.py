@@ -115,6 +115,6 @@ def _size(gradient: torch.Tensor) -> float:
 
 def _some_of(gradient: torch.Tensor) -> torch.Tensor:
     flat = gradient.reshape(-1)
-    return (
-        flat[:: -(-flat.numel() // MOST_ELEMENTS)].clone() if flat.numel() > MOST_ELEMENTS else flat
-    )
+    if flat.numel() > MOST_ELEMENTS:
+        return flat[:: -(-flat.numel() // MOST_ELEMENTS)].clone()
+    return flat

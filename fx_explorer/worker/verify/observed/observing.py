@@ -197,9 +197,10 @@ class Observer:
         with self._watch(), nullcontext() if self._grad else torch.no_grad():
             output = function(*arguments.args, **arguments.keywords)
         with torch.enable_grad():  # the call may have left it off
-            loss = (
-                weighted_loss(output) if self._train or (needs_gradients and self._grad) else None
-            )
+            if self._train or (needs_gradients and self._grad):
+                loss = weighted_loss(output)
+            else:
+                loss = None
             if loss is not None:
                 loss.backward()
         return output

@@ -133,11 +133,9 @@ _COMPILERS = (
 
 def _told(event: str, arguments: tuple[Any, ...]) -> str:
     if event == "open":
-        return (
-            f"opens {_short(arguments[0])} for writing"
-            if _writes(arguments)
-            else f"{READS}{_short(arguments[0])}"
-        )
+        if _writes(arguments):
+            return f"opens {_short(arguments[0])} for writing"
+        return f"{READS}{_short(arguments[0])}"
     shown = ", ".join(_short(one) for one in arguments[:2] if not callable(one))
     return f"calls {event}({shown})"
 

@@ -65,9 +65,10 @@ def atom(value: Any) -> Any:
     kinds: tuple[type[Any], ...] = (bool, int, float, complex, str, bytes)
     kind = next(one for one in kinds if isinstance(value, one))
     exact = kind(value)
-    is_long = (
-        len(exact) > _LONGEST if kind in (str, bytes) else kind is int and exact.bit_length() > 1000
-    )
+    if kind in (str, bytes):
+        is_long = len(exact) > _LONGEST
+    else:
+        is_long = kind is int and exact.bit_length() > 1000
     return f"{kind.__name__} {digest(repr_of(exact))}" if is_long else exact
 
 

@@ -73,11 +73,9 @@ _OURS = frozenset(["tempdir", "showwarning"])
 
 def _told(value: object) -> object:
     """Return the value, or only its type: objects of two processes cannot be compared otherwise."""
-    return (
-        value
-        if type(value) in (bool, int, float, str, bytes, type(None))
-        else f"a {type(value).__qualname__}"
-    )
+    if type(value) in (bool, int, float, str, bytes, type(None)):
+        return value
+    return f"a {type(value).__qualname__}"
 
 
 def _modules() -> list[types.ModuleType]:

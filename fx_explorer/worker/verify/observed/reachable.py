@@ -268,8 +268,6 @@ def _extent(name: str, tensor: torch.Tensor) -> tuple[str, int, int, str] | None
     span = sum(
         (size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
     )
-    return (
-        (str(tensor.device), first, first + (span + 1) * tensor.element_size() - 1, name)
-        if first
-        else None
-    )
+    if first:
+        return (str(tensor.device), first, first + (span + 1) * tensor.element_size() - 1, name)
+    return None

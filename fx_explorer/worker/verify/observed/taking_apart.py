@@ -100,11 +100,9 @@ def type_name(value: object) -> str:
     torch.
     """
     kind = type(value)
-    return (
-        kind.__qualname__
-        if kind.__module__ in ("builtins", "torch")
-        else f"{kind.__module__}.{kind.__qualname__}"
-    )
+    if kind.__module__ in ("builtins", "torch"):
+        return kind.__qualname__
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def file_of(module_name: str) -> str:

@@ -65,7 +65,7 @@ def _add_model(writer: SessionWriter, archive: Pt2Archive, model: str) -> None:
     )
     compilation = writer.add(row)
     shown = sorted((one for one in members if _suffix(one) in LANGUAGES), key=_order)[:MOST_SHOWN]
-    code = Code()
+    code = PackagedCode()
     for member, text in zip(shown, archive.texts(shown), strict=True):
         artifact = _add_text(writer, compilation, _title(member), text, _suffix(member))
         code.take(member, artifact, text)
@@ -74,7 +74,7 @@ def _add_model(writer: SessionWriter, archive: Pt2Archive, model: str) -> None:
 
 
 @dataclass(slots=True)
-class Code:
+class PackagedCode:
     """The wrapper of a model with its kernels, and torch's table of what each computes."""
 
     artifact: int = 0

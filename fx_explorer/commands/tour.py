@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fx_explorer.client import Capture
     from fx_explorer.tui.app import ExplorerApp
     from fx_explorer.tui.config import Config
-    from fx_explorer.tui.tour.walk import Walk
+    from fx_explorer.tui.tour.walk import GuidedTour
 
 
 EPILOG = """\
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     return run_app("tour", arguments.theme, lambda config: tour_app(walk, arguments.python, config))
 
 
-def tour_app(walk: Walk, python: str, config: Config) -> ExplorerApp:
+def tour_app(walk: GuidedTour, python: str, config: Config) -> ExplorerApp:
     """Make the app for a walk through its copy of the sample. Later captures pause after Dynamo, as captures of
     the app do.
     """

@@ -25,7 +25,7 @@ _LARGEST_CONSTANT = 4096
 
 
 @dataclass(frozen=True)
-class Operation:
+class OperationPrint:
     """One operation: what it computes, of what, and what comes out: types and sizes.
 
     Not strides: kernels choose them, without gradients otherwise. Who asks for them has what was
@@ -37,11 +37,11 @@ class Operation:
     """The user's line, ``model.py:12: return x * 2``."""
 
 
-def operations(gm: torch.fx.GraphModule) -> tuple[Operation, ...]:
+def operations(gm: torch.fx.GraphModule) -> tuple[OperationPrint, ...]:
     return tuple(_Reader().read(gm, {}))
 
 
-def lowered(gm: torch.fx.GraphModule) -> tuple[Operation, ...]:
+def lowered(gm: torch.fx.GraphModule) -> tuple[OperationPrint, ...]:
     """Return the ATen operations of the forward, in the state torch is in: what Dynamo's own do not
     show, such as inner types.
     """
@@ -88,7 +88,7 @@ def computed_with_gradients(gm: torch.fx.GraphModule) -> bool:
     return any(isinstance(value, torch.Tensor) and value.requires_grad for value in values)
 
 
-def first_difference(ours: tuple[Operation, ...], theirs: tuple[Operation, ...]) -> str:
+def first_difference(ours: tuple[OperationPrint, ...], theirs: tuple[OperationPrint, ...]) -> str:
     """Say what the second does where it first differs from the first. Empty when they are equal."""
     for one, other in zip(ours, theirs, strict=False):
         if one != other:
@@ -107,7 +107,7 @@ class _Reader:
 
     def read(
         self, gm: torch.fx.GraphModule, names: dict[torch.fx.Node, object]
-    ) -> Iterator[Operation]:
+    ) -> Iterator[OperationPrint]:
         """Read the operations of a graph. ``names`` is what stands for each node so far; a tuple
         for the outputs of a custom function.
         """
@@ -122,7 +122,9 @@ class _Reader:
                     else _constant(gm, str(node.target))
                 )
             elif node.op == "output":
-                yield Operation(f"return {map_arg(node.args[0], lambda arg: _Name(names[arg]))}")
+                yield OperationPrint(
+                    f"return {map_arg(node.args[0], lambda arg: _Name(names[arg]))}"
+                )
             elif _is_switch(node):
                 names[node] = "nothing"
             elif _only_lays_out(node, gm):
@@ -134,14 +136,14 @@ class _Reader:
             else:
                 yield self._operation(node, names)
 
-    def _operation(self, node: torch.fx.Node, names: dict[torch.fx.Node, object]) -> Operation:
+    def _operation(self, node: torch.fx.Node, names: dict[torch.fx.Node, object]) -> OperationPrint:
         self._count += 1
         names[node] = f"%{self._count}"
         args, kwargs = map_arg((node.args, node.kwargs), lambda arg: _Name(names[arg]))
         target = node.target if isinstance(node.target, str) else _name_of(node.target)
         written = [*map(repr, args), *(f"{key}={value!r}" for key, value in kwargs.items())]
         result = _described(node.meta.get("example_value", node.meta.get("val")))
-        return Operation(
+        return OperationPrint(
             f"{target}({', '.join(written)}) -> {result}", _line(node.meta.get("stack_trace") or "")
         )
 
@@ -158,7 +160,7 @@ class _Reader:
 
     def _inlined(
         self, body: torch.fx.GraphModule, node: torch.fx.Node, names: dict[torch.fx.Node, object]
-    ) -> Iterator[Operation]:
+    ) -> Iterator[OperationPrint]:
         inputs = [inner for inner in body.graph.nodes if inner.op == "placeholder"]
         inner_names = {
             inner: names[arg] if isinstance(arg, torch.fx.Node) else repr(arg)
@@ -291,7 +293,7 @@ def _line(stack: str) -> str:
     return f"{file}:{rest.partition(',')[0]}: `{code}`"
 
 
-def _apart(operation: Operation, other: Operation) -> str:
+def _apart(operation: OperationPrint, other: OperationPrint) -> str:
     """Say what tells an operation from another: the call, or what comes out of the same call."""
     (call, _, result), (other_call, _, _) = (
         each.text.partition(" -> ") for each in (operation, other)

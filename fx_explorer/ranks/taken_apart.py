@@ -36,7 +36,7 @@ END = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
+class SplitLogs:
     """The logs of one file."""
 
     logs: tuple[Path, ...]
@@ -44,7 +44,7 @@ class Apart:
     """Lines that are of no rank that is known."""
 
 
-def taken_apart(log: Path, folder: Path) -> Apart:
+def taken_apart(log: Path, folder: Path) -> SplitLogs:
     """Write the logs of the ranks into a folder. Raises SessionError for a file that cannot be read, or has too many ranks."""
     ranks: dict[bytes, list[int]] = {}
     for line in _lines(log):
@@ -86,7 +86,7 @@ def taken_apart(log: Path, folder: Path) -> Apart:
                 )
                 files[rank] = stack.enter_context(paths[rank].open("wb"))
             files[rank].write(line + b"\n")
-    return Apart(tuple(paths[rank] for rank in sorted(paths)), nobodys)
+    return SplitLogs(tuple(paths[rank] for rank in sorted(paths)), nobodys)
 
 
 def _lines(log: Path) -> Iterator[bytes]:

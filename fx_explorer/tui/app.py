@@ -56,7 +56,7 @@ from fx_explorer.tui.terminal.late_keys import KeysUnderWay
 
 if TYPE_CHECKING:
     from fx_explorer.tui.tour.panel import TourPanel
-    from fx_explorer.tui.tour.walk import Walk
+    from fx_explorer.tui.tour.walk import GuidedTour
 
 TICK_S = 0.1
 """How often the header's seconds and the pipeline are looked after while something runs."""
@@ -101,7 +101,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         trial_worker: TrialWorker | None = None,
         trusts_sessions: bool = False,
         asks_to_load: Path | None = None,
-        tour: Walk | None = None,
+        tour: GuidedTour | None = None,
     ) -> None:
         """``target`` is what the user typed; ``watched`` are the files whose change means that it
         changed. ``read_log`` makes what reads a log while the app shows what was found.

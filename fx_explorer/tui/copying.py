@@ -11,7 +11,7 @@ from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.kernels.kernel_documents import kernel_document
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.inspector import inspect
-from fx_explorer.tui.views.table import Detail, Table, TableRow
+from fx_explorer.tui.views.table import Detail, TableRow, ViewTable
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.profiles.places import PlaceTime
@@ -38,7 +38,7 @@ def facts_markdown(facts: Sequence[Fact]) -> str:
 
 
 def table_markdown(
-    title: str, table: Table, rows: Iterable[TableRow], detail: Detail | None
+    title: str, table: ViewTable, rows: Iterable[TableRow], detail: Detail | None
 ) -> str:
     """Return a view as a heading, its words, these of its rows, and the detail of the row under the
     cursor.

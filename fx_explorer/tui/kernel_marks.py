@@ -14,7 +14,7 @@ from fx_explorer.analysis.documents import node_at
 from fx_explorer.analysis.heat.line_heat import NO_HEAT, LineHeat, Measure, SourceHeat
 from fx_explorer.analysis.words import counted
 from fx_explorer.model import Graph, Profile
-from fx_explorer.tui.tasks.beside import Beside, Made, Renewed
+from fx_explorer.tui.tasks.beside import BackgroundTask, Renewed, TaskResult
 from fx_explorer.tui.widgets.lines.line_painter import Piece
 
 if TYPE_CHECKING:
@@ -77,11 +77,11 @@ class KernelMarks:
         self._times: ProfiledPlaces | None = None
         self._graph_times: OrderedDict[int, GraphTimes] = OrderedDict()
         self._times_changed = times_changed
-        self._reading: Beside[GraphTimes] = Beside(
+        self._reading: BackgroundTask[GraphTimes] = BackgroundTask(
             widget, "times of nodes", "read the times of a graph's nodes"
         )
         self._renewed_times: Renewed[ProfiledPlaces | None] = Renewed(
-            Beside(widget, "times of places", "read the times of a profile"),
+            BackgroundTask(widget, "times of places", "read the times of a profile"),
             self._take_times,
             self._cannot_read_times,
         )
@@ -89,7 +89,7 @@ class KernelMarks:
         self._takes_long = takes_long
         self._times_take_long = times_take_long
         self._renewed: Renewed[SourceHeat] = Renewed(
-            Beside(widget, "kernels of lines", "read which kernels compute each line"),
+            BackgroundTask(widget, "kernels of lines", "read which kernels compute each line"),
             self._take,
             self._cannot,
         )
@@ -126,7 +126,7 @@ class KernelMarks:
             self._keep_times(graph, graph_times(reader, graph, places))
             return
 
-        def take(made: Made[GraphTimes]) -> None:
+        def take(made: TaskResult[GraphTimes]) -> None:
             made.reader.close()
             self._keep_times(graph, made.value)
             self._times_changed()

@@ -15,7 +15,7 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.backends.amounts import summaries
-from fx_explorer.analysis.backends.borders import Part, neighbours, parts_of
+from fx_explorer.analysis.backends.borders import BackendPart, neighbours, parts_of
 from fx_explorer.analysis.backends.segment_regions import KEY
 from fx_explorer.analysis.backends.support import (
     GraphSupport,
@@ -45,21 +45,24 @@ def test_what_falls_back_stands_between_the_segments_that_need_it() -> None:
     # 10 in segment 1, 11 and 12 fall back side by side, 13 in segment 2 needs both.
     segments = {10: 1, 11: 0, 12: 0, 13: 2}
     edges = [(10, 11), (10, 12), (11, 13), (12, 13)]
-    assert parts_of(segments, edges) == ([Part(1, (10,)), Part(0, (11, 12)), Part(2, (13,))], False)
+    assert parts_of(segments, edges) == (
+        [BackendPart(1, (10,)), BackendPart(0, (11, 12)), BackendPart(2, (13,))],
+        False,
+    )
 
 
 def test_what_falls_back_before_and_after_a_segment_is_two_parts() -> None:
     # 1 falls back, segment 1 needs it, and 3 needs both.
     assert parts_of({1: 0, 2: 1, 3: 0}, [(1, 2), (1, 3), (2, 3)])[0] == [
-        Part(0, (1,)),
-        Part(1, (2,)),
-        Part(0, (3,)),
+        BackendPart(0, (1,)),
+        BackendPart(1, (2,)),
+        BackendPart(0, (3,)),
     ]
 
 
 def test_a_segment_whose_nodes_stand_apart_in_the_graph_is_one_part() -> None:
     # torch puts what does not need each other into one segment: 1 and 3 around 2.
-    assert parts_of({1: 1, 2: 0, 3: 1}, [])[0] == [Part(0, (2,)), Part(1, (1, 3))]
+    assert parts_of({1: 1, 2: 0, 3: 1}, [])[0] == [BackendPart(0, (2,)), BackendPart(1, (1, 3))]
 
 
 def test_segments_that_need_each_other_in_a_circle_are_told() -> None:

@@ -21,7 +21,7 @@ from fx_explorer.worker.bench.agreement import (
     content,
     reference_of,
 )
-from fx_explorer.worker.bench.calls import Caller, State, observed
+from fx_explorer.worker.bench.calls import Caller, NetworkState, observed
 from fx_explorer.worker.bench.compiling import uncompiled
 from fx_explorer.worker.bench.path_while_compiling import told_that_it_is_compiled
 from fx_explorer.worker.bench.sizes import with_sizes
@@ -116,12 +116,12 @@ Results = dict[str, torch.Tensor]
 
 
 def reference_for(called: Caller) -> Reference:
-    return reference_of(called, State(called.target.network))
+    return reference_of(called, NetworkState(called.target.network))
 
 
 def both_calls(called: Caller) -> list[Results]:
     """What a contender that is the program itself gives: with the example inputs, and with other values."""
-    state = State(called.target.network)
+    state = NetworkState(called.target.network)
     return [observed(one, state) for one in (called, called.with_other_values())]
 
 
@@ -265,7 +265,7 @@ def test_a_program_of_chance_is_compared_where_it_can_draw_eagers_numbers(
         return {**results, "y": results["y"] * factor}
 
     other = dataclasses.replace(called, function=contender)
-    reference, state = reference_for(called), State(called.target.network)
+    reference, state = reference_for(called), NetworkState(called.target.network)
     agreed = agreement(reference, both_calls(other), content(other))
     assert agreed["agreement"] == "not_compared"
     again = agreement_otherwise(reference, other, state, agreed)

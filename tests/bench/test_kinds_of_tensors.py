@@ -12,7 +12,7 @@ import torch
 from torch.testing._internal.two_tensor import TwoTensor
 
 from fx_explorer.worker.bench.agreement import Reference, agreement, content, reference_of
-from fx_explorer.worker.bench.calls import OTHER_SCALE, Caller, State, observed
+from fx_explorer.worker.bench.calls import OTHER_SCALE, Caller, NetworkState, observed
 from fx_explorer.worker.target.inputs import Arguments
 from fx_explorer.worker.target.target import Target
 from fx_explorer.worker.verify.observed.plain_values import own_parts
@@ -73,8 +73,8 @@ def compared(
 ) -> dict[str, object]:
     """Compare a program with itself, or with one that does something else, as two processes do."""
     reference, other = caller_of(make), caller_of(make, scale)
-    reference_of(reference, State(None)).save(str(folder / "reference"))
-    results = [observed(one, State(None)) for one in (other, other.with_other_values())]
+    reference_of(reference, NetworkState(None)).save(str(folder / "reference"))
+    results = [observed(one, NetworkState(None)) for one in (other, other.with_other_values())]
     return agreement(Reference.load(str(folder / "reference")), results, content(other))
 
 
@@ -101,7 +101,9 @@ def test_an_input_of_any_kind_can_be_given(kind: str) -> None:
     caller = Caller(
         Target("program", torch.clone, Arguments((KINDS[kind](),))), torch.clone, trains=False
     )
-    first, second = (observed(one, State(None)) for one in (caller, caller.with_other_values()))
+    first, second = (
+        observed(one, NetworkState(None)) for one in (caller, caller.with_other_values())
+    )
     assert first.keys() == second.keys()
     assert content(caller)
     if kind == "plain":

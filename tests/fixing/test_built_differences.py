@@ -14,7 +14,7 @@ from fx_explorer.model import CaptureRequest
 from fx_explorer.worker.verify import inductors_own
 from fx_explorer.worker.verify.built import why_not_built
 from fx_explorer.worker.verify.comparing import Comparison
-from fx_explorer.worker.verify.near import Apart
+from fx_explorer.worker.verify.near import Distance
 from fx_explorer.worker.verify.observed.outside import OutsideEffects
 from fx_explorer.worker.verify.verifying import CallsOfTheOriginal, add_built, compared
 from tests.fixing.observed import header, observed
@@ -210,7 +210,7 @@ def test_a_number_that_is_off_by_more_than_rounding_makes_is_not_looked_for_in_t
 ):
     off = Comparison(
         differences=["the output: differs by up to 3"],
-        apart={"the output: differs by up to 3": Apart(3.0, 4.0)},
+        apart={"the output: differs by up to 3": Distance(3.0, 4.0)},
     )
     assert not inductors_own.may_be_compilings(off)
     assert not inductors_own.may_be_compilings(Comparison(lost=["a line"]))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 
 from fx_explorer.worker.users.users_code import is_users_file
-from fx_explorer.worker.verify.observed.reachable import ReachedValues, Walk
+from fx_explorer.worker.verify.observed.reachable import ReachableWalk, ReachedValues
 
 
 def reached(**values: object) -> ReachedValues:
-    walk = Walk(lambda path: False)
+    walk = ReachableWalk(lambda path: False)
     for name, value in values.items():
         walk.add("global", name, value)
     return walk.reached()

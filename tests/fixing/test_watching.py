@@ -6,7 +6,7 @@ import torch
 
 from fx_explorer.worker.verify.observed.backward_calls import MOST_ELEMENTS, BackwardCalls
 from fx_explorer.worker.verify.observed.compiled_calls import Callers
-from fx_explorer.worker.verify.observed.reachable import Walk
+from fx_explorer.worker.verify.observed.reachable import ReachableWalk
 
 
 def test_gradients_of_each_backward_are_kept_though_the_program_throws_them_away() -> None:
@@ -91,7 +91,7 @@ def test_the_state_of_an_optimizer_has_the_name_of_the_parameter() -> None:
     opt = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     model(torch.ones(1, 3)).sum().backward()
     opt.step()
-    walk = Walk(lambda path: False)
+    walk = ReachableWalk(lambda path: False)
     walk.add("state", "global model", model)
     walk.add("global", "global opt", opt)
     assert "global opt.state[model.weight]['momentum_buffer']" in walk.reached().values["global"]

@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from fx_explorer import model
 from fx_explorer.analysis.graph_code.code import DEEPEST, graph_code
-from fx_explorer.analysis.graph_code.expressions import Names, NotPythonError, importable
+from fx_explorer.analysis.graph_code.expressions import NotPythonError, RowNames, importable
 from fx_explorer.analysis.graph_code.written import graph_script
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.capture.recorded import Compile, record
@@ -185,6 +185,6 @@ def test_every_operator_of_atens_can_be_called_by_name_but_what_reads_files() ->
 
 def can_be_called(target: str) -> bool:
     try:
-        return importable(target, Names()) == f"torch.ops.{target}"
+        return importable(target, RowNames()) == f"torch.ops.{target}"
     except NotPythonError:
         return False

@@ -12,7 +12,7 @@ from fx_explorer.analysis.ledger.verdict import verdict
 from fx_explorer.model import LedgerGap
 from fx_explorer.report.performance.ledger_report import FORMATS
 from fx_explorer.worker.ledger.device_calls import assigned
-from fx_explorer.worker.ledger.gaps import DeviceCall, DeviceWork, Gap, gaps
+from fx_explorer.worker.ledger.gaps import DeviceCall, DeviceWork, IdleGap, gaps
 from fx_explorer.worker.ledger.timeline import RawTick, signature
 from tests.ledger.test_ledger_rows import CALL, US, entry, figures
 
@@ -36,7 +36,7 @@ WORK = ("a", 12.0, 15.0), ("b", 22.0, 38.0)
 """Nothing for 12 µs, a; nothing for 7 µs, b; nothing for 2 µs."""
 
 
-def in_us(one: Gap) -> tuple[str, str, int, dict[int, int]]:
+def in_us(one: IdleGap) -> tuple[str, str, int, dict[int, int]]:
     return (
         one.before,
         one.after,

@@ -17,7 +17,7 @@ from fx_explorer.tui.selection import graph_texts
 from fx_explorer.tui.tasks.beside import made_beside
 from fx_explorer.tui.views import reads
 from fx_explorer.tui.views.kernels import kernels_table
-from fx_explorer.tui.views.table import Table
+from fx_explorer.tui.views.table import ViewTable
 from fx_explorer.tui.views.tables import TABLES
 from tests.sessions import Hand, write_training_step
 from tests.tui.conftest import OpenApp
@@ -32,7 +32,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
     holding = Held()
     written = graph_texts.written
 
-    def table(reader: SessionReader) -> Table:
+    def table(reader: SessionReader) -> ViewTable:
         holding.wait()
         return kernels_table(reader)
 
@@ -54,7 +54,7 @@ async def test_a_large_table_is_made_in_another_thread_and_a_small_one_in_the_on
 ) -> None:
     threads: list[int] = []
 
-    def table(reader: SessionReader) -> Table:
+    def table(reader: SessionReader) -> ViewTable:
         threads.append(threading.get_ident())
         return kernels_table(reader)
 
@@ -105,7 +105,7 @@ async def test_escape_abandons_the_table_and_its_key_reads_it_again(
 async def test_a_table_that_cannot_be_read_is_told_and_the_app_goes_on(
     hand: Hand, open_app: OpenApp, held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unreadable(reader: SessionReader) -> Table:
+    def unreadable(reader: SessionReader) -> ViewTable:
         raise SessionError("the file is damaged: kernel: position is 'x'")
 
     monkeypatch.setitem(TABLES, "kernels", unreadable)

@@ -10,7 +10,7 @@ import pytest
 
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.arranging import Sort, arranged, at_once, number_in
-from fx_explorer.tui.views.table import Table, TableRow
+from fx_explorer.tui.views.table import TableRow, ViewTable
 from fx_explorer.tui.views.tables import TABLES
 
 Captured = Callable[..., Path]
@@ -19,23 +19,23 @@ MODELS = Path(__file__).parents[1] / "report" / "models"
 
 
 @pytest.fixture(params=sorted(TABLES))
-def table(request: pytest.FixtureRequest, captured: Captured) -> Iterator[Table]:
+def table(request: pytest.FixtureRequest, captured: Captured) -> Iterator[ViewTable]:
     with SessionReader(captured(MODELS / "gpt2.py")) as reader:
         yield TABLES[request.param](reader)
 
 
-def test_each_column_has_a_title_of_its_own(table: Table) -> None:
+def test_each_column_has_a_title_of_its_own(table: ViewTable) -> None:
     titles = [column.title for column in table.columns]
     assert all(titles)
     assert len(set(titles)) == len(titles)
 
 
-def value(table: Table, row: TableRow, column: int) -> float | None:
+def value(table: ViewTable, row: TableRow, column: int) -> float | None:
     title = table.columns[column].title
     return row.values.get(title, number_in(row.cells[column]))
 
 
-def test_it_sorts_by_each_column(table: Table) -> None:
+def test_it_sorts_by_each_column(table: ViewTable) -> None:
     for at, column in enumerate(table.columns):
         order = at_once(arranged(table, Sort(column.title), "")).order
         assert sorted(order) == [
@@ -53,7 +53,7 @@ def test_it_sorts_by_each_column(table: Table) -> None:
                     )
 
 
-def beside_each_other(table: Table, order: Sequence[int]) -> Iterable[list[int]]:
+def beside_each_other(table: ViewTable, order: Sequence[int]) -> Iterable[list[int]]:
     """The rows that are sorted among one another: all of them, or in a tree those that lie in the same row."""
     if table.tree is None:
         return [list(order)]
@@ -66,7 +66,7 @@ def beside_each_other(table: Table, order: Sequence[int]) -> Iterable[list[int]]
     return within.values()
 
 
-def test_it_narrows_to_what_is_typed(table: Table) -> None:
+def test_it_narrows_to_what_is_typed(table: ViewTable) -> None:
     if not table.rows or table.searched:
         return
     last = len(table.rows) - 1
@@ -76,7 +76,7 @@ def test_it_narrows_to_what_is_typed(table: Table) -> None:
     assert f"{len(found.order):,} of {len(table.rows):,} row" in found.totals
 
 
-def test_below_stands_what_its_rows_add_up_to(table: Table) -> None:
+def test_below_stands_what_its_rows_add_up_to(table: ViewTable) -> None:
     found = at_once(arranged(table, None, ""))
     counted = [
         row for at, row in enumerate(table.rows) if not table.tree or table.tree.depths[at] == 0
@@ -88,5 +88,5 @@ def test_below_stands_what_its_rows_add_up_to(table: Table) -> None:
             assert f"{column.title} {column.total(sum(known))}" in found.totals
 
 
-def test_a_view_without_rows_says_why(table: Table) -> None:
+def test_a_view_without_rows_says_why(table: ViewTable) -> None:
     assert table.rows or table.empty.endswith(".")

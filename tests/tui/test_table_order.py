@@ -12,7 +12,7 @@ from fx_explorer.tui.views.arranging import (
     next_sort,
     number_in,
 )
-from fx_explorer.tui.views.table import Table, TableColumn, TableRow
+from fx_explorer.tui.views.table import TableColumn, TableRow, ViewTable
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
 
@@ -20,12 +20,12 @@ NUMBERS = (1536.0, 12.0, 9_000.0)
 CELLS = (("layers.10", "1.5 kB"), ("layers.9", "12 B"), ("head", "9.0 kB"), ("bias", ""))
 
 
-def table(rows: list[TableRow] | None = None, versions: dict[str, str] | None = None) -> Table:
+def table(rows: list[TableRow] | None = None, versions: dict[str, str] | None = None) -> ViewTable:
     columns = (
         TableColumn("module"),
         TableColumn("bytes", is_number=True, total=lambda value: f"{value:,.0f} B"),
     )
-    return Table(
+    return ViewTable(
         "",
         "",
         "",
@@ -36,7 +36,7 @@ def table(rows: list[TableRow] | None = None, versions: dict[str, str] | None = 
     )
 
 
-def order(of: Table, sort: Sort | None, words: str = "") -> list[int]:
+def order(of: ViewTable, sort: Sort | None, words: str = "") -> list[int]:
     return list(at_once(arranged(of, sort, words)).order)
 
 

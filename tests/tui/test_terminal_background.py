@@ -127,7 +127,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
     os.close(opened.slave)
 
 
-def ask(terminal: Terminal, **environ: str) -> question.Question | None:
+def ask(terminal: Terminal, **environ: str) -> question.TerminalQuestion | None:
     with (
         os.fdopen(os.dup(terminal.slave), "w") as out,
         os.fdopen(terminal.slave, closefd=False) as keyboard,

@@ -11,7 +11,7 @@ from fx_explorer.cut_text import cut_cells
 from fx_explorer.tui.panes.lit_text import CELLS_SEEN
 from fx_explorer.tui.widgets.lines.code_view import CodeView
 from fx_explorer.tui.widgets.lines.text_layout import WrappedRows, folded
-from fx_explorer.tui.widgets.row_list import Column, RowList, Rows
+from fx_explorer.tui.widgets.row_list import ListColumn, RowList, Rows
 from tests.tui.conftest import OpenApp
 from tests.tui.lines_app import LinesApp
 
@@ -150,7 +150,7 @@ async def test_the_key_wraps_the_lines_of_the_focused_pane(hand, open_app: OpenA
 
 async def test_names_that_differ_at_their_ends_are_told_apart() -> None:
     names = [f"triton_per_fused_native_layer_norm_backward_{number}" for number in (2, 5)]
-    columns = (Column("kernel", min_width=10, max_width=20, keeps="name"), Column("note"))
+    columns = (ListColumn("kernel", min_width=10, max_width=20, keeps="name"), ListColumn("note"))
     async with LinesApp(RowList(columns, Rows([(name, "x") for name in names]))).run_test(
         size=(40, 6)
     ) as pilot:

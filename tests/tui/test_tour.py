@@ -11,14 +11,14 @@ import pytest
 from fx_explorer.errors import UsageError
 from fx_explorer.tui.commands import COMMANDS, by_id
 from fx_explorer.tui.controllers.guided_tour import WAITS
-from fx_explorer.tui.tour.moment import Moment
+from fx_explorer.tui.tour.moment import TourMoment
 from fx_explorer.tui.tour.panel import TourPanel
 from fx_explorer.tui.tour.steps import STEPS, TourStep, place_of
-from fx_explorer.tui.tour.walk import PROGRESS, Walk, begin_walk, tour_folder
+from fx_explorer.tui.tour.walk import PROGRESS, GuidedTour, begin_walk, tour_folder
 from tests.sessions import Hand
 from tests.tui.conftest import Driver, OpenApp
 
-HERE = Moment(is_compiled=True, captures=1)
+HERE = TourMoment(is_compiled=True, captures=1)
 
 
 def step(name: str) -> TourStep:
@@ -38,7 +38,7 @@ def test_a_step_is_one_plain_sentence_with_a_command_that_exists(one: TourStep) 
 
 @pytest.mark.parametrize("one", STEPS, ids=lambda one: one.id)
 def test_no_step_is_done_before_anything_happened(one: TourStep) -> None:
-    before = Moment(screen="FixScreen") if one.id == "close" else Moment()
+    before = TourMoment(screen="FixScreen") if one.id == "close" else TourMoment()
     assert not one.is_done(before, before)
 
 
@@ -68,7 +68,7 @@ def test_a_step_is_done_by_what_it_asks_for(name: str, after: dict[str, object])
 
 @pytest.mark.parametrize("verdict", ["timed out", "refused", "not compared"])
 def test_the_tour_goes_on_where_the_trial_was_not_good(verdict: str) -> None:
-    before = Moment(screen="FixScreen", trials=1, verdict=verdict)
+    before = TourMoment(screen="FixScreen", trials=1, verdict=verdict)
     now = step("write").at(before)
     assert verdict in now.sentence
     assert "refused" not in now.sentence or verdict == "refused"
@@ -80,12 +80,12 @@ def test_the_tour_goes_on_where_the_trial_was_not_good(verdict: str) -> None:
 
 @pytest.mark.parametrize("name", ["try", "write"])
 def test_a_question_above_the_fixes_is_not_told_to_go_back(name: str) -> None:
-    assert step(name).is_there(Moment(screen="Ask"))
-    assert not step(name).is_there(Moment(view="breaks"))
+    assert step(name).is_there(TourMoment(screen="Ask"))
+    assert not step(name).is_there(TourMoment(view="breaks"))
 
 
 @pytest.fixture
-def walk(tmp_path: Path) -> Walk:
+def walk(tmp_path: Path) -> GuidedTour:
     return begin_walk(tmp_path / "tour", again=False)
 
 
@@ -96,7 +96,7 @@ async def panel_text(driver: Driver) -> str:
 
 
 async def test_the_tour_goes_on_when_the_key_it_names_was_pressed(
-    hand: Hand, open_app: OpenApp, walk: Walk
+    hand: Hand, open_app: OpenApp, walk: GuidedTour
 ) -> None:
     async with open_app(hand.path, tour=walk) as driver:
         assert WAITS in await panel_text(driver)
@@ -114,7 +114,7 @@ async def test_the_tour_goes_on_when_the_key_it_names_was_pressed(
 
 
 async def test_a_step_can_be_skipped_and_gone_back_to_by_key_and_by_mouse(
-    hand: Hand, open_app: OpenApp, walk: Walk
+    hand: Hand, open_app: OpenApp, walk: GuidedTour
 ) -> None:
     async with open_app(hand.path, tour=walk) as driver:
         await driver.press("space", "n")
@@ -128,7 +128,7 @@ async def test_a_step_can_be_skipped_and_gone_back_to_by_key_and_by_mouse(
 
 
 async def test_the_tour_can_be_left_and_the_app_stays(
-    hand: Hand, open_app: OpenApp, walk: Walk
+    hand: Hand, open_app: OpenApp, walk: GuidedTour
 ) -> None:
     async with open_app(hand.path, tour=walk) as driver:
         await driver.press("space", "n", "space", "l")
@@ -149,7 +149,7 @@ async def test_keys_of_the_tour_are_in_no_menu_without_one(hand: Hand, open_app:
 
 
 async def test_keys_that_the_user_has_mapped_are_named(
-    hand: Hand, open_app: OpenApp, walk: Walk
+    hand: Hand, open_app: OpenApp, walk: GuidedTour
 ) -> None:
     from fx_explorer.tui.config import Config
 
@@ -162,7 +162,7 @@ async def test_keys_that_the_user_has_mapped_are_named(
 
 @pytest.mark.parametrize("size", [(80, 24), (40, 12), (20, 5), (200, 50)])
 async def test_the_panel_leaves_room_for_the_app(
-    hand: Hand, open_app: OpenApp, walk: Walk, size: tuple[int, int]
+    hand: Hand, open_app: OpenApp, walk: GuidedTour, size: tuple[int, int]
 ) -> None:
     async with open_app(hand.path, tour=walk, size=size) as driver:
         driver.app.controllers.tour.captures = 1
@@ -175,7 +175,7 @@ async def test_the_panel_leaves_room_for_the_app(
         assert "Tour 1 of" in driver.screen
 
 
-def test_a_tour_begins_where_it_was_left_with_the_file_as_it_was(walk: Walk) -> None:
+def test_a_tour_begins_where_it_was_left_with_the_file_as_it_was(walk: GuidedTour) -> None:
     walk.target.write_text("# mine\n")
     walk.keep(place_of("kernels"))
     again = begin_walk(walk.folder, again=False)
@@ -191,19 +191,19 @@ def test_a_tour_begins_where_it_was_left_with_the_file_as_it_was(walk: Walk) -> 
     [("try", "fixes"), ("write", "fixes"), ("again", "step"), ("stages", "step"), ("go", "step")],
 )
 def test_a_tour_left_where_something_was_open_begins_a_little_before_or_behind(
-    walk: Walk, left: str, begins: str
+    walk: GuidedTour, left: str, begins: str
 ) -> None:
     walk.keep(place_of(left))
     assert STEPS[begin_walk(walk.folder, again=False).begins_at].id == begins
 
 
 @pytest.mark.parametrize("kept", ["", "{", "[]", '{"step": 3}', '{"step": "no such step"}', "\x00"])
-def test_progress_that_cannot_be_read_means_the_start(walk: Walk, kept: str) -> None:
+def test_progress_that_cannot_be_read_means_the_start(walk: GuidedTour, kept: str) -> None:
     (walk.folder / PROGRESS).write_text(kept)
     assert begin_walk(walk.folder, again=False).begins_at == 0
 
 
-def test_a_tour_walked_to_its_end_begins_anew(walk: Walk) -> None:
+def test_a_tour_walked_to_its_end_begins_anew(walk: GuidedTour) -> None:
     walk.keep(place_of("help"))
     walk.keep(len(STEPS) - 1)
     assert begin_walk(walk.folder, again=False).begins_at == 0
@@ -224,7 +224,7 @@ def test_progress_is_kept_where_state_belongs() -> None:
 
 
 async def test_a_tour_without_a_mouse_or_colours_says_the_same(
-    hand: Hand, open_app: OpenApp, walk: Walk, monkeypatch: pytest.MonkeyPatch
+    hand: Hand, open_app: OpenApp, walk: GuidedTour, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with open_app(hand.path, tour=walk) as driver:

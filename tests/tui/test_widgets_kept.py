@@ -16,7 +16,7 @@ from textual.widget import Widget
 
 from fx_explorer.tui.widgets.lines.line_painter import Line
 from fx_explorer.tui.widgets.one_line import OneLine
-from fx_explorer.tui.widgets.row_list import Column, RowList, Rows
+from fx_explorer.tui.widgets.row_list import ListColumn, RowList, Rows
 
 
 class Counted(OneLine):
@@ -36,7 +36,7 @@ class Lines(App[None]):
 
     def compose(self) -> ComposeResult:
         yield Counted()
-        yield RowList([Column("name")], Rows([(f"row {i}",) for i in range(100)]))
+        yield RowList([ListColumn("name")], Rows([(f"row {i}",) for i in range(100)]))
 
     def painted(self) -> str:
         return "".join(segment.text for segment in self.screen._compositor.render_strips()[0])
@@ -152,5 +152,5 @@ class Titled(App[None]):
     """A list whose first column is wide, and whose second one is a number."""
 
     def compose(self) -> ComposeResult:
-        columns = [Column(), Column(align="right", min_width=1)]
+        columns = [ListColumn(), ListColumn(align="right", min_width=1)]
         yield RowList(columns, Rows([("a title of thirty cells or more", "7")] * 3))

@@ -6,13 +6,20 @@ from collections.abc import Sequence
 
 import pytest
 
-from fx_explorer.tui.widgets.row_list import PAGE_ROWS, Column, Row, RowList, Rows, column_widths
+from fx_explorer.tui.widgets.row_list import (
+    PAGE_ROWS,
+    ListColumn,
+    Row,
+    RowList,
+    Rows,
+    column_widths,
+)
 from tests.tui.lines_app import LinesApp
 
 COLUMNS = (
-    Column("name", "variable"),
-    Column("target", "function", max_width=12),
-    Column("shape", "number", priority=1),
+    ListColumn("name", "variable"),
+    ListColumn("target", "function", max_width=12),
+    ListColumn("shape", "number", priority=1),
 )
 SIZE = (60, 12)
 
@@ -35,7 +42,7 @@ class Nodes:
         ]
 
 
-def app_of(source: object, columns: Sequence[Column] = COLUMNS, **options: object) -> LinesApp:
+def app_of(source: object, columns: Sequence[ListColumn] = COLUMNS, **options: object) -> LinesApp:
     return LinesApp(RowList(columns, source, **options))  # type: ignore[arg-type]
 
 
@@ -49,7 +56,7 @@ async def test_rows_stand_in_columns_under_their_titles() -> None:
 
 
 async def test_a_list_without_titles_has_no_header() -> None:
-    async with app_of(Rows([("a",), ("b",)]), [Column()]).run_test(size=SIZE) as pilot:
+    async with app_of(Rows([("a",), ("b",)]), [ListColumn()]).run_test(size=SIZE) as pilot:
         assert pilot.app.shown()[:2] == ["▸a", " b"]
 
 
@@ -113,7 +120,9 @@ async def test_a_list_whose_source_shrank_unnoticed_does_not_fail() -> None:
 
 async def test_cells_may_have_kinds_of_their_own() -> None:
     rows = Rows([([("✗ ", "bad"), ("failed", "text")], ("3", "good"))])
-    async with app_of(rows, [Column("state"), Column("count")]).run_test(size=SIZE) as pilot:
+    async with app_of(rows, [ListColumn("state"), ListColumn("count")]).run_test(
+        size=SIZE
+    ) as pilot:
         assert pilot.app.shown()[1] == "▸✗ failed  3"
         assert pilot.app.style_at(1, "✗") != pilot.app.style_at(1, "failed")
 
@@ -127,14 +136,16 @@ async def test_cells_from_outside_cannot_steer_the_terminal() -> None:
 
 async def test_wide_characters_are_cut_to_their_column() -> None:
     rows = Rows([("漢字漢字漢字漢字", "x"), ("ab", "y")])
-    columns = [Column("name", max_width=7), Column("next")]
+    columns = [ListColumn("name", max_width=7), ListColumn("next")]
     async with app_of(rows, columns).run_test(size=SIZE) as pilot:
         assert pilot.app.shown()[1:3] == ["▸漢字漢…  x", " ab       y"]
 
 
 async def test_numbers_are_aligned_right() -> None:
     rows = Rows([("9",), ("1000",)])
-    async with app_of(rows, [Column("n", align="right"), Column("x")]).run_test(size=SIZE) as pilot:
+    async with app_of(rows, [ListColumn("n", align="right"), ListColumn("x")]).run_test(
+        size=SIZE
+    ) as pilot:
         assert pilot.app.shown()[1:3] == ["▸   9", " 1000"]
 
 
@@ -164,7 +175,7 @@ async def test_a_narrow_pane_leaves_out_the_least_important_column() -> None:
 async def test_other_rows_start_at_the_top() -> None:
     async with app_of(Nodes(100)).run_test(size=SIZE) as pilot:
         await pilot.press("G")
-        pilot.app.view.load(Rows([("one",)]), [Column("only")])  # type: ignore[attr-defined]
+        pilot.app.view.load(Rows([("one",)]), [ListColumn("only")])  # type: ignore[attr-defined]
         await pilot.pause()
         assert pilot.app.shown()[:2] == [" only", "▸one"]
 
@@ -179,10 +190,10 @@ async def test_an_empty_list_says_why() -> None:
 @pytest.mark.parametrize("room", range(1, 120, 7))
 def test_columns_fit_whenever_their_least_widths_do(room: int) -> None:
     columns = [
-        Column(min_width=4),
-        Column(min_width=6, priority=2),
-        Column(min_width=3, priority=1),
-        Column(min_width=5),
+        ListColumn(min_width=4),
+        ListColumn(min_width=6, priority=2),
+        ListColumn(min_width=3, priority=1),
+        ListColumn(min_width=5),
     ]
     layout = column_widths(columns, [20, 30, 10, 40], room)
     total = sum(width for _, width in layout) + 2 * (len(layout) - 1)
@@ -192,12 +203,12 @@ def test_columns_fit_whenever_their_least_widths_do(room: int) -> None:
 
 
 def test_a_wide_pane_gives_each_column_what_it_needs() -> None:
-    columns = [Column(), Column(max_width=12), Column()]
+    columns = [ListColumn(), ListColumn(max_width=12), ListColumn()]
     assert column_widths(columns, [9, 30, 2], 200) == ((0, 9), (1, 12), (2, 4))
 
 
 async def test_of_a_long_path_the_end_is_shown() -> None:
-    columns = [Column("module", max_width=12, keeps="end"), Column("n")]
+    columns = [ListColumn("module", max_width=12, keeps="end"), ListColumn("n")]
     async with app_of(Rows([("model.layers.0.mlp", "1"), ("head", "2")]), columns).run_test(
         size=SIZE
     ) as pilot:
@@ -206,9 +217,9 @@ async def test_of_a_long_path_the_end_is_shown() -> None:
 
 def test_columns_that_are_equally_wide_lose_equally_much() -> None:
     columns = (
-        Column("sign", min_width=1, max_width=1),
-        Column("left", max_width=200),
-        Column("right", max_width=200),
+        ListColumn("sign", min_width=1, max_width=1),
+        ListColumn("left", max_width=200),
+        ListColumn("right", max_width=200),
     )
     assert column_widths(columns, (1, 90, 200), 105) == ((0, 1), (1, 50), (2, 50))
 
@@ -217,7 +228,7 @@ async def test_a_last_column_that_goes_on_behind_the_edge_ends_in_an_ellipsis_un
     None
 ):
     words = "the way on depends on a tensor's value, which is not known"
-    async with app_of(Rows([(words,), ("short",)]), [Column()]).run_test(size=(30, 4)) as pilot:
+    async with app_of(Rows([(words,), ("short",)]), [ListColumn()]).run_test(size=(30, 4)) as pilot:
         assert [line.rstrip() for line in pilot.app.shown()[:2]] == [
             "▸the way on depends on a ten…",
             " short",

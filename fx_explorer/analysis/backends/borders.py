@@ -49,7 +49,7 @@ def size_of(crossings: Iterable[Crossing]) -> tuple[int, int]:
 
 
 def borders(
-    parts: Sequence[Part], values: Mapping[int, Crossing], edges: Iterable[tuple[int, int]]
+    parts: Sequence[BackendPart], values: Mapping[int, Crossing], edges: Iterable[tuple[int, int]]
 ) -> list[tuple[Border, Border]]:
     """Return what goes into each part and out of it, in the order of the parts. A value counts once for
     each part that takes it. ``values`` has every value that can cross.
@@ -102,7 +102,7 @@ Unit = int
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BackendPart:
     """A segment, or the operators that fall back together."""
 
     segment: int
@@ -113,7 +113,7 @@ class Part:
 
 def parts_of(
     segments: Mapping[int, int], edges: Iterable[tuple[int, int]]
-) -> tuple[list[Part], bool]:
+) -> tuple[list[BackendPart], bool]:
     """Return the parts of a graph in order, and whether segments need one another in a circle, so that
     no order is right.
 
@@ -127,7 +127,7 @@ def parts_of(
         level = levels[_unit((node, segment))]
         members[level, not segment, segment].append(node)
     return [
-        Part(segment, tuple(nodes)) for (_, _, segment), nodes in sorted(members.items())
+        BackendPart(segment, tuple(nodes)) for (_, _, segment), nodes in sorted(members.items())
     ], is_circular
 
 

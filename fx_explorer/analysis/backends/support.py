@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.backends.amounts import Amount, reports_in_use
 from fx_explorer.analysis.backends.borders import (
+    BackendPart,
     Border,
     Crossing,
-    Part,
     borders,
     crossing_of,
     neighbours,
@@ -72,7 +72,7 @@ class OutOfTurn:
 
 
 def out_of_turn(
-    nodes: Sequence[model.Node], edges: Iterable[tuple[int, int]], parts: Sequence[Part]
+    nodes: Sequence[model.Node], edges: Iterable[tuple[int, int]], parts: Sequence[BackendPart]
 ) -> list[OutOfTurn]:
     """Return the first reader of each write that comes out of turn, where the parts run in their order.
     ``nodes`` are all nodes of the graph.
@@ -194,7 +194,7 @@ class Split:
 class ShownPart:
     """A segment, or what falls back between segments, with what crosses its borders."""
 
-    part: Part
+    part: BackendPart
     nodes: tuple[SupportedNode, ...]
     amount: Amount
     takes: Border

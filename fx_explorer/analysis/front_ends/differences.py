@@ -32,7 +32,7 @@ MOST_NAMES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class FrontEndDifference:
     """A front end's graph beside those of Dynamo."""
 
     reader: SessionReader
@@ -51,18 +51,20 @@ class Beside:
         return self.row.name != "symbolic_trace"
 
 
-def beside_dynamo(reader: SessionReader, row: model.FrontEnd, dynamo: Seen | None = None) -> Beside:
+def beside_dynamo(
+    reader: SessionReader, row: model.FrontEnd, dynamo: Seen | None = None
+) -> FrontEndDifference:
     """Return both for a front end that made a graph. ``dynamo``: what Dynamo saw, where it is known already."""
     dynamo, other = dynamo or seen_by_dynamo(reader), seen_by(reader, row)
-    return Beside(reader, row, dynamo, other, lines_of_both(dynamo, other))
+    return FrontEndDifference(reader, row, dynamo, other, lines_of_both(dynamo, other))
 
 
-def differences(both: Beside) -> list[str]:
+def differences(both: FrontEndDifference) -> list[str]:
     """Return the sentences, the most telling first."""
     return [sentence for say in _SAYINGS for sentence in say(both)]
 
 
-def _size(both: Beside) -> Iterator[str]:
+def _size(both: FrontEndDifference) -> Iterator[str]:
     calls, theirs = len(both.dynamo.calls), len(both.other.calls)
     graphs = counted(len(both.dynamo.graphs), "graph")
     yield (
@@ -80,11 +82,11 @@ _LEVEL = {
 }
 
 
-def _level(both: Beside) -> Iterator[str]:
+def _level(both: FrontEndDifference) -> Iterator[str]:
     yield _LEVEL[both.name]
 
 
-def _modules(both: Beside) -> Iterator[str]:
+def _modules(both: FrontEndDifference) -> Iterator[str]:
     modules = {
         node.target: node.module_type
         for node in both.other.of_op("call_module")
@@ -100,7 +102,7 @@ def _modules(both: Beside) -> Iterator[str]:
         )
 
 
-def _parameters(both: Beside) -> Iterator[str]:
+def _parameters(both: FrontEndDifference) -> Iterator[str]:
     kinds = both.row.inputs or {}
     held = {"PARAMETER": "parameter", "BUFFER": "buffer", "CONSTANT_TENSOR": "constant"}
     as_inputs = [
@@ -131,7 +133,7 @@ def _parameters(both: Beside) -> Iterator[str]:
         )
 
 
-def _decompositions(both: Beside) -> Iterator[str]:
+def _decompositions(both: FrontEndDifference) -> Iterator[str]:
     if not both.is_real:
         return
     split = [one for one in both.lines if one.dynamo and len(one.other) > len(one.dynamo)]
@@ -149,7 +151,7 @@ def _each_once(names: tuple[str, ...]) -> str:
     )
 
 
-def _views(both: Beside) -> Iterator[str]:
+def _views(both: FrontEndDifference) -> Iterator[str]:
     if not both.is_real:
         return
     views = sum(node.is_view for node in both.other.calls)
@@ -179,7 +181,7 @@ _VIEW_METHODS = (
 )
 
 
-def _control_flow(both: Beside) -> Iterator[str]:
+def _control_flow(both: FrontEndDifference) -> Iterator[str]:
     breaks = distinct_breaks(both.reader)
     if not breaks:
         return
@@ -207,7 +209,7 @@ _WITHOUT_CHECKS = {
 }
 
 
-def _guards(both: Beside) -> Iterator[str]:
+def _guards(both: FrontEndDifference) -> Iterator[str]:
     asserted = [
         node
         for node in both.other.nodes
@@ -225,7 +227,7 @@ def _guards(both: Beside) -> Iterator[str]:
 _SYMBOL = re.compile(r"\b[su]\d+\b")
 
 
-def _sizes(both: Beside) -> Iterator[str]:
+def _sizes(both: FrontEndDifference) -> Iterator[str]:
     free = sorted(
         {
             name
@@ -258,7 +260,7 @@ def _sizes(both: Beside) -> Iterator[str]:
 _IN_PLACE = re.compile(r"\.?([a-z]\w{0,200}[a-z0-9]_)(\.|$)")
 
 
-def _mutations(both: Beside) -> Iterator[str]:
+def _mutations(both: FrontEndDifference) -> Iterator[str]:
     outputs = both.row.outputs or {}
     written = [
         (kind, count)
@@ -286,7 +288,7 @@ def _mutations(both: Beside) -> Iterator[str]:
 _MODE = re.compile(r"dropout|batch_norm|bernoulli|BatchNorm|Dropout")
 
 
-def _mode(both: Beside) -> Iterator[str]:
+def _mode(both: FrontEndDifference) -> Iterator[str]:
     modules = {
         node.module_type
         for node in both.other.of_op("call_module")
@@ -312,7 +314,7 @@ def _mode(both: Beside) -> Iterator[str]:
         )
 
 
-def _unseen_lines(both: Beside) -> Iterator[str]:
+def _unseen_lines(both: FrontEndDifference) -> Iterator[str]:
     if not any(one.other for one in both.lines):
         return
     only_dynamo = [
@@ -329,11 +331,11 @@ def _unseen_lines(both: Beside) -> Iterator[str]:
         yield f"{lines} with a call here {has} none in Dynamo's graphs: {named}."
 
 
-def _remarks(both: Beside) -> Iterator[str]:
+def _remarks(both: FrontEndDifference) -> Iterator[str]:
     yield from both.row.remarks
 
 
-_SAYINGS: tuple[Callable[[Beside], Iterator[str]], ...] = (
+_SAYINGS: tuple[Callable[[FrontEndDifference], Iterator[str]], ...] = (
     _size,
     _level,
     _modules,

@@ -15,8 +15,8 @@ from functools import cached_property
 from fx_explorer import model
 from fx_explorer.analysis.graph_code.expressions import (
     TOO_DEEP,
-    Names,
     NotPythonError,
+    RowNames,
     arguments_of,
     arguments_text,
     attribute,
@@ -101,7 +101,7 @@ class GraphText:
 
 def graph_code(reader: SessionReader, graph: model.Graph) -> GraphText:
     """Return a graph as the code of a module, with what must be imported at its top."""
-    names = Names()
+    names = RowNames()
     written = module_code(reader, graph, names)
     head = [*import_lines(names), "", ""]
     if names.asks_for_graphs:
@@ -110,7 +110,7 @@ def graph_code(reader: SessionReader, graph: model.Graph) -> GraphText:
     return GraphText((*head, *written.lines), moved, written.missing, written.inputs)
 
 
-def import_lines(names: Names) -> list[str]:
+def import_lines(names: RowNames) -> list[str]:
     """Return the imports, the standard library's first."""
     modules = ["torch", *names.roots]
     own = sorted({one for one in modules if not one.startswith("torch")})
@@ -121,7 +121,7 @@ def import_lines(names: Names) -> list[str]:
 
 
 def module_code(
-    reader: SessionReader, graph: model.Graph, names: Names, value_of: ValueOf | None = None
+    reader: SessionReader, graph: model.Graph, names: RowNames, value_of: ValueOf | None = None
 ) -> GraphText:
     """Return the classes of a graph and of those nested in it, inner ones first. With ``value_of``, attributes that
     are tensors get a value.
@@ -139,7 +139,7 @@ class _Classes:
     """Writes a class for a graph, after those of the graphs in it."""
 
     reader: SessionReader
-    names: Names
+    names: RowNames
     value_of: ValueOf | None
     lines: list[str] = field(default_factory=list)
     node_of_line: dict[int, int] = field(default_factory=dict)
@@ -313,7 +313,7 @@ def _operator_name(target: str) -> str:
     return f"higher_order.{target.removeprefix('torch.ops.').removeprefix('higher_order.').rpartition('.')[2]}"
 
 
-def statement(node: model.Node, inputs: Sequence[str], names: Names) -> str:
+def statement(node: model.Node, inputs: Sequence[str], names: RowNames) -> str:
     """Return what a node does as a line of Python. Raises NotPythonError for what cannot be written."""
     if node.op == "get_attr":
         return _readable(f"{_variable(node)} = {attribute(node.target)}")
@@ -333,7 +333,9 @@ def _readable(line: str) -> str:
     return line
 
 
-def _computed(node: model.Node, positional: list[str], named: dict[str, str], names: Names) -> str:
+def _computed(
+    node: model.Node, positional: list[str], named: dict[str, str], names: RowNames
+) -> str:
     if node.op == "call_method":
         if not positional:
             raise NotPythonError(f"it calls {node.target} of nothing")

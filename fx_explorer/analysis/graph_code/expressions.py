@@ -89,7 +89,7 @@ class NotPythonError(ValueError):
 
 
 @dataclass
-class Names:
+class RowNames:
     """What the names in the rows of a graph mean, and which were met."""
 
     device: str = "torch.device({})"
@@ -112,7 +112,7 @@ def is_shortened(arguments: str) -> bool:
 
 
 def arguments_of(
-    text: str, inputs: Collection[str], names: Names
+    text: str, inputs: Collection[str], names: RowNames
 ) -> tuple[list[str], dict[str, str]]:
     """Return the positional and the named arguments as Python. ``inputs`` are the names of the nodes among them. Raises
     NotPythonError.
@@ -160,7 +160,7 @@ def _name(one: ast.keyword) -> str:
 class _Arguments:
     """Writes one argument after the other."""
 
-    def __init__(self, inputs: Collection[str], names: Names) -> None:
+    def __init__(self, inputs: Collection[str], names: RowNames) -> None:
         self._inputs = inputs
         self._names = names
 
@@ -242,7 +242,7 @@ def _is_complex(node: ast.expr) -> bool:
     return isinstance(real.value, (int, float)) and isinstance(right.value, complex)
 
 
-def call_of(target: str, positional: list[str], named: dict[str, str], names: Names) -> str:
+def call_of(target: str, positional: list[str], named: dict[str, str], names: RowNames) -> str:
     """Return the call of a function by its qualified name, as Python. Raises NotPythonError for one that cannot be
     imported.
     """
@@ -340,7 +340,7 @@ _OWN_MODULES = re.compile(
 )
 
 
-def importable(target: str, names: Names) -> str:
+def importable(target: str, names: RowNames) -> str:
     """Return how a function is called by name, and remember what must be imported. Raises NotPythonError."""
     if not _DOTTED.fullmatch(target):
         raise NotPythonError(f"it calls {_short(target)}, which has no name that could be imported")
@@ -366,7 +366,7 @@ def importable(target: str, names: Names) -> str:
     )
 
 
-def _operator(target: str, names: Names) -> str:
+def _operator(target: str, names: RowNames) -> str:
     namespace = target.partition(".")[0]
     if namespace not in IS_TORCHS:
         names.foreign[".".join(target.split(".")[:2])] = None
@@ -375,7 +375,7 @@ def _operator(target: str, names: Names) -> str:
     return f"torch.ops.{target}"
 
 
-def size_expression(text: str, names: Names, known: Collection[str] = ()) -> str:
+def size_expression(text: str, names: RowNames, known: Collection[str] = ()) -> str:
     """Return a size such as ``16*s76`` as Python, and remember its symbols. ``known`` are names that are none. Raises
     NotPythonError.
     """
@@ -386,7 +386,7 @@ def size_expression(text: str, names: Names, known: Collection[str] = ()) -> str
 
 
 class _Sizes:
-    def __init__(self, names: Names, known: Collection[str]) -> None:
+    def __init__(self, names: RowNames, known: Collection[str]) -> None:
         self._names = names
         self._known = known
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from fx_explorer import model
 from fx_explorer.analysis.graph_code.code import GRAPH_OF, MAIN_CLASS, import_lines, module_code
-from fx_explorer.analysis.graph_code.expressions import Names, NotPythonError, size_expression
+from fx_explorer.analysis.graph_code.expressions import NotPythonError, RowNames, size_expression
 from fx_explorer.analysis.graph_code.texts import graph_text
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.nodes import value_text
@@ -136,7 +136,7 @@ class _Script:
     def __init__(self, reader: SessionReader, graph: model.Graph) -> None:
         self._reader = reader
         self._graph = graph
-        self._names = Names(device="device_here({})")
+        self._names = RowNames(device="device_here({})")
         self._said: list[str] = []
         """What is not as it was in the program: sentences."""
 

@@ -27,7 +27,7 @@ _LABEL = re.compile(r"^\s*[\w$.]+:")
 _NO_CODE = re.compile(r"^(?:[(){}]+,?;?|//.*|;.*|@.*|)$")
 
 
-class Run(NamedTuple):
+class LineRun(NamedTuple):
     """Consecutive lines without an instruction, by their place among the lines that were given."""
 
     start: int
@@ -36,7 +36,7 @@ class Run(NamedTuple):
     """What stands there: ``18 directives: .target sm_90a, .param, .reg``."""
 
 
-def runs(level: Level, lines: Sequence[str]) -> list[Run]:
+def runs(level: Level, lines: Sequence[str]) -> list[LineRun]:
     """Find the runs of directives worth folding. Labels that code jumps to are none."""
     if not is_assembly(level):
         return []
@@ -46,7 +46,7 @@ def runs(level: Level, lines: Sequence[str]) -> list[Run]:
         text = [lines[at] for at in run]
         named = Counter[str]() if is_code else _directives(text)
         if named and len(run) >= FEWEST_FOLDED:
-            found.append(Run(run[0], run[-1] + 1, _words(text, named)))
+            found.append(LineRun(run[0], run[-1] + 1, _words(text, named)))
     return found
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fx_explorer import model
-from fx_explorer.analysis.memory.graph_memory import Segment
+from fx_explorer.analysis.memory.graph_memory import SegmentMemory
 from fx_explorer.session import SessionReader
 
 
@@ -61,7 +61,7 @@ def _with_backward(reader: SessionReader) -> set[int]:
 class Call:
     """A call of a graph in a step."""
 
-    segment: Segment
+    segment: SegmentMemory
     storages: Mapping[int, int] = field(default_factory=dict)
     """Input of Dynamo's graph (a Node) → the number of its storage in the step; empty where the call was
     not watched.
@@ -72,7 +72,7 @@ class Call:
     """Its place among the calls that were watched, from 1."""
 
 
-def calls_of(segments: Sequence[Segment], watched: WatchedForward | None) -> list[Call]:
+def calls_of(segments: Sequence[SegmentMemory], watched: WatchedForward | None) -> list[Call]:
     """Return the calls of a step's graphs, in order."""
     if watched is None:
         return [Call(segment) for segment in segments]
@@ -93,7 +93,7 @@ def calls_of(segments: Sequence[Segment], watched: WatchedForward | None) -> lis
 
 
 def _by_storage(
-    segment: Segment, rows: Iterable[model.ReturnedStorage]
+    segment: SegmentMemory, rows: Iterable[model.ReturnedStorage]
 ) -> dict[int, list[model.ReturnedStorage]]:
     """Return what was seen of results, by the storages of the replay that they lie in."""
     returned = segment.forward.replayed.returned

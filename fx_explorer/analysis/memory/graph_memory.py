@@ -64,7 +64,7 @@ class GraphMemory:
 
 
 @dataclass(frozen=True)
-class Segment:
+class SegmentMemory:
     """One compiled graph with its backward, and what is saved between them."""
 
     forward: GraphMemory

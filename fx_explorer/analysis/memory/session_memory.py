@@ -9,7 +9,7 @@ from fx_explorer import model
 from fx_explorer.analysis.memory.calls import WatchedForward, calls_of, watched_forward
 from fx_explorer.analysis.memory.graph_memory import (
     GraphMemory,
-    Segment,
+    SegmentMemory,
     graph_memory,
     symbol_values,
 )
@@ -138,7 +138,7 @@ def _segment(
     compilation: model.Compilation,
     symbols: Mapping[str, int],
     unread: list[Unread],
-) -> Segment | None:
+) -> SegmentMemory | None:
     """Return a compilation's graphs, replayed; None when it has no forward that can be read."""
     replayed: dict[model.Direction, GraphMemory] = {}
     results: dict[model.Direction, tuple[int, ...]] = {}
@@ -153,7 +153,7 @@ def _segment(
         return None
     saved = reader.rows(model.SavedTensor, compilation=saving_variant(reader, compilation).id)
     captured = first_variant(reader, compilation).id
-    return Segment(
+    return SegmentMemory(
         forward, replayed.get("backward"), saved, captured, results.get(forward.direction, ())
     )
 
@@ -226,7 +226,7 @@ _LOWERED: tuple[model.Stage, ...] = ("forward", "backward", "post_grad")
 """AOTAutograd's graphs and those that kernels are made from."""
 
 
-def _tangents_are_held(reader: SessionReader, segments: list[Segment]) -> bool:
+def _tangents_are_held(reader: SessionReader, segments: list[SegmentMemory]) -> bool:
     """Return whether the engine keeps the gradients of outputs until the backward has ended.
 
     Since 2.13 a compiled backward empties the list that it is given them in

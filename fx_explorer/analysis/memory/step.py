@@ -17,7 +17,7 @@ from typing import Literal
 from fx_explorer import model
 from fx_explorer.analysis.memory.calls import Call, StorageFlow, Taken
 from fx_explorer.analysis.memory.crossings import Crossings
-from fx_explorer.analysis.memory.graph_memory import CallOfKernel, GraphMemory, Segment
+from fx_explorer.analysis.memory.graph_memory import CallOfKernel, GraphMemory, SegmentMemory
 from fx_explorer.analysis.memory.replay import UNKNOWN, Lifetime
 from fx_explorer.analysis.memory.sizes import rounded
 from fx_explorer.analysis.naming.values import InputName, InputNames, result_name, tangent_name
@@ -76,7 +76,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class StepMoment:
     """A kernel call of the step."""
 
     at: int
@@ -90,7 +90,7 @@ class StepMemory:
     """What a step holds, and when. Moments are numbered from 0; ``end`` is the last one."""
 
     held: tuple[Held, ...]
-    moments: tuple[Moment, ...]
+    moments: tuple[StepMoment, ...]
     backward_from: int
     """The moment at which the backward begins; ``end`` where there is none."""
     end: int
@@ -127,7 +127,7 @@ class _Assembly:
     between: Sequence[model.SavedBetween]
     tangents_are_held: bool
     held: list[Held] = field(default_factory=list)
-    moments: list[Moment] = field(default_factory=list)
+    moments: list[StepMoment] = field(default_factory=list)
     now: int = 0
     saved_bytes: int = 0
     assumed: int = 0
@@ -194,7 +194,7 @@ class _Assembly:
 
     # forward
 
-    def _forward(self, at: int, segment: Segment) -> dict[int, Held]:
+    def _forward(self, at: int, segment: SegmentMemory) -> dict[int, Held]:
         """Run a graph forward. Return what it keeps for its backward, by the number of the storage."""
         graph, kept = segment.forward, {}
         producers = {
@@ -326,7 +326,7 @@ class _Assembly:
             Held("activation", name.name, _taken(lifetime), lifetime.device, self.now, max(ends))
         )
 
-    def _saved_storages(self, segment: Segment) -> dict[int, model.SavedTensor]:
+    def _saved_storages(self, segment: SegmentMemory) -> dict[int, model.SavedTensor]:
         """Return the storages that are saved, each with the biggest value in it."""
         returned, found = segment.forward.replayed.returned, {}
         for row in sorted(segment.saved, key=lambda row: row.size_bytes):
@@ -334,7 +334,7 @@ class _Assembly:
                 found.update(dict.fromkeys(returned[row.output], row))
         return found
 
-    def _outputs(self, segment: Segment) -> set[int]:
+    def _outputs(self, segment: SegmentMemory) -> set[int]:
         """Return the storages of what the program gets."""
         returned = segment.forward.replayed.returned
         count = max((-row.output for row in segment.saved), default=0)
@@ -438,7 +438,7 @@ class _Assembly:
     # backward
 
     def _backward(
-        self, at: int, segment: Segment, graph: GraphMemory, kept: dict[int, Held]
+        self, at: int, segment: SegmentMemory, graph: GraphMemory, kept: dict[int, Held]
     ) -> None:
         dropped = _dropped(segment, graph, self.now)
         returned = {number for output in graph.replayed.returned for number in output}
@@ -548,7 +548,7 @@ class _Assembly:
         name = graph.compilation.name
         for kernel in graph.replayed.kernels:
             call, at = graph.calls[kernel.line], self.now + kernel.at
-            self.moments.append(Moment(at, call, name, graph.direction))
+            self.moments.append(StepMoment(at, call, name, graph.direction))
             if call.workspace and call.workspace.size_bytes > 0:
                 self.held.append(_workspace(call, call.workspace.size_bytes, at, graph))
         self.assumed += len(graph.replayed.assumed)
@@ -584,7 +584,7 @@ def _producer(producers: Mapping[int, model.Node], row: model.SavedTensor) -> mo
     return node if node and node.file else None
 
 
-def _dropped(segment: Segment, backward: GraphMemory, begin: int) -> dict[int, int]:
+def _dropped(segment: SegmentMemory, backward: GraphMemory, begin: int) -> dict[int, int]:
     """Return when a backward that begins at ``begin`` drops each storage that its forward saved."""
     ends = {one.name: one.dies for one in backward.replayed.storages if one.is_argument}
     found: dict[int, int] = {}
@@ -598,7 +598,7 @@ def _dropped(segment: Segment, backward: GraphMemory, begin: int) -> dict[int, i
     return found
 
 
-def _is_within(row: model.SavedTensor, segment: Segment) -> bool:
+def _is_within(row: model.SavedTensor, segment: SegmentMemory) -> bool:
     return bool(row.output) and -row.output <= len(segment.forward.replayed.returned)
 
 
@@ -613,7 +613,7 @@ def _gradients(
             yield number, names.get(argument, InputName(argument, "input"))
 
 
-def _with_gradient(segment: Segment) -> set[str]:
+def _with_gradient(segment: SegmentMemory) -> set[str]:
     """Return the inputs that the backward returns a gradient of."""
     returned = segment.backward.replayed.returned if segment.backward else ()
     return {

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from fx_explorer import model
-from fx_explorer.analysis.memory.step import KINDS, MemoryKind, Moment
+from fx_explorer.analysis.memory.step import KINDS, MemoryKind, StepMoment
 from fx_explorer.analysis.memory.usage import Point, Usage
 
 
@@ -17,7 +17,7 @@ from fx_explorer.analysis.memory.usage import Point, Usage
 class TimelineRow:
     """Kernel calls in a row, with the most that is held during any of them."""
 
-    moment: Moment
+    moment: StepMoment
     """The call at which most is held."""
     point: Point
     calls: int
@@ -27,7 +27,7 @@ class TimelineRow:
         return self.moment.call.node
 
 
-Stop = tuple[Moment, Point]
+Stop = tuple[StepMoment, Point]
 
 
 def timeline(used: Usage, most: int | None = None) -> list[TimelineRow]:

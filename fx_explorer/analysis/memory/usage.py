@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fx_explorer.analysis.memory.replay import UNKNOWN
-from fx_explorer.analysis.memory.step import KINDS, Held, MemoryKind, Moment, StepMemory
+from fx_explorer.analysis.memory.step import KINDS, Held, MemoryKind, StepMemory, StepMoment
 
 BEFORE: tuple[MemoryKind, ...] = ("parameter", "buffer", "input", "optimizer")
 """What is there before the step."""
@@ -48,7 +48,7 @@ class Usage:
     def begin_bytes(self) -> int:
         return sum(self.points[0].by_kind.values()) if self.points else 0
 
-    def moment(self, at: int) -> Moment | None:
+    def moment(self, at: int) -> StepMoment | None:
         """Return the kernel call for which the memory is held at a moment: the next one; the last one
         behind all of them.
         """
@@ -78,7 +78,7 @@ class Usage:
         ]
         return sorted(found, key=lambda one: -one.size_bytes)
 
-    def at_moments(self) -> list[tuple[Moment, Point]]:
+    def at_moments(self) -> list[tuple[StepMoment, Point]]:
         """Return the memory at each kernel call: the most since the call before."""
         starts = [one.at for one in self.points]
         found, begin = [], 0

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from fx_explorer import model
 from fx_explorer.analysis.memory.optimizers import TENSORS, trained
 from fx_explorer.analysis.memory.session_memory import SessionMemory
-from fx_explorer.analysis.memory.step import Held, MemoryKind, Moment
+from fx_explorer.analysis.memory.step import Held, MemoryKind, StepMoment
 from fx_explorer.analysis.memory.usage import Usage
 from fx_explorer.analysis.words import counted, listed, share, size
 from fx_explorer.session.file_names import in_file
@@ -139,7 +139,7 @@ def _when(used: Usage, at: int, is_training: bool) -> str:
     return "in the computation"
 
 
-def _at(moment: Moment | None, paths: dict[int, str]) -> str:
+def _at(moment: StepMoment | None, paths: dict[int, str]) -> str:
     node = moment.call.node if moment else None
     return f" of {where(node, paths)}" if node else f" ({moment.call.name})" if moment else ""
 
@@ -241,6 +241,6 @@ def name_of(one: Held) -> str:
     return one.name
 
 
-def frame_of(moment: Moment) -> str:
+def frame_of(moment: StepMoment) -> str:
     """Return the compilation and direction of a kernel call: ``[0/0] forward``."""
     return f"[{moment.compilation}] {moment.direction}"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fx_explorer.analysis.profiles.alignment import Named
-from fx_explorer.analysis.profiles.graph_calls import GraphCall
+from fx_explorer.analysis.profiles.graph_calls import ProfiledGraphCall
 from fx_explorer.analysis.profiles.names import key_of_call, without_number
 from fx_explorer.analysis.variants.lineage import in_use
 from fx_explorer.session import SessionReader
@@ -56,7 +56,7 @@ def compiled_graphs(reader: SessionReader) -> list[CompiledGraph]:
     ]
 
 
-def graphs_of(call: GraphCall, graphs: Sequence[CompiledGraph]) -> list[CompiledGraph]:
+def graphs_of(call: ProfiledGraphCall, graphs: Sequence[CompiledGraph]) -> list[CompiledGraph]:
     """Return the graph that a call in a trace is of; several whose code is the same where nothing tells them
     apart; none where it is of another program.
     """
@@ -75,7 +75,7 @@ def graphs_of(call: GraphCall, graphs: Sequence[CompiledGraph]) -> list[Compiled
 
 
 def _most_alike(
-    call: GraphCall, graphs: Sequence[CompiledGraph]
+    call: ProfiledGraphCall, graphs: Sequence[CompiledGraph]
 ) -> tuple[list[CompiledGraph], float]:
     """Return the graphs that are most like a call, and how much."""
     fits = [(alike(call, graph), graph) for graph in graphs]
@@ -83,7 +83,7 @@ def _most_alike(
     return [graph for fit, graph in fits if fit == best], best
 
 
-def alike(call: GraphCall, graph: CompiledGraph) -> float:
+def alike(call: ProfiledGraphCall, graph: CompiledGraph) -> float:
     """Return the share of generated kernels, by name without its number, that both have, from 0 to 1. Where neither
     has one, 1 for the same library calls in the same order, else 0.
     """

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from fx_explorer.analysis.profiles.graph_calls import US, Launches
+from fx_explorer.analysis.profiles.graph_calls import US, LaunchFinder
 from fx_explorer.analysis.profiles.marks import is_region
 from fx_explorer.analysis.profiles.outside import COMPILING, OPTIMIZER, region_of
 from fx_explorer.readers.kineto.trace import NONE, CpuThread, Trace
@@ -78,7 +78,7 @@ def device_time(trace: Trace) -> DeviceTime | None:
         if stop >= end:
             end, last = stop, at
     found.sort(key=lambda gap: (-gap[0], gap[1]))
-    launches = Launches(trace)
+    launches = LaunchFinder(trace)
     longest = [
         Gap(
             (start - begin) * US,
@@ -93,7 +93,7 @@ def device_time(trace: Trace) -> DeviceTime | None:
 
 
 def _doing(
-    trace: Trace, launches: Launches, after: int, start: float, end: float
+    trace: Trace, launches: LaunchFinder, after: int, start: float, end: float
 ) -> tuple[tuple[str, float], ...]:
     """Return what was done from ``start`` to ``end``, with the seconds of each, the longest first."""
     thread, _ = launches.of(after)

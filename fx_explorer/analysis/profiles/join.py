@@ -11,7 +11,14 @@ from fx_explorer import model
 from fx_explorer.analysis.profiles.alignment import align
 from fx_explorer.analysis.profiles.compiled_graphs import CompiledGraph, graphs_of
 from fx_explorer.analysis.profiles.gaps import DeviceTime, device_time
-from fx_explorer.analysis.profiles.graph_calls import US, Calls, GraphCall, Ran, around, graph_calls
+from fx_explorer.analysis.profiles.graph_calls import (
+    US,
+    Calls,
+    ProfiledGraphCall,
+    Ran,
+    around,
+    graph_calls,
+)
 from fx_explorer.analysis.profiles.names import key_of_event
 from fx_explorer.analysis.profiles.outside import kind_of, line_of, operator_of, region_of
 from fx_explorer.analysis.words import counted
@@ -86,7 +93,7 @@ class _Joining:
 
     # compiled graphs
 
-    def _join_call(self, call: GraphCall) -> None:
+    def _join_call(self, call: ProfiledGraphCall) -> None:
         is_unmarked = call is self._calls.unmarked
         graphs = [] if is_unmarked else graphs_of(call, self._graphs)
         self._joined_calls += bool(graphs)

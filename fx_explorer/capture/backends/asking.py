@@ -31,7 +31,7 @@ from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import Direction, NodeSupport, Span, Support, SupportReport
 
 if TYPE_CHECKING:
-    from fx_explorer.capture.backends.node_work import Work
+    from fx_explorer.capture.backends.node_work import NodeCost
 
 
 PARTITIONED = "Partitioned graph"
@@ -157,7 +157,7 @@ class _Answers:
     """What became known of the operators of a graph."""
 
     report: SupportReport
-    work: dict[torch.fx.Node, Work]
+    work: dict[torch.fx.Node, NodeCost]
     support: Mapping[torch.fx.Node, Support] = field(default_factory=dict)
     segments: Segments | None = None
     reasons: Mapping[torch.fx.Node, str] = field(default_factory=dict)
@@ -188,7 +188,7 @@ def _add_proposal(asking: Asking, proposal: Proposal) -> None:
     )
 
 
-def _work_of(graph: torch.fx.Graph) -> dict[torch.fx.Node, Work]:
+def _work_of(graph: torch.fx.Graph) -> dict[torch.fx.Node, NodeCost]:
     # Imported here: what it needs of torch's is no other view's business.
     from fx_explorer.capture.backends.node_work import work_of
 

@@ -33,7 +33,7 @@ _LARGEST = 2**53
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class NodeCost:
     flops: int = UNKNOWN
     read_bytes: int = UNKNOWN
     written_bytes: int = UNKNOWN
@@ -41,7 +41,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class CallRun:
     """What is known of a call that was run."""
 
     flops: int = UNKNOWN
@@ -51,7 +51,7 @@ class Run:
     """
 
 
-def work_of(graph: torch.fx.Graph) -> dict[torch.fx.Node, Work]:
+def work_of(graph: torch.fx.Graph) -> dict[torch.fx.Node, NodeCost]:
     """Return the work of every node but the output, in order."""
     counter = _WorkCounter()
     return {node: counter.of(node) for node in graph.nodes if node.op != "output"}
@@ -61,26 +61,28 @@ class _WorkCounter:
     """Counts the work of the nodes of one graph."""
 
     def __init__(self) -> None:
-        self._counted: dict[object, Run] = {}
+        self._counted: dict[object, CallRun] = {}
 
-    def of(self, node: torch.fx.Node) -> Work:
+    def of(self, node: torch.fx.Node) -> NodeCost:
         result = _bytes_of([node])
         if computes_nothing(node, target_name(node)):
-            return Work(0, 0, 0, result)
+            return NodeCost(0, 0, 0, result)
         run = self._run(node)
         if not run.computes:
-            return Work(0, 0, 0, result)
-        return Work(run.flops, _bytes_of(node.all_input_nodes), result, result)
+            return NodeCost(0, 0, 0, result)
+        return NodeCost(run.flops, _bytes_of(node.all_input_nodes), result, result)
 
-    def _run(self, node: torch.fx.Node) -> Run:
+    def _run(self, node: torch.fx.Node) -> CallRun:
         if isinstance(node.target, torch._ops.OpOverload) and not _is_made_of_others(node.target):
-            return Run(min(flops_of_call(node), _LARGEST) if is_countable(node.target) else UNKNOWN)
+            return CallRun(
+                min(flops_of_call(node), _LARGEST) if is_countable(node.target) else UNKNOWN
+            )
         if not _may_be_run(node):
-            return Run()
+            return CallRun()
         key = (node.op, *(same_operations(node) or (node,)))
         if key not in self._counted and len(self._counted) < MOST_COUNTED:
             self._counted[key] = _run_of(node)
-        return self._counted.get(key, Run())
+        return self._counted.get(key, CallRun())
 
 
 def _is_made_of_others(operator: torch._ops.OpOverload) -> bool:
@@ -108,7 +110,7 @@ def _may_be_run(node: torch.fx.Node) -> bool:
     return is_call and has_tensors and (is_torchs or isinstance(node.target, torch._ops.OpOverload))
 
 
-def _run_of(node: torch.fx.Node) -> Run:
+def _run_of(node: torch.fx.Node) -> CallRun:
     """Return what torch does while a call is run with fake tensors; nothing is known where it cannot be
     run so.
     """
@@ -121,9 +123,9 @@ def _run_of(node: torch.fx.Node) -> Run:
                 else:
                     node.target(*arguments, **keywords)
             flops = min(int(counter.get_total_flops()), _LARGEST)
-            return Run(flops if called.is_countable else UNKNOWN, called.computes)
+            return CallRun(flops if called.is_countable else UNKNOWN, called.computes)
     except Exception:  # noqa: BLE001  (torch refuses calls with fake tensors in many ways; -1 says so)
-        return Run()
+        return CallRun()
 
 
 def _flop_counter() -> FlopCounterMode:

@@ -25,7 +25,7 @@ from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 
 if TYPE_CHECKING:
-    from fx_explorer.capture.backends.node_work import Work
+    from fx_explorer.capture.backends.node_work import NodeCost
 
 WHAT = "what a backend supports"
 
@@ -46,7 +46,7 @@ class Proposal:
     """The graph that was partitioned."""
     support: Any
     """The backend's OperatorSupport."""
-    nodes: dict[torch.fx.Node, Work]
+    nodes: dict[torch.fx.Node, NodeCost]
     """Its nodes but for the output, in order."""
     allows_single: bool
     merges_independent: bool

@@ -19,7 +19,7 @@ LONGEST_NAME = 400
 """Characters. Names of C++ kernels go on for thousands, with what they are instances of."""
 
 
-class Names:
+class NameTable:
     """Names by number: a trace has the same few again and again."""
 
     def __init__(self) -> None:
@@ -151,7 +151,7 @@ class GpuWork:
 class Trace:
     """A trace that was read."""
 
-    names: Names = field(default_factory=Names)
+    names: NameTable = field(default_factory=NameTable)
     threads: list[CpuThread] = field(default_factory=list)
     gpu: GpuWork = field(default_factory=GpuWork)
     launches: dict[int, tuple[int, float]] = field(default_factory=dict)

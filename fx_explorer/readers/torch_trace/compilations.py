@@ -57,7 +57,7 @@ SHORT = 256
 
 
 @dataclass(slots=True)
-class State:
+class LogCompilation:
     """What is known of one compilation while the log is read."""
 
     row: Compilation
@@ -82,7 +82,7 @@ class Compilations:
     def __init__(self, writer: SessionWriter, places: Places) -> None:
         self._writer = writer
         self._places = places
-        self._states: dict[str, State] = {}
+        self._states: dict[str, LogCompilation] = {}
         self._begun: dict[str, int] = {}
         """How often a name was given: torch numbers anew after ``torch._dynamo.reset()``."""
         self._first_s: float | None = None
@@ -90,7 +90,7 @@ class Compilations:
         """Unfinished events by process, thread and name: when they began, and for which compilation."""
         self._first_event_s: float | None = None
         self.environment: dict[str, object] = {}
-        self.all: list[State] = []
+        self.all: list[LogCompilation] = []
         """In the order in which they began."""
         self.leaves_texts = False
         """Whether texts of records stay in the log."""
@@ -127,12 +127,12 @@ class Compilations:
             elif bucket is not None:
                 self.parts.pop(state.row.id, None)
 
-    def of(self, record: Record) -> State:
+    def of(self, record: Record) -> LogCompilation:
         """Return the compilation that a record is about."""
         known = self._states.get(record.compilation)
         return known or self._begin(record.compilation, record.seconds)
 
-    def state(self, record: Record) -> State | None:
+    def state(self, record: Record) -> LogCompilation | None:
         """Return the compilation that a record is about. One of no frame belongs to what is compiled without Dynamo,
         once that has begun; before, it is about none.
         """
@@ -142,7 +142,7 @@ class Compilations:
         known = self.state(record)
         return known.row.id if known else 0
 
-    def begin_without_frame(self, record: Record, name: str = WITHOUT_FRAME) -> State:
+    def begin_without_frame(self, record: Record, name: str = WITHOUT_FRAME) -> LogCompilation:
         """Return the compilation that a record of no frame is about, and make it if there is none. ``name`` says what
         compiles it, where the record is of one compiler only.
         """
@@ -161,7 +161,7 @@ class Compilations:
         """Note that what follows of no frame is about another program."""
         self._states.pop("", None)
 
-    def _begin(self, name: str, seconds: float) -> State:
+    def _begin(self, name: str, seconds: float) -> LogCompilation:
         times = self._begun[name] = self._begun.get(name, 0) + 1
         found = _NUMBERS.fullmatch(name)
         row = Compilation(
@@ -174,12 +174,14 @@ class Compilations:
             0,
             start_s=max(0.0, seconds - (self._first_s or 0.0)),
         )
-        state = self._states[name] = State(replace(row, id=self._writer.add(row)), called=name)
+        state = self._states[name] = LogCompilation(
+            replace(row, id=self._writer.add(row)), called=name
+        )
         self.all.append(state)
         return state
 
     @contextlib.contextmanager
-    def again(self, state: State) -> Iterator[None]:
+    def again(self, state: LogCompilation) -> Iterator[None]:
         """Within the block, records with the name of this compilation are of this one, though torch may have given the name
         again since.
         """
@@ -196,7 +198,7 @@ class Compilations:
             if latest:
                 self._states[state.called] = latest
 
-    def change(self, state: State, **fields: Any) -> None:
+    def change(self, state: LogCompilation, **fields: Any) -> None:
         row = replace(state.row, **fields)
         self._writer.update(row)  # which refuses what no session can hold
         state.row = row
@@ -235,7 +237,7 @@ class Compilations:
             )
             aside = replace(aside, id=self._writer.add(aside))
             self._writer.move_compilation(state.row.id, aside.id)
-            left = State(
+            left = LogCompilation(
                 aside, graph_attempt=state.graph_attempt, called=state.called, put_off=state.put_off
             )
             self.all.append(left)
@@ -390,7 +392,7 @@ class Compilations:
                 self.change(state, status="ok")
 
 
-def _why_missing(state: State) -> str:
+def _why_missing(state: LogCompilation) -> str:
     if state.cache_hits:
         return f"taken from torch's cache ({', '.join(sorted(state.cache_hits))})"
     if "dynamo" not in state.seen and _NUMBERS.search(state.row.name):

@@ -19,7 +19,7 @@ from fx_explorer.model import (
     SymbolEvent,
     SymbolEventKind,
 )
-from fx_explorer.readers.torch_trace.compilations import Compilations, State
+from fx_explorer.readers.torch_trace.compilations import Compilations, LogCompilation
 from fx_explorer.readers.torch_trace.places import Places, is_torch
 from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
@@ -209,7 +209,7 @@ class DynamoRecords:
         )
 
 
-def _inlined(state: State | None, frames: Sequence[Frame]) -> Sequence[Frame]:
+def _inlined(state: LogCompilation | None, frames: Sequence[Frame]) -> Sequence[Frame]:
     """Return the function that was compiled and what was inlined into it, outermost first: torch prints the callers, too.
     None where it is not among the frames.
     """

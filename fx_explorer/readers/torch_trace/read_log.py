@@ -18,7 +18,7 @@ from typing import Literal
 from fx_explorer import __version__
 from fx_explorer.errors import SessionError
 from fx_explorer.model import Outcome, Stage
-from fx_explorer.readers.torch_trace.compilations import Compilations, State
+from fx_explorer.readers.torch_trace.compilations import Compilations, LogCompilation
 from fx_explorer.readers.torch_trace.dynamo_records import DynamoRecords
 from fx_explorer.readers.torch_trace.graph_records import STAGE_OF, GraphRecords
 from fx_explorer.readers.torch_trace.growing import GrowingLog
@@ -226,7 +226,7 @@ class LogReading:
             self._finish()
             self._write_counts()
 
-    def _decode_some(self, left: dict[int, State], wanted: Callable[[], int]) -> None:
+    def _decode_some(self, left: dict[int, LogCompilation], wanted: Callable[[], int]) -> None:
         """Decode for a while, or the one that is wanted, which is seen at once."""
         until = time.monotonic() + DECODED_SEEN_AFTER_S
         is_wanted = False
@@ -236,7 +236,7 @@ class LogReading:
             self._decode(left.pop(number if is_wanted else next(iter(left))))
             self._decoded += 1
 
-    def _decode(self, state: State, *, is_over: bool = True) -> None:
+    def _decode(self, state: LogCompilation, *, is_over: bool = True) -> None:
         """Decode what was put off of a compilation, of which nothing more comes where it ``is_over``."""
         if state.put_off:
             with self._compilations.again(state):

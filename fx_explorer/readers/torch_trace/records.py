@@ -31,7 +31,7 @@ _LONGEST_BEGINNING = 64
 """Bytes that ``_NEXT`` looks at, and a few more: where it was sought in the last block of bytes is sought once more."""
 
 
-class Piece(NamedTuple):
+class LogPiece(NamedTuple):
     """What lies between two beginnings of records."""
 
     raw: bytes
@@ -45,19 +45,19 @@ class Piece(NamedTuple):
 
 def pieces(
     blocks: Iterable[bytes], is_whole: Callable[[bytes], bool] = lambda _: False
-) -> Iterator[Piece | None]:
+) -> Iterator[LogPiece | None]:
     """Yield the pieces of a log. The first one begins where the log does, be that a record or not.
 
     Of a log that grows, an empty block says that it has not grown further. Then the last piece comes, too, if it
     ``is_whole``, and after it None.
     """
     rest, offset, line = b"", 0, 1
-    cut: Piece | None = None
+    cut: LogPiece | None = None
     """A piece that is too long, whose end has not come yet."""
     for block in blocks:
         if not block:
             if rest and cut is None and is_whole(rest):
-                yield Piece(rest, offset, line)
+                yield LogPiece(rest, offset, line)
                 rest, offset, line = b"", offset + len(rest), line + rest.count(b"\n")
             yield None
             continue
@@ -65,7 +65,7 @@ def pieces(
         known, start = rest + block, 0
         for found in _NEXT.finditer(known, looked_at):
             end = found.end()
-            piece = Piece(known[start:end], offset + start, line)
+            piece = LogPiece(known[start:end], offset + start, line)
             line += piece.raw.count(b"\n")
             yield piece if cut is None else _ended(cut, piece.raw)
             cut, start = None, end
@@ -73,7 +73,7 @@ def pieces(
         offset += start
         if cut is None and len(rest) > MOST_OF_A_PIECE:
             kept = rest[:MOST_OF_A_PIECE]
-            cut = Piece(kept, offset, line)
+            cut = LogPiece(kept, offset, line)
             line += kept.count(b"\n")
             rest, offset = rest[len(kept) :], offset + len(kept)
         if cut is not None and len(rest) > _LONGEST_BEGINNING:
@@ -84,10 +84,10 @@ def pieces(
     if cut is not None:
         yield _ended(cut, rest, is_end=True)
     elif rest:
-        yield Piece(rest, offset, line)
+        yield LogPiece(rest, offset, line)
 
 
-def _ended(cut: Piece, gone: bytes, *, is_end: bool = False) -> Piece:
+def _ended(cut: LogPiece, gone: bytes, *, is_end: bool = False) -> LogPiece:
     """Return a piece that is too long with what else belongs to it, of which only the lines are counted."""
     lines = gone.count(b"\n") + (is_end and not gone.endswith(b"\n"))
     return cut._replace(lines_left_out=cut.lines_left_out + lines)
@@ -207,7 +207,7 @@ def records(blocks: Iterable[bytes], damage: Damage) -> Iterator[Record | None]:
             yield record
 
 
-def _record(piece: Piece, damage: Damage) -> Record | None:
+def _record(piece: LogPiece, damage: Damage) -> Record | None:
     end = piece.raw.find(b"\n")
     end = len(piece.raw) if end < 0 else end
     head = _BEGINS.match(piece.raw[:end]) if end <= MOST_OF_JSON else None
@@ -252,7 +252,7 @@ def _is_whole(raw: bytes) -> bool:
     if not raw.endswith(b"\n"):
         return False
     damage = Damage()
-    _record(Piece(raw, 0, 1), damage)
+    _record(LogPiece(raw, 0, 1), damage)
     return not damage.wrong_hashes
 
 

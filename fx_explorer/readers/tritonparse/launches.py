@@ -43,7 +43,7 @@ class _OfKernel:
     """Launches to be timed, by the place of the configuration."""
 
 
-class Launches:
+class LaunchCounter:
     """Counts launches while the log is read, and writes rows of them when it was."""
 
     def __init__(

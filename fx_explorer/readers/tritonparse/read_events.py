@@ -18,7 +18,7 @@ from fx_explorer.readers.torch_trace.read_log import MALFORMED, SEEN_AFTER_S
 from fx_explorer.readers.torch_trace.records import Damage, Record
 from fx_explorer.readers.tritonparse.events import Event, as_text, events, table
 from fx_explorer.readers.tritonparse.kernels import TRITON, Build, Kernels
-from fx_explorer.readers.tritonparse.launches import Launches
+from fx_explorer.readers.tritonparse.launches import LaunchCounter
 from fx_explorer.session import SessionWriter
 
 FOUND_AGAIN = ("launch_diff", "autotune_summary", "autotune_analysis", "ir_analysis", "roofline")
@@ -51,7 +51,7 @@ class EventReading:
         self._places = places = Places(writer)
         self._compilations = compilations = Compilations(writer, places)
         self._kernels = Kernels(writer, compilations, places)
-        self._launches = Launches(writer, compilations, places, self._kernels)
+        self._launches = LaunchCounter(writer, compilations, places, self._kernels)
         self._tuning = Tuning(compilations, self._kernels)
         self._handles: dict[str, Callable[[Event], None]] = {
             "compilation": self._kernels.compiled,

@@ -31,7 +31,7 @@ from fx_explorer.tui.controllers.looking.narrowing import Narrowing
 from fx_explorer.tui.controllers.looking.panes import Panes
 from fx_explorer.tui.controllers.looking.pictures import Pictures
 from fx_explorer.tui.controllers.looking.selected import Selected
-from fx_explorer.tui.controllers.looking.table_rows import TableRows
+from fx_explorer.tui.controllers.looking.table_rows import TableNarrowing
 from fx_explorer.tui.controllers.measuring.call_ledger import CallLedger
 from fx_explorer.tui.controllers.measuring.program_bench import ProgramBench
 from fx_explorer.tui.controllers.news import News
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from fx_explorer.fixing import TryFix
     from fx_explorer.tui.dialogs.measuring import MeasureBreaks
     from fx_explorer.tui.screens.dynamic import TryDynamic
-    from fx_explorer.tui.tour.walk import Walk
+    from fx_explorer.tui.tour.walk import GuidedTour
 
 __all__ = ["Controllers", "Services", "TrialRunners"]
 
@@ -67,7 +67,7 @@ class Controllers:
         services: Services,
         runners: TrialRunners,
         target: str,
-        walk: Walk | None = None,
+        walk: GuidedTour | None = None,
         after_fix: AfterFix = "ask",
     ) -> None:
         """``target`` is what the user typed; ``walk`` is the guided tour, if
@@ -100,7 +100,7 @@ class Controllers:
         self.panes = Panes(services)
         self.below = Below(services)
         self.narrowing = Narrowing(services)
-        self.table_rows = TableRows(services)
+        self.table_rows = TableNarrowing(services)
         self.comparing = Comparing(services)
         self.moving = Moving(services)
         self.finding = Finder(services)

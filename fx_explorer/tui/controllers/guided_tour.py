@@ -13,20 +13,20 @@ from fx_explorer.tui.controllers.fixes import Fixes
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.keys import first_key
 from fx_explorer.tui.screens.menu import MenuScreen
-from fx_explorer.tui.tour.moment import Moment
+from fx_explorer.tui.tour.moment import TourMoment
 
 if TYPE_CHECKING:
     from fx_explorer.tui.tour.panel import PanelText
     from fx_explorer.tui.tour.steps import TourStep
-    from fx_explorer.tui.tour.walk import Walk
+    from fx_explorer.tui.tour.walk import GuidedTour
 
 
-def moment(services: Services, fixes: Fixes, captures: int, target: Path) -> Moment:
+def moment(services: Services, fixes: Fixes, captures: int, target: Path) -> TourMoment:
     """Return the app as it is now. Takes some microseconds: it is asked ten times a second."""
     explorer, shown = services.explorer, services.captures
     waiting = shown.waiting
     panes = explorer.linked.panes if explorer.view == "source" else []
-    return Moment(
+    return TourMoment(
         screen=type(services.app.screen).__name__,
         view=explorer.view,
         row=explorer.views.body.cursor if explorer.views.body else 0,
@@ -68,12 +68,12 @@ SKIPS, BACK, LEAVES = "tour.skip", "tour.back", "tour.leave"
 class Guide:
     """Goes through the steps. Without a walk it does nothing."""
 
-    def __init__(self, services: Services, fixes: Fixes, walk: Walk | None) -> None:
+    def __init__(self, services: Services, fixes: Fixes, walk: GuidedTour | None) -> None:
         self._services = services
         self._fixes = fixes
         self._walk = walk
         self._at = walk.begins_at if walk else 0
-        self._began: Moment | None = None
+        self._began: TourMoment | None = None
         """The app when the step began."""
         self.captures = 0
         """How many captures were begun; whoever makes them counts."""
@@ -130,7 +130,7 @@ class Guide:
         self._go_to(self._at + steps, None)
         self.look()
 
-    def _go_to(self, at: int, now: Moment | None) -> None:
+    def _go_to(self, at: int, now: TourMoment | None) -> None:
         from fx_explorer.tui.tour.steps import STEPS
 
         assert self._walk is not None
@@ -141,7 +141,7 @@ class Guide:
         except OSError as error:
             self._services.notify(NOT_KEPT.format(problem=error.strerror), severity="warning")
 
-    def _show(self, now: Moment) -> None:
+    def _show(self, now: TourMoment) -> None:
         """Show the panel on the screen that is on top. A menu is as high as it has to be, and leaves the panel
         of the screen below it visible.
         """
@@ -156,7 +156,7 @@ class Guide:
             return
         screen.mount(TourPanel(text))
 
-    def _text(self, now: Moment) -> PanelText:
+    def _text(self, now: TourMoment) -> PanelText:
         from fx_explorer.tui.tour.moment import MAIN_SCREEN
         from fx_explorer.tui.tour.panel import PanelText
         from fx_explorer.tui.tour.steps import STEPS

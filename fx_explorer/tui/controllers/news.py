@@ -17,7 +17,7 @@ from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.status import header
 from fx_explorer.tui.status.live import LiveCapture
 from fx_explorer.tui.status.pipeline import StepState, pipeline
-from fx_explorer.tui.tasks.beside import Beside, Renewed
+from fx_explorer.tui.tasks.beside import BackgroundTask, Renewed
 from fx_explorer.tui.terminal import terminal_lost
 from fx_explorer.tui.views.reads import OVERVIEW_READS
 
@@ -48,7 +48,7 @@ class News:
         self._leaving = leaving
         self._target = target
         self._pipelined: Renewed[list[StepState]] = Renewed(
-            Beside(self._explorer, "pipeline", "read how far the stages are"),
+            BackgroundTask(self._explorer, "pipeline", "read how far the stages are"),
             self._explorer.pipeline.show,
             lambda: None,
         )

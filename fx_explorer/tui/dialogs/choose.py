@@ -21,7 +21,7 @@ from fx_explorer.tui.failures import survive, tells
 from fx_explorer.tui.keys import bindings_of
 from fx_explorer.tui.widgets.lines.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
-from fx_explorer.tui.widgets.row_list import Column, Row, RowList
+from fx_explorer.tui.widgets.row_list import ListColumn, Row, RowList
 
 ValueT = TypeVar("ValueT")
 
@@ -152,8 +152,8 @@ class Chooser(Dialog[ValueT | None], Generic[ValueT]):
             placeholder="type to find; ↑ ↓ choose, ⏎ takes, esc closes", compact=True
         )
         columns = (
-            Column("", "text", min_width=20, max_width=70),
-            Column("", "muted", min_width=10, max_width=90, priority=1),
+            ListColumn("", "text", min_width=20, max_width=70),
+            ListColumn("", "muted", min_width=10, max_width=90, priority=1),
         )
         self._list = RowList(columns, header=False, placeholder=NOTHING)
         # The input keeps the focus, so that one can type on wherever the cursor of the list is.

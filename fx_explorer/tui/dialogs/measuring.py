@@ -29,7 +29,7 @@ MeasureBreaks = Measure[BreakTimes]
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class MeasuringTexts:
     """What the dialog says."""
 
     title: str
@@ -37,13 +37,13 @@ class Words:
     stopped: str
 
 
-OF_BREAKS = Words(
+OF_BREAKS = MeasuringTexts(
     "How long graph breaks take",
     "A worker of its own builds the program and calls it again and again: what lies between two graphs is timed.",
     "Stopped: graph breaks were not measured.",
 )
 
-OF_A_CALL = Words(
+OF_A_CALL = MeasuringTexts(
     "Where the time of a call goes",
     "A worker of its own builds the program and calls it again and again, with and without a clock, and uncompiled.",
     "Stopped: no call was accounted for.",
@@ -67,7 +67,10 @@ class MeasuringScreen(Dialog[MeasuredT | None], Generic[MeasuredT]):
     BINDINGS: ClassVar[list[BindingType]] = closing_bindings()
 
     def __init__(
-        self, request: CaptureRequest, measure: Measure[MeasuredT], words: Words = OF_BREAKS
+        self,
+        request: CaptureRequest,
+        measure: Measure[MeasuredT],
+        words: MeasuringTexts = OF_BREAKS,
     ) -> None:
         super().__init__()
         self._words = words

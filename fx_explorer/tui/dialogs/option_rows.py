@@ -22,14 +22,14 @@ from fx_explorer.analysis.options.settings import is_changed, search
 from fx_explorer.model import Setting
 from fx_explorer.model.setting_values import as_python, python_text
 from fx_explorer.trials.options import OptionTrial, figures_of, settings_in_words
-from fx_explorer.tui.widgets.row_list import Column, Row
+from fx_explorer.tui.widgets.row_list import ListColumn, Row
 
 COLUMNS = (
-    Column("option", "text", min_width=34, max_width=52),
-    Column("in force", "text", min_width=8, max_width=22),
-    Column("default", "muted", min_width=8, max_width=18, priority=1),
-    Column("set by", "annotation", min_width=8, max_width=22, priority=2),
-    Column("what it does", "muted", min_width=20, max_width=100, priority=3),
+    ListColumn("option", "text", min_width=34, max_width=52),
+    ListColumn("in force", "text", min_width=8, max_width=22),
+    ListColumn("default", "muted", min_width=8, max_width=18, priority=1),
+    ListColumn("set by", "annotation", min_width=8, max_width=22, priority=2),
+    ListColumn("what it does", "muted", min_width=20, max_width=100, priority=3),
 )
 
 OptionEntry = Setting | str

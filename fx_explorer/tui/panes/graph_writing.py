@@ -12,7 +12,7 @@ from fx_explorer.analysis.graph_code.code import GraphText
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.selection import graph_texts
-from fx_explorer.tui.tasks.beside import Beside, Made
+from fx_explorer.tui.tasks.beside import BackgroundTask, TaskResult
 from fx_explorer.tui.widgets.one_line import OneLine
 
 WRITING, STOPS = "Writing {what} …", "Esc stops"
@@ -28,7 +28,9 @@ class GraphWriting(OneLine):
 
     def __init__(self) -> None:
         super().__init__()
-        self._beside: Beside[GraphText] = Beside(self, "write graph", "write a graph as a text")
+        self._beside: BackgroundTask[GraphText] = BackgroundTask(
+            self, "write graph", "write a graph as a text"
+        )
 
     def write(self, reader: SessionReader, document: Document, done: Callable[[], None]) -> None:
         """Write the text of a graph, and call ``done`` when ``graph_texts`` has it at once."""
@@ -38,7 +40,7 @@ class GraphWriting(OneLine):
         )
         self.display = True
 
-        def take(made: Made[GraphText]) -> None:
+        def take(made: TaskResult[GraphText]) -> None:
             made.reader.close()
             graph_texts.keep_written(reader, document, made.value)
             self.display = False

@@ -21,7 +21,7 @@ from fx_explorer.tui.panes.pane_times import PaneTimes
 from fx_explorer.tui.selection import graph_texts
 from fx_explorer.tui.selection.line_glyphs import GLYPHS
 from fx_explorer.tui.selection.shown_lines import ShownLines, code_of
-from fx_explorer.tui.tasks.beside import Beside, Made
+from fx_explorer.tui.tasks.beside import BackgroundTask, TaskResult
 from fx_explorer.tui.terminal.wrapping import wrapped_text
 from fx_explorer.tui.widgets.lines.code_view import CodeView
 from fx_explorer.tui.widgets.lines.line_painter import Piece
@@ -149,7 +149,7 @@ class MachineWords:
 
     def __init__(self, code: CodeView) -> None:
         self._code = code
-        self._beside: Beside[Mapping[int, Piece]] = Beside(
+        self._beside: BackgroundTask[Mapping[int, Piece]] = BackgroundTask(
             code, "machine words", "read the control bits of SASS"
         )
         self.are_wanted = False
@@ -160,7 +160,7 @@ class MachineWords:
             self._code.annotate(machine_column(text, lines))
             return
 
-        def take(made: Made[Mapping[int, Piece]]) -> None:
+        def take(made: TaskResult[Mapping[int, Piece]]) -> None:
             made.reader.close()
             self._code.annotate(made.value)
 
@@ -239,7 +239,7 @@ class NumberColours:
     def __init__(self, code: CodeView, marks: KernelMarks) -> None:
         self._code = code
         self._marks = marks
-        self._beside: Beside[OutputCodeKernels] = Beside(
+        self._beside: BackgroundTask[OutputCodeKernels] = BackgroundTask(
             code, "kernels of lines", "read which kernel each line is of"
         )
         self.kernel = 0
@@ -271,7 +271,7 @@ class NumberColours:
                 self._without,
             )
 
-    def _take(self, made: Made[OutputCodeKernels]) -> None:
+    def _take(self, made: TaskResult[OutputCodeKernels]) -> None:
         made.reader.close()
         self._code.colour_numbers(made.value)
 

@@ -15,7 +15,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.selection import graph_texts
 from fx_explorer.tui.selection.graph_rows import time_cell
 from fx_explorer.tui.selection.shown_lines import ShownLines, dearest_first
-from fx_explorer.tui.tasks.beside import Beside, Made
+from fx_explorer.tui.tasks.beside import BackgroundTask, TaskResult
 from fx_explorer.tui.widgets.lines.code_view import CodeView
 from fx_explorer.tui.widgets.lines.line_painter import Piece
 
@@ -37,7 +37,9 @@ class PaneTimes:
     def __init__(self, code: CodeView, marks: KernelMarks) -> None:
         self._code = code
         self._marks = marks
-        self._sorting: Beside[list[int]] = Beside(code, "sort nodes", "sort the nodes of a graph")
+        self._sorting: BackgroundTask[list[int]] = BackgroundTask(
+            code, "sort nodes", "sort the nodes of a graph"
+        )
         self.is_sorted = False
 
     def stop(self) -> None:
@@ -70,7 +72,7 @@ class PaneTimes:
             take(dearest_first(lines, times))
             return
 
-        def taken(made: Made[list[int]]) -> None:
+        def taken(made: TaskResult[list[int]]) -> None:
             made.reader.close()
             take(made.value)
 

@@ -24,9 +24,9 @@ from fx_explorer.tui.failures import TellsUnreadable
 from fx_explorer.tui.panes.detail_box import DetailBox
 from fx_explorer.tui.panes.table_chart import TableChart
 from fx_explorer.tui.panes.table_rows import FoldedRows, TableRows, columns
-from fx_explorer.tui.panes.table_words import Words
+from fx_explorer.tui.panes.table_words import TableNotes
 from fx_explorer.tui.status.old_files import OldFiles
-from fx_explorer.tui.tasks.beside import Beside, Made
+from fx_explorer.tui.tasks.beside import BackgroundTask, TaskResult
 from fx_explorer.tui.terminal.wrapping import wrapped_text
 from fx_explorer.tui.views import table as views
 from fx_explorer.tui.views.arranging import (
@@ -49,7 +49,7 @@ from fx_explorer.tui.widgets.row_list import RowList
 LEAST_ROWS = 3
 """What dragging the border leaves to the list, and to the detail."""
 
-TableMaker = Callable[[SessionReader], views.Table]
+TableMaker = Callable[[SessionReader], views.ViewTable]
 
 ROWS_AT_ONCE = 1_000
 """A table of so many rows is sorted before the next frame, which takes some 8 ms."""
@@ -94,14 +94,16 @@ class TablePane(TellsUnreadable, Vertical):
         super().__init__(id=id)
         self._make_table = make_table
         self._reads = reads
-        self._beside: Beside[views.Table] = Beside(self, "make table", "make a table")
+        self._beside: BackgroundTask[views.ViewTable] = BackgroundTask(
+            self, "make table", "make a table"
+        )
         self._table_reader: SessionReader | None = None
         """The reader that a table has which was made beside the screen."""
         self._made_of: tuple[SessionReader, int] | None = None
         """The session that such a table was made of, and its version."""
         self._is_stopped = False
         """Whether the user does not want the table, or it cannot be made."""
-        self._around: list[tuple[views.Table, int]] = []
+        self._around: list[tuple[views.ViewTable, int]] = []
         """What the table was opened from, the whole first, each with the line that the cursor was on."""
         self._missed: SessionReader | None = None
         """The session that has grown meanwhile."""
@@ -113,13 +115,13 @@ class TablePane(TellsUnreadable, Vertical):
         self._old = OldFiles()
         self.sort: Sort | None = None
         """The column that the rows are sorted by; None for the order of the table."""
-        self._whole: views.Table | None = None
-        self._table: views.Table | None = None
+        self._whole: views.ViewTable | None = None
+        self._table: views.ViewTable | None = None
         self._arranged: Sequence[int] = ()
         """The rows in their order, folded ones among them."""
         self._order: Sequence[int] = ()
         self._sums = ""
-        self._words = Words()
+        self._words = TableNotes()
         self._detail_lines = 0
         """Lines of the longest detail that was shown."""
         self._wished_detail = 0
@@ -194,7 +196,7 @@ class TablePane(TellsUnreadable, Vertical):
             self._made_of = None
             self._beside.stop()
 
-    def _narrowed_table(self, reader: SessionReader) -> views.Table:
+    def _narrowed_table(self, reader: SessionReader) -> views.ViewTable:
         table, region = self._make_table(reader), self._region
         if region is None:
             return table
@@ -216,13 +218,13 @@ class TablePane(TellsUnreadable, Vertical):
             reader.path, self._narrowed_table, functools.partial(self._take_made, now), self._cannot
         )
 
-    def _take_made(self, of: tuple[SessionReader, int], made: Made[views.Table]) -> None:
+    def _take_made(self, of: tuple[SessionReader, int], made: TaskResult[views.ViewTable]) -> None:
         self._made_of = of
         self._take(made.value, made.reader)
         self.post_message(self.Moved(self.place))
         self.refresh_from(of[0])  # it may have grown meanwhile
 
-    def _take(self, table: views.Table, reader: SessionReader | None) -> None:
+    def _take(self, table: views.ViewTable, reader: SessionReader | None) -> None:
         """Show a table. ``reader`` is its own, to be closed with it."""
         is_first = self._whole is None
         if is_first:
@@ -277,7 +279,7 @@ class TablePane(TellsUnreadable, Vertical):
             self.refresh_from(missed)
         return True
 
-    def _turn_to(self, table: views.Table, line: int) -> None:
+    def _turn_to(self, table: views.ViewTable, line: int) -> None:
         self.narrowed_to = ""
         self._whole = table
         self._show_table(line)
@@ -348,13 +350,13 @@ class TablePane(TellsUnreadable, Vertical):
             description="sort, filter and add up rows",
         )
 
-    async def _arrange(self, table: views.Table, steps: Steps, line: int) -> None:
+    async def _arrange(self, table: views.ViewTable, steps: Steps, line: int) -> None:
         for found in steps:
             await asyncio.sleep(0)
             if found:
                 self._show_arranged(table, found, line)
 
-    def _show_arranged(self, table: views.Table, found: Arrangement, line: int) -> None:
+    def _show_arranged(self, table: views.ViewTable, found: Arrangement, line: int) -> None:
         if found.order == self._arranged:
             self._sums = found.totals
             self._totals.show(
@@ -363,7 +365,7 @@ class TablePane(TellsUnreadable, Vertical):
         else:
             self._show_rows(table, found, line)
 
-    def _show_rows(self, table: views.Table, arrangement: Arrangement, line: int) -> None:
+    def _show_rows(self, table: views.ViewTable, arrangement: Arrangement, line: int) -> None:
         self._arranged, self._sums = arrangement.order, arrangement.totals
         tree = None if self.narrowed_to else table.tree
         self._order = self._folding.visible(tree, arrangement.order) if tree else arrangement.order
@@ -386,7 +388,7 @@ class TablePane(TellsUnreadable, Vertical):
         """Return what draws the picture of the view; None where it has none."""
         return self._table.svg if self._table else None
 
-    def _why_no_row(self, table: views.Table) -> str:
+    def _why_no_row(self, table: views.ViewTable) -> str:
         if table.rows and self.narrowed_to:
             return NONE_HAS.format(words=self.narrowed_to)
         if table.rows and table.only is not None and self._region:

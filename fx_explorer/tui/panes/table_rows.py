@@ -16,7 +16,7 @@ class TableRows:
     one by now are marked.
     """
 
-    def __init__(self, table: views.Table, order: Sequence[int], old: OldFiles) -> None:
+    def __init__(self, table: views.ViewTable, order: Sequence[int], old: OldFiles) -> None:
         self._rows = table.rows
         self._order = order
         self._old = old
@@ -32,7 +32,7 @@ class FoldedRows(TableRows):
     """The same for rows that lie in each other: the first cell is the row's name in its place."""
 
     def __init__(
-        self, table: views.Table, order: Sequence[int], old: OldFiles, folding: Folding
+        self, table: views.ViewTable, order: Sequence[int], old: OldFiles, folding: Folding
     ) -> None:
         super().__init__(table, order, old)
         self._tree = table.tree
@@ -54,10 +54,10 @@ def _cells(row: views.TableRow, old: OldFiles) -> row_list.Row:
     return ((first, row.kind), *rest) if row.kind else row.cells
 
 
-def columns(table: views.Table, sort: Sort | None) -> list[row_list.Column]:
+def columns(table: views.ViewTable, sort: Sort | None) -> list[row_list.ListColumn]:
     """Return the columns of a table, the one that it is sorted by with an arrow."""
     return [
-        row_list.Column(
+        row_list.ListColumn(
             column.title,
             column.kind,
             "right" if column.is_number else "left",

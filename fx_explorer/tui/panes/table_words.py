@@ -13,14 +13,14 @@ SHORT_ROWS = 30
 """A terminal with as many rows or fewer shows one line of heading: what is worth noticing."""
 
 
-class Words(Widget):
+class TableNotes(Widget):
     """Shows what the rows of a view mean, where they came from, and what is worth noticing."""
 
     def __init__(self) -> None:
         super().__init__()
         self._content = self._short = Content("")
 
-    def show(self, table: views.Table, old: str) -> None:
+    def show(self, table: views.ViewTable, old: str) -> None:
         """``old`` says that the rows are; empty when they are not."""
         origin = Content.styled(f"  From {table.origin}.", "$foreground 60%")
         notice = Content.styled(printable(table.notice), "$text-secondary")

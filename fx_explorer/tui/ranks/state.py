@@ -11,12 +11,12 @@ from fx_explorer.analysis.ranks.summary import RankSummary
 from fx_explorer.analysis.words import counted, seconds
 from fx_explorer.ranks.compared import ComparedRanks
 from fx_explorer.report.ranks.sentences import group_figures, group_words
-from fx_explorer.tui.widgets.row_list import Column, Row
+from fx_explorer.tui.widgets.row_list import ListColumn, Row
 
 COLUMNS = (
-    Column("ranks", max_width=32),
-    Column("compiled", "muted", max_width=48, priority=1),
-    Column("", max_width=200),
+    ListColumn("ranks", max_width=32),
+    ListColumn("compiled", "muted", max_width=48, priority=1),
+    ListColumn("", max_width=200),
 )
 
 

@@ -97,7 +97,7 @@ class FigureRows:
         return [figure_row(row.figure) for row in self._rows[start:stop]]
 
 
-class Shown(NamedTuple):
+class ShownChange(NamedTuple):
     """What stands behind a row, as it is shown."""
 
     rows: list[row_list.Row]
@@ -106,11 +106,11 @@ class Shown(NamedTuple):
     words: str
 
 
-def _behind(before: Path, found: Differences, row: Row, reader: SessionReader) -> Shown:
+def _behind(before: Path, found: Differences, row: Row, reader: SessionReader) -> ShownChange:
     with SessionReader(before) as other:
         rows = rows_behind(other, reader, found, row)
     marks = frozenset(i for i, one in enumerate(rows) if one.sign != " ")
-    return Shown(
+    return ShownChange(
         diff_rows(rows),
         marks,
         difference_in_words(rows, "line" if row.source or row.pair else "entry"),

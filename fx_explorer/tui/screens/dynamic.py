@@ -27,7 +27,7 @@ from fx_explorer.tui.keys import closing_bindings, first_key, reused_bindings
 from fx_explorer.tui.screens.main.asked_of_app import CopyWanted
 from fx_explorer.tui.widgets.lines.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
-from fx_explorer.tui.widgets.row_list import Column, Row, RowList, Rows
+from fx_explorer.tui.widgets.row_list import ListColumn, Row, RowList, Rows
 
 TryDynamic = Callable[[CaptureRequest, str, Told], AsyncIterator[DynamicTrial]]
 """``try_dynamic`` for one worker, or a test's replacement of it."""
@@ -167,12 +167,14 @@ class DynamicScreen(Dialog[None]):
 _WAY, *_NUMBERS, _OTHERS = TRIAL_COLUMNS
 
 COLUMNS = (
-    Column(_WAY.title, "strong", min_width=13),
+    ListColumn(_WAY.title, "strong", min_width=13),
     *(
-        Column(number.title, align="right", min_width=len(number.title), priority=number.priority)
+        ListColumn(
+            number.title, align="right", min_width=len(number.title), priority=number.priority
+        )
         for number in _NUMBERS
     ),
-    Column(_OTHERS.title, min_width=_OTHERS.least, max_width=120),
+    ListColumn(_OTHERS.title, min_width=_OTHERS.least, max_width=120),
 )
 
 _SIGNS = {"used again": ("✓", "good"), "compiled again": ("↻", "warning"), "": ("?", "warning")}

@@ -45,7 +45,7 @@ from fx_explorer.tui.status.old_files import OldFiles
 from fx_explorer.tui.status.pipeline import STEPS, StepState
 from fx_explorer.tui.tasks.turn_lock import TurnLock, in_turn
 from fx_explorer.tui.terminal.frame_bytes import FrameCompositor
-from fx_explorer.tui.views.table import Table
+from fx_explorer.tui.views.table import ViewTable
 from fx_explorer.tui.widgets.footer_line import FooterLine
 from fx_explorer.tui.widgets.lines.find_bar import FindBar
 from fx_explorer.tui.widgets.lines.line_view import LineView
@@ -211,7 +211,7 @@ class Explorer(TellsUnreadable, Screen[None]):
         if self.view == "candidates":
             self.refresh_view()
 
-    def _candidates_table(self, reader: SessionReader) -> Table:
+    def _candidates_table(self, reader: SessionReader) -> ViewTable:
         """Make the table of configurations of the kernel that was asked for."""
         from fx_explorer.tui.views.candidates import (
             candidates_table,

@@ -17,7 +17,7 @@ from fx_explorer.tui.dialogs.dialog import Dialog
 from fx_explorer.tui.help_topics import Topic
 from fx_explorer.tui.keys import closing_bindings, first_key, keys_text
 from fx_explorer.tui.terminal.wrapping import wrapped
-from fx_explorer.tui.widgets.row_list import GAP, Column, Row, RowList, Rows
+from fx_explorer.tui.widgets.row_list import GAP, ListColumn, Row, RowList, Rows
 
 KEYS_CELLS = 18
 
@@ -40,8 +40,8 @@ class Help(Dialog[None]):
         self._without = without
         self._keymap = keymap
         columns = (
-            Column("", "label", min_width=KEYS_CELLS, max_width=KEYS_CELLS),
-            Column("", "text", max_width=200),
+            ListColumn("", "label", min_width=KEYS_CELLS, max_width=KEYS_CELLS),
+            ListColumn("", "text", max_width=200),
         )
         self._list = RowList(columns, header=False)
 

@@ -20,12 +20,12 @@ from fx_explorer.tui.inspector.entry import Entry
 from fx_explorer.tui.keys import closing_bindings
 from fx_explorer.tui.widgets.lines.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
-from fx_explorer.tui.widgets.row_list import Column, Row, RowList, Rows
+from fx_explorer.tui.widgets.row_list import ListColumn, Row, RowList, Rows
 
 COLUMNS = (
-    Column("", "muted", min_width=10, max_width=12),
-    Column("", "text", min_width=44, max_width=90),
-    Column("", "muted", min_width=16, max_width=24, priority=1),
+    ListColumn("", "muted", min_width=10, max_width=12),
+    ListColumn("", "text", min_width=44, max_width=90),
+    ListColumn("", "muted", min_width=16, max_width=24, priority=1),
 )
 
 

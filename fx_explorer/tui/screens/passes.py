@@ -16,19 +16,19 @@ from fx_explorer.highlight import printable
 from fx_explorer.tui.commands import Keymap
 from fx_explorer.tui.screens.difference import SHOW_DELAY_S, DifferenceScreen
 from fx_explorer.tui.screens.rows.compare import DIFF_COLUMNS, SIGN_KINDS, diff_rows
-from fx_explorer.tui.widgets.row_list import Column, Row, RowList, Rows
+from fx_explorer.tui.widgets.row_list import ListColumn, Row, RowList, Rows
 
 TELL_S = 0.25
 
 COLUMNS = (
-    Column("", "muted", "right", min_width=3),
-    Column("pass", "strong", min_width=30, max_width=60),
-    Column("lines", "muted", "right", min_width=5),
-    Column("changed", "warning", min_width=16),
-    Column("", "muted", min_width=24, max_width=60, priority=1),
+    ListColumn("", "muted", "right", min_width=3),
+    ListColumn("pass", "strong", min_width=30, max_width=60),
+    ListColumn("lines", "muted", "right", min_width=5),
+    ListColumn("changed", "warning", min_width=16),
+    ListColumn("", "muted", min_width=24, max_width=60, priority=1),
 )
 
-UNIFIED_COLUMNS = (Column("", "muted", min_width=1, max_width=1), Column("", "text"))
+UNIFIED_COLUMNS = (ListColumn("", "muted", min_width=1, max_width=1), ListColumn("", "text"))
 
 WIDE_CELLS = 180
 """From this width on, before and after stand side by side."""

@@ -37,7 +37,7 @@ from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.widgets.lines.code_view import CodeView
 from fx_explorer.tui.widgets.lines.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
-from fx_explorer.tui.widgets.row_list import Cell, Column, Row, RowList, Rows
+from fx_explorer.tui.widgets.row_list import Cell, ListColumn, Row, RowList, Rows
 
 WIDE_CELLS = 150
 """From this width on, source and bytecode stand side by side, else one above the other."""
@@ -212,7 +212,7 @@ class StepScreen(TellsUnreadable, Dialog[Place | None]):
 
 # A step of the bytecode as rows: the stack and the variables, with what has changed.
 
-COLUMNS = (Column("", "text", max_width=18), Column("", "text"))
+COLUMNS = (ListColumn("", "text", max_width=18), ListColumn("", "text"))
 
 CHANGED = ("● ", "warning")
 UNCHANGED = ("  ", "muted")

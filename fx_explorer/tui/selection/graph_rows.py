@@ -24,7 +24,7 @@ from fx_explorer.tui.kernel_marks import MORE, kernel_numbers
 from fx_explorer.tui.selection.region_colours import RegionColours, colours_of
 from fx_explorer.tui.selection.shown_lines import EVERY_LINE, FOLDED_SIGN, FoldedInputs, ShownLines
 from fx_explorer.tui.widgets.lines.line_painter import Piece
-from fx_explorer.tui.widgets.row_list import Column, Row
+from fx_explorer.tui.widgets.row_list import ListColumn, Row
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.profiles.places import GraphTimes, PlaceTime
@@ -59,7 +59,7 @@ FATE_SIGNS: Mapping[Fate, FateSign] = {
 NO_SIGN = FateSign(" ", "", "muted")
 """Of what is no operation."""
 
-FATE_COLUMN = Column("became", min_width=10, max_width=10)
+FATE_COLUMN = ListColumn("became", min_width=10, max_width=10)
 """Stands after the names."""
 
 
@@ -68,12 +68,12 @@ FATE_COLUMN = Column("became", min_width=10, max_width=10)
 NAME_CELLS = 28
 
 COLUMNS = (
-    Column("name", "strong", min_width=15, max_width=NAME_CELLS, keeps="name"),
-    Column("value", "type", min_width=16, max_width=24),
-    Column("operation", "function", min_width=11, max_width=34, priority=1),
-    Column("region", "annotation", min_width=8, max_width=18, priority=4),
-    Column("module", "muted", min_width=12, max_width=26, priority=3, keeps="end"),
-    Column("arguments", "muted", min_width=16, max_width=200, priority=2),
+    ListColumn("name", "strong", min_width=15, max_width=NAME_CELLS, keeps="name"),
+    ListColumn("value", "type", min_width=16, max_width=24),
+    ListColumn("operation", "function", min_width=11, max_width=34, priority=1),
+    ListColumn("region", "annotation", min_width=8, max_width=18, priority=4),
+    ListColumn("module", "muted", min_width=12, max_width=26, priority=3, keeps="end"),
+    ListColumn("arguments", "muted", min_width=16, max_width=200, priority=2),
 )
 
 STAGE_COLUMNS = (
@@ -87,7 +87,7 @@ STAGE_COLUMNS = (
 TIME_TITLE = "profiled"
 SORTED = "▼"
 
-TIME_COLUMN = Column(TIME_TITLE, "text", "right", min_width=10, max_width=11)
+TIME_COLUMN = ListColumn(TIME_TITLE, "text", "right", min_width=10, max_width=11)
 """In a narrow pane it stays, and what is left out first is the value."""
 
 
@@ -98,11 +98,11 @@ def columns_of(
     marks_kernels: bool,
     has_times: bool = False,
     is_sorted: bool = False,
-) -> tuple[Column, ...]:
+) -> tuple[ListColumn, ...]:
     """Return the columns: with what became of each node in a stage, with its time in a profile, which the rows may be
     sorted by, and before all with the numbers of the kernels that compute it.
     """
-    columns: tuple[Column, ...] = STAGE_COLUMNS if has_fates else COLUMNS
+    columns: tuple[ListColumn, ...] = STAGE_COLUMNS if has_fates else COLUMNS
     if has_times:
         at = next(at for at, column in enumerate(columns) if column.title == "value")
         time, value = (
@@ -113,7 +113,7 @@ def columns_of(
     if not marks_kernels:
         return columns
     cells = len(str(last_kernel(reader))) + len(MORE)
-    number = Column("#", "muted", "right", min_width=cells, max_width=cells)
+    number = ListColumn("#", "muted", "right", min_width=cells, max_width=cells)
     return number, *(
         replace(column, min_width=15) if column.title == "value" else column for column in columns
     )

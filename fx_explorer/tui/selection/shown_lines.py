@@ -18,7 +18,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graph.graphs import leading_placeholders
 
 if TYPE_CHECKING:
-    from fx_explorer.analysis.kernel_ir.directives import Run
+    from fx_explorer.analysis.kernel_ir.directives import LineRun
     from fx_explorer.analysis.profiles.places import GraphTimes
 
 
@@ -99,7 +99,7 @@ class FoldedInputs(ShownLines):
 class FoldedDirectives(ShownLines):
     """Shows the code of a level, and each run of directives as one row."""
 
-    def __init__(self, every: Sequence[int], runs: Sequence[Run]) -> None:
+    def __init__(self, every: Sequence[int], runs: Sequence[LineRun]) -> None:
         """``every``: the lines that are shown when all is open; the runs are places among them."""
         starts = [run.start for run in runs]
 

@@ -29,7 +29,7 @@ MadeT = TypeVar("MadeT")
 
 
 @dataclass(frozen=True, slots=True)
-class Made(Generic[MadeT]):
+class TaskResult(Generic[MadeT]):
     """What was made, and the reader it was made with: the thread is done with it, so whoever gets it
     may ask it for more, and closes it.
     """
@@ -38,7 +38,7 @@ class Made(Generic[MadeT]):
     reader: SessionReader
 
 
-class Beside(Generic[MadeT]):
+class BackgroundTask(Generic[MadeT]):
     """Makes one thing at a time for a widget. What was begun before is abandoned, also when the
     widget goes.
     """
@@ -58,7 +58,7 @@ class Beside(Generic[MadeT]):
         self,
         session: Path,
         make: Callable[[SessionReader], MadeT],
-        done: Callable[[Made[MadeT]], None],
+        done: Callable[[TaskResult[MadeT]], None],
         failed: Callable[[Exception], None],
     ) -> None:
         """Call ``make`` in a thread, then ``done`` in this one; ``failed`` when either raises, which
@@ -81,7 +81,7 @@ class Beside(Generic[MadeT]):
         self,
         session: Path,
         make: Callable[[SessionReader], MadeT],
-        done: Callable[[Made[MadeT]], None],
+        done: Callable[[TaskResult[MadeT]], None],
         failed: Callable[[Exception], None],
     ) -> None:
         try:
@@ -110,7 +110,10 @@ class Renewed(Generic[MadeT]):
     """
 
     def __init__(
-        self, beside: Beside[MadeT], show: Callable[[MadeT], None], failed: Callable[[], None]
+        self,
+        beside: BackgroundTask[MadeT],
+        show: Callable[[MadeT], None],
+        failed: Callable[[], None],
     ) -> None:
         """``failed`` says on the screen that there is nothing to show; the user has been told why."""
         self._beside = beside
@@ -143,7 +146,7 @@ class Renewed(Generic[MadeT]):
             self._beside.begin(reader.path, make, self._made, lambda _: self._failed())
         return self._has_shown
 
-    def _made(self, made: Made[MadeT]) -> None:
+    def _made(self, made: TaskResult[MadeT]) -> None:
         made.reader.close()
         self._done(made.value)
         if self._again:
@@ -167,7 +170,7 @@ async def read_beside(session: Path, make: Callable[[SessionReader], MadeT]) -> 
     return made.value
 
 
-async def made_beside(session: Path, make: Callable[[SessionReader], MadeT]) -> Made[MadeT]:
+async def made_beside(session: Path, make: Callable[[SessionReader], MadeT]) -> TaskResult[MadeT]:
     """Return what ``make`` makes of a session in a thread. Who is cancelled while waiting abandons it:
     the thread ends at its next question to the session.
     """
@@ -188,7 +191,7 @@ class _Making(threading.Thread, Generic[MadeT]):
         self._session = session
         self._make = make
         self._loop = asyncio.get_running_loop()
-        self.result: asyncio.Future[Made[MadeT]] = self._loop.create_future()
+        self.result: asyncio.Future[TaskResult[MadeT]] = self._loop.create_future()
         self._lock = threading.Lock()
         """Held where the reader changes hands: a closed one cannot be abandoned."""
         self._reader: SessionReader | None = None
@@ -203,7 +206,7 @@ class _Making(threading.Thread, Generic[MadeT]):
         if not self._answer(functools.partial(self._deliver, made)):
             made.reader.close()
 
-    def _made(self) -> Made[MadeT]:
+    def _made(self) -> TaskResult[MadeT]:
         reader = SessionReader(self._session)
         try:
             with self._lock:
@@ -217,7 +220,7 @@ class _Making(threading.Thread, Generic[MadeT]):
                 self._reader = None
                 reader.close()
             raise
-        return Made(value, reader)
+        return TaskResult(value, reader)
 
     def _answer(self, answer: Callable[[], None]) -> bool:
         """Return whether there is still somebody to answer."""
@@ -226,7 +229,7 @@ class _Making(threading.Thread, Generic[MadeT]):
             return True
         return False
 
-    def _deliver(self, made: Made[MadeT]) -> None:
+    def _deliver(self, made: TaskResult[MadeT]) -> None:
         with self._lock:
             if self._is_abandoned or self.result.done():
                 self._reader = None

@@ -53,7 +53,7 @@ class FrameCompositor(Compositor):
 
 def _pieces(
     spans: Iterable[tuple[int, int, int]], placed: Placed, rows: list[list[Stretch]]
-) -> Iterator[Piece]:
+) -> Iterator[StripPiece]:
     """Yield what the widgets in front show in these spans, each given as row, left and right."""
     painted: dict[Widget, tuple[Region, list[Strip]]] = {}
     for row, left, right in spans:
@@ -64,7 +64,7 @@ def _pieces(
                 painted[widget] = _painted(widget, *placed[widget])
             part, strips = painted[widget]
             start, stop = max(left, first), min(right, end)
-            yield Piece(row, start, strips[row - part.y].crop(start - part.x, stop - part.x))
+            yield StripPiece(row, start, strips[row - part.y].crop(start - part.x, stop - part.x))
 
 
 def _stretches(placed: Placed, height: int) -> list[list[Stretch]]:
@@ -104,7 +104,7 @@ def _painted(widget: Widget, region: Region, clip: Region) -> tuple[Region, list
     return part, widget.render_lines(part.translate(-region.offset))
 
 
-class Piece(NamedTuple):
+class StripPiece(NamedTuple):
     """A strip, and the cell of the screen where it begins."""
 
     row: int
@@ -115,7 +115,7 @@ class Piece(NamedTuple):
 class ChangedCells(CompositorUpdate):
     """Pieces of rows that changed, from left to right in each row."""
 
-    def __init__(self, pieces: list[Piece]) -> None:
+    def __init__(self, pieces: list[StripPiece]) -> None:
         self._pieces = pieces
 
     def render_segments(self, console: Console) -> str:

@@ -11,7 +11,7 @@ MAIN_SCREEN = "Explorer"
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class TourMoment:
     """The app at one time."""
 
     screen: str = MAIN_SCREEN
@@ -41,5 +41,5 @@ class Moment:
     """When the target's file was last written."""
 
 
-Done = Callable[[Moment, Moment], bool]
+Done = Callable[[TourMoment, TourMoment], bool]
 """Whether a step is done, given the moment when it began and the one now."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fx_explorer.model import Pause
-from fx_explorer.tui.tour.moment import MAIN_SCREEN, Done, Moment
+from fx_explorer.tui.tour.moment import MAIN_SCREEN, Done, TourMoment
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class TourStep:
     does: str
     """What the key does, as “Press 4 …” goes on."""
     is_done: Done
-    is_there: Callable[[Moment], bool] = lambda _: True
+    is_there: Callable[[TourMoment], bool] = lambda _: True
     """Whether the key works where the user is."""
     way: str = ""
     """The command that leads back to where it does; empty where the user has to wait."""
@@ -31,10 +31,10 @@ class TourStep:
     """The step that a tour begins with which was left here; empty for this one."""
     pause: Pause = ""
     """Where the first capture pauses, when the tour begins with this step."""
-    otherwise: Callable[[Moment], TourStep | None] = lambda _: None
+    otherwise: Callable[[TourMoment], TourStep | None] = lambda _: None
     """What the step is where things went another way: a trial was not good."""
 
-    def at(self, now: Moment) -> TourStep:
+    def at(self, now: TourMoment) -> TourStep:
         """Return the step as it is now."""
         return self.otherwise(now) or self
 
@@ -43,19 +43,19 @@ def _shows(view: str) -> Done:
     return lambda _, now: now.view == view and now.screen == MAIN_SCREEN
 
 
-def _on(*screens: str) -> Callable[[Moment], bool]:
+def _on(*screens: str) -> Callable[[TourMoment], bool]:
     return lambda now: now.screen in screens
 
 
-def _in(view: str) -> Callable[[Moment], bool]:
+def _in(view: str) -> Callable[[TourMoment], bool]:
     return lambda now: now.view == view and now.screen == MAIN_SCREEN
 
 
-def _is_compiled(now: Moment) -> bool:
+def _is_compiled(now: TourMoment) -> bool:
     return now.is_compiled
 
 
-def _without_a_fix(now: Moment) -> TourStep | None:
+def _without_a_fix(now: TourMoment) -> TourStep | None:
     """Lead on from a trial after which nothing can be written: a small machine may need more than its limit."""
     if now.verdict in ("", "good", "prints differ", "partly compared"):
         return None

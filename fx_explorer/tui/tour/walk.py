@@ -22,7 +22,7 @@ MOST_OF_PROGRESS = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class GuidedTour:
     """One tour: where it begins, and where that is kept."""
 
     folder: Path
@@ -47,7 +47,7 @@ def tour_folder(environ: Mapping[str, str] = os.environ) -> Path:
     return state_folder(environ) / "tour"
 
 
-def begin_walk(folder: Path, *, again: bool) -> Walk:
+def begin_walk(folder: Path, *, again: bool) -> GuidedTour:
     """Begin where the user left, or from the start: then with a new copy of the sample. Raises UsageError
     when it cannot be written.
     """
@@ -62,7 +62,7 @@ def begin_walk(folder: Path, *, again: bool) -> Walk:
             f"the sample of the tour cannot be written to {folder} ({error.strerror}): "
             "set XDG_STATE_HOME to a directory that you can write"
         ) from error
-    return Walk(folder, at)
+    return GuidedTour(folder, at)
 
 
 def _kept(folder: Path) -> int:

@@ -15,7 +15,7 @@ from itertools import islice
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
 from fx_explorer.torch_texts import bounded
-from fx_explorer.tui.views.table import ReadWhenShown, Table, TableRow
+from fx_explorer.tui.views.table import ReadWhenShown, TableRow, ViewTable
 from fx_explorer.tui.views.trees import in_tree
 
 ROWS_AT_A_TIME = 250
@@ -49,7 +49,7 @@ class Arrangement:
     totals: str
 
 
-def next_sort(table: Table, before: Sort | None, column: str) -> Sort | None:
+def next_sort(table: ViewTable, before: Sort | None, column: str) -> Sort | None:
     """Return the order after the user has chosen a column: numbers begin with the greatest, texts
     with the first; chosen again it is turned round, and then it is the table's own order.
     """
@@ -71,7 +71,7 @@ def at_once(steps: Steps) -> Arrangement:
     raise AssertionError("the last step has what was found")
 
 
-def arranged(table: Table, sort: Sort | None, words: str) -> Steps:
+def arranged(table: ViewTable, sort: Sort | None, words: str) -> Steps:
     """Return the rows that the table is narrowed to and that have all ``words``, in the order of
     ``sort``. Yields between steps. What lies in each other stays so, unless words are looked for.
     """
@@ -88,7 +88,9 @@ def arranged(table: Table, sort: Sort | None, words: str) -> Steps:
     yield Arrangement(shown, totals)
 
 
-def rows_in_order(table: Table, order: Sequence[int], reader: SessionReader) -> Iterator[TableRow]:
+def rows_in_order(
+    table: ViewTable, order: Sequence[int], reader: SessionReader
+) -> Iterator[TableRow]:
     """Yield the rows in this order. Those that are read when they are shown are read with
     ``reader``.
     """
@@ -105,7 +107,7 @@ def _slices(items: Sequence[int]) -> Iterator[Sequence[int]]:
 
 
 def _with_words(
-    table: Table, shown: Sequence[int], words: Sequence[str]
+    table: ViewTable, shown: Sequence[int], words: Sequence[str]
 ) -> Generator[None, None, list[int]]:
     found = []
     for some in _slices(shown):
@@ -124,7 +126,7 @@ Kind = tuple[int, bool]
 """Rows of one kind stand together: a part of the table, first those whose cell has something."""
 
 
-def _sorted(table: Table, shown: Sequence[int], sort: Sort) -> Generator[None, None, list[int]]:
+def _sorted(table: ViewTable, shown: Sequence[int], sort: Sort) -> Generator[None, None, list[int]]:
     """Sort in runs, then put the runs together."""
     column = next(at for at, one in enumerate(table.columns) if one.title == sort.column)
     is_number = table.columns[column].is_number or table.columns[column].is_bar
@@ -212,7 +214,9 @@ def number_in(text: str) -> float | None:
 # sums
 
 
-def _totals(table: Table, shown: Sequence[int], is_narrowed: bool) -> Generator[None, None, str]:
+def _totals(
+    table: ViewTable, shown: Sequence[int], is_narrowed: bool
+) -> Generator[None, None, str]:
     """Return the line below the rows: how many there are, what they add up to, and over which
     versions of a function.
     """
@@ -234,7 +238,7 @@ def _totals(table: Table, shown: Sequence[int], is_narrowed: bool) -> Generator[
     return " · ".join(told)
 
 
-def _versions(table: Table, names: set[str]) -> list[str]:
+def _versions(table: ViewTable, names: set[str]) -> list[str]:
     """Say of which functions the sums add up more than one version."""
     by_function: dict[str, list[str]] = {}
     for name in sorted(names & table.versions.keys(), key=_natural):

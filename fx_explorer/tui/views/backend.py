@@ -18,7 +18,7 @@ from fx_explorer.analysis.published import (
 )
 from fx_explorer.analysis.words import counted, share
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
+from fx_explorer.tui.views.table import Detail, TableColumn, TableRow, ViewTable
 
 COLUMNS = (
     TableColumn("what", "annotation", min_width=11),
@@ -31,9 +31,9 @@ COLUMNS = (
 )
 
 
-def backend_table(reader: SessionReader) -> Table:
+def backend_table(reader: SessionReader) -> ViewTable:
     found = backend_summaries(reader)
-    return Table(
+    return ViewTable(
         shows="What a backend of your own published, how often what it made was called, and its last run.",
         notice=_notice(found),
         origin="fx_explorer.publish and publish_run; calls are counted where they are made",

@@ -22,7 +22,7 @@ from fx_explorer.analysis.whole_session import NO_PROGRAM, is_log, why_not_in_te
 from fx_explorer.analysis.words import breaks_hit, counted, first_line, size, tensor
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
-from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
+from fx_explorer.tui.views.table import Detail, TableColumn, TableRow, ViewTable
 
 COLUMNS = (
     TableColumn("what", "bad", min_width=11),
@@ -41,12 +41,12 @@ TAKES = 3
 BreakSubject = DistinctBreak | DistinctFallback | ExplainedRecompile
 
 
-def breaks_table(reader: SessionReader) -> Table:
+def breaks_table(reader: SessionReader) -> ViewTable:
     breaks, again, left = distinct_breaks(reader), causes(reader), _left(reader)
     rows = [_break_row(reader, b) for b in breaks]
     rows += [_left_row(reader, one) for one in left]
     rows += [_recompile_row(reader, r) for r in again]
-    return Table(
+    return ViewTable(
         shows="Where Dynamo had to stop a graph and go back to Python, and what made torch compile a function again.",
         notice=_notice(breaks, left, again, can_measure=not is_log(reader)),
         origin="torch's own graph break and recompile records",

@@ -36,7 +36,7 @@ from fx_explorer.analysis.whole_session import is_log, is_tritonparse
 from fx_explorer.analysis.words import compile_error, size
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
+from fx_explorer.tui.views.table import Detail, TableColumn, TableRow, ViewTable
 
 LONGEST_SHARED = 40
 """Most characters of shared options that are named in a line. A configuration's detail has all of
@@ -69,7 +69,7 @@ ORIGINS: dict[str, str] = {
 
 def candidates_table(
     reader: SessionReader, kernel: model.Kernel | None, progress: str = ""
-) -> Table:
+) -> ViewTable:
     """Make the table of configurations. ``progress`` says how far compiling them is."""
     if kernel is None:
         return _table("", [], (), NO_KERNEL_YET)
@@ -78,7 +78,7 @@ def candidates_table(
     builds = [one.build for one in found]
     options = _with_a_column(builds)
     not_known = what_is_not_known(kernel, builds)
-    return Table(
+    return ViewTable(
         shows=_shows(kernel, builds),
         notice=" ".join(filter(None, [progress, not_described(reader), *not_known[:1]])),
         origin="what Triton compiled" if is_tritonparse(reader) else "Inductor's own list",
@@ -90,8 +90,8 @@ def candidates_table(
 
 def _table(
     notice: str, rows: Sequence[TableRow], columns: Sequence[TableColumn], empty: str
-) -> Table:
-    return Table(
+) -> ViewTable:
+    return ViewTable(
         "The configurations of a Triton kernel that the autotuner would choose from.",
         notice,
         "Inductor's own list",

@@ -9,7 +9,7 @@ from fx_explorer import model
 from fx_explorer.analysis.overview.console import ExplainedFailure, console_lines, failures
 from fx_explorer.analysis.words import counted, first_line, seconds
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
+from fx_explorer.tui.views.table import Detail, TableColumn, TableRow, ViewTable
 
 COLUMNS = (
     TableColumn("when", "muted", is_number=True),
@@ -26,10 +26,10 @@ WHERE_IN_WORDS = {
 }
 
 
-def console_table(reader: SessionReader) -> Table:
+def console_table(reader: SessionReader) -> ViewTable:
     failed = failures(reader)
     lines = ConsoleRows(reader, failed)
-    return Table(
+    return ViewTable(
         shows="What went wrong, then everything your program printed, at any level (Python, C, child processes).",
         notice=_notice(failed, len(lines) - len(failed)),
         origin="the worker's stdout and stderr",

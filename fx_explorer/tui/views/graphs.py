@@ -14,7 +14,7 @@ from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
 from fx_explorer.session.queries.graph.graphs import frequent_targets
-from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
+from fx_explorer.tui.views.table import Detail, TableColumn, TableRow, ViewTable
 
 COLUMNS = (
     TableColumn("frame", "annotation"),
@@ -25,7 +25,7 @@ COLUMNS = (
 )
 
 
-def graphs_table(reader: SessionReader) -> Table:
+def graphs_table(reader: SessionReader) -> ViewTable:
     graphs = [g for g in reader.rows(model.Graph) if g.node_count]
     names = compilation_names(reader)
     frequent = frequent_targets(reader)
@@ -33,7 +33,7 @@ def graphs_table(reader: SessionReader) -> Table:
         _row(reader, graph, names.get(graph.compilation, ""), frequent.get(graph.id, []))
         for graph in graphs
     ]
-    return Table(
+    return ViewTable(
         shows="Every FX graph that was captured, in the order torch.compile made them; then those of other front ends.",
         notice=_notice(graphs),
         origin="FX graph modules, read while they were compiled",

@@ -35,7 +35,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import compilation_names
 from fx_explorer.session.queries.guards import check_count, filtered
-from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
+from fx_explorer.tui.views.table import Detail, TableColumn, TableRow, ViewTable
 
 COLUMNS = (
     TableColumn("frame", "annotation", priority=4),
@@ -53,13 +53,13 @@ _NAMELESS: dict[str, str] = {"shapes": "sizes", "state": "setting", "library": "
 """Names for checks that are not about one value."""
 
 
-def guards_table(reader: SessionReader, search: str = "") -> Table:
+def guards_table(reader: SessionReader, search: str = "") -> ViewTable:
     """Make the table. Only checks whose description has all words of ``search`` are shown."""
     documents = _documents(reader)
     rows = [*_question_rows(reader, documents), *_check_rows(reader, documents, search)]
     if not rows and not reader.count(model.GuardCheck) and not filtered(reader):
         rows = _guard_rows(reader, documents)  # a log, or a torch whose tree cannot be walked
-    return Table(
+    return ViewTable(
         shows="What must stay true for the compiled code to be reused. When one fails, torch compiles again.",
         notice=_notice(reader, search),
         origin="torch's guard manager, one row per check",

@@ -24,7 +24,7 @@ from fx_explorer.analysis.words import bar, counted, size
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernel.kernels import launch_counts
 from fx_explorer.tui.kernel_marks import kernel_number
-from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
+from fx_explorer.tui.views.table import Detail, TableColumn, TableRow, ViewTable
 
 BAR_CELLS = 12
 
@@ -72,10 +72,10 @@ OF_A_LOG = "The Triton kernels that were compiled, in the order of the log."
 ORIGIN = "Inductor's code generation; nodes from the scheduler's origins"
 
 
-def kernels_table(reader: SessionReader) -> Table:
+def kernels_table(reader: SessionReader) -> ViewTable:
     costs = kernel_costs(reader)
     shown = _Shown(reader, costs)
-    return Table(
+    return ViewTable(
         shows=OF_A_LOG if is_tritonparse(reader) else SHOWS,
         notice=_notice(reader, [one.use for one in costs], gpu_of(reader), shown.time_in_words),
         origin="what tritonparse recorded" if is_tritonparse(reader) else ORIGIN,

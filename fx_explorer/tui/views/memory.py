@@ -29,7 +29,7 @@ from fx_explorer.analysis.words import counted, listed, module_file, share, size
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.sources import source_paths
-from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
+from fx_explorer.tui.views.table import Detail, TableColumn, TableRow, ViewTable
 
 COLUMNS = (
     TableColumn("size", is_number=True, min_width=8, total=lambda value: size(round(value))),
@@ -44,13 +44,13 @@ COLUMNS = (
 )
 
 
-def memory_table(reader: SessionReader) -> Table:
+def memory_table(reader: SessionReader) -> ViewTable:
     values = saved_values(reader)
     names, sizes = user_names(reader, values), SizeNames(reader)
     decided, paths = choices(reader), source_paths(reader)
     whole = saved_total(reader).size_bytes
     several = functions_of_versions(reader)
-    return Table(
+    return ViewTable(
         shows="What the forward keeps for the backward, biggest first.",
         notice=_notice(reader),
         origin="outputs of the forward graph that are inputs of the backward graph",

@@ -17,7 +17,7 @@ from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.selection.region_colours import RegionColours, colours_of
-from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
+from fx_explorer.tui.views.table import Detail, TableColumn, TableRow, ViewTable
 
 COLUMNS = (
     TableColumn("region", "annotation", min_width=10),
@@ -42,9 +42,9 @@ OF_A_LOG = "Nothing was marked in the program. What marks lines is a block"
 ANNOTATE = '`with torch.fx.traceback.annotate({"compile_with_inductor": "name"}):`.'
 
 
-def regions_table(reader: SessionReader) -> Table:
+def regions_table(reader: SessionReader) -> ViewTable:
     colours = colours_of(reader)
-    return Table(
+    return ViewTable(
         shows="Parts of the program marked with annotate, in the order they first occur.",
         notice=_notice(eager_nodes(reader)),
         origin="meta of FX nodes at every stage; what regional_inductor was seen to compile",

@@ -10,7 +10,7 @@ from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
-from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
+from fx_explorer.tui.views.table import Detail, TableColumn, TableRow, ViewTable
 
 COLUMNS = (
     TableColumn("frame", "annotation", priority=4),
@@ -27,9 +27,9 @@ COLUMNS = (
 TRIES = "x d tries other settings, and other inputs."
 
 
-def sizes_table(reader: SessionReader) -> Table:
+def sizes_table(reader: SessionReader) -> ViewTable:
     found = symbols(reader)
-    return Table(
+    return ViewTable(
         shows="Sizes and numbers that may differ from call to call, and who fixed the others.",
         notice=_notice(found, "" if is_log(reader) else f" {TRIES}"),
         origin="torch's ShapeEnv and its structured records",

@@ -9,7 +9,7 @@ from fx_explorer.analysis.stages.work import EXPLAINED, StagePoint
 from fx_explorer.analysis.variants.lineage import variants_in_use
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
+from fx_explorer.tui.views.table import Detail, TableColumn, TableRow, ViewTable
 
 MOST_NODES = 20_000
 """Of a session with more, a stage is told when it is looked at: all of 300,000 take 3 s."""
@@ -24,12 +24,12 @@ COLUMNS = (
 )
 
 
-def stages_table(reader: SessionReader) -> Table:
+def stages_table(reader: SessionReader) -> ViewTable:
     points = points_in_use(reader)
     left_out = max(0, len(variants_in_use(reader)) - MOST_COMPILATIONS)
     further = f" {counted(left_out, 'later compilation')} are left out." if left_out else ""
     is_told = sum(graph.node_count for graph in reader.rows(model.Graph)) <= MOST_NODES
-    return Table(
+    return ViewTable(
         shows="What each stage of the compiler did, in order; the backward comes after the forward.",
         notice="Enter shows what stood before a stage beside what stood after it, operation by operation."
         + further,

@@ -28,7 +28,7 @@ from fx_explorer.analysis.nodes import node_words, operation
 from fx_explorer.analysis.words import listed, size
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.selection.region_colours import RegionColours
-from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
+from fx_explorer.tui.views.table import Detail, TableColumn, TableRow, ViewTable
 
 COLUMNS = (
     TableColumn("operator or part", "function", min_width=16, max_width=40),
@@ -45,13 +45,13 @@ MOST_VALUES = 12
 """Values of a border and calls of an operator that are listed one by one."""
 
 
-def support_table(reader: SessionReader) -> Table:
+def support_table(reader: SessionReader) -> ViewTable:
     reports = reports_to_show(reader)
     graphs = support_of(reader, reports)
     others = of_other_variants(reader)
     sentences = [*verdict(summaries_of(reader, reports), graphs), *others]
     first = sentences[:1] if reports_in_use(reader) else []
-    return Table(
+    return ViewTable(
         shows="The parts of each graph, in the order in which they can run; then every operator.",
         notice=" ".join([*first, *others]),
         origin="answers of the backend, torch's partitioner and flop formulas",

@@ -87,7 +87,7 @@ class ReadWhenShown(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ViewTable:
     shows: str
     """What the view shows, in one line."""
     notice: str
@@ -104,11 +104,11 @@ class Table:
     """Draws the picture of the view as SVG, which a key saves; None where the view has no picture. Raises
     UsageError where what draws it is not installed, or nothing is to be drawn.
     """
-    opens: Callable[[int], Table | None] | None = None
+    opens: Callable[[int], ViewTable | None] | None = None
     """Makes the table of what lies within a row, which enter opens and escape leaves again; None for a row
     with nothing in it.
     """
-    searched: Callable[[str], Table] | None = None
+    searched: Callable[[str], ViewTable] | None = None
     """Makes the table of the rows with some words, where more of a row is searched than is shown;
     None where its cells are all.
     """

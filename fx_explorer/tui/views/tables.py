@@ -41,7 +41,7 @@ from fx_explorer.tui.views.regions import regions_table
 from fx_explorer.tui.views.sizes import sizes_table
 from fx_explorer.tui.views.stages import stages_table
 from fx_explorer.tui.views.support import support_table
-from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
+from fx_explorer.tui.views.table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.tui.views.trees import Tree, folded_to_fit
 
 # A view of the user's modules: a tree with what torch.compile made of each of them.
@@ -56,10 +56,10 @@ TYPE = TableColumn("class", "type", min_width=8, max_width=24, priority=9)
 DIFFERENCE = TableColumn("layers differ in", "warning", min_width=12, max_width=60, priority=10)
 
 
-def modules_table(reader: SessionReader) -> Table:
+def modules_table(reader: SessionReader) -> ViewTable:
     tree = module_tree(reader)
     shown = _Shown(tree)
-    return Table(
+    return ViewTable(
         shows="Your modules, each with all that is in it. Enter narrows every view to one; ← folds, → unfolds.",
         notice=_notice(reader, tree),
         origin="the modules that Dynamo was in when it made a node, and links from there",
@@ -218,7 +218,7 @@ def _notice(reader: SessionReader, tree: ModuleTree) -> str:
 
 # tables
 
-TABLES: dict[str, Callable[[SessionReader], Table]] = {
+TABLES: dict[str, Callable[[SessionReader], ViewTable]] = {
     "graphs": graphs_table,
     "stages": stages_table,
     "breaks": breaks_table,

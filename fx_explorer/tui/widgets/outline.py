@@ -13,7 +13,7 @@ from fx_explorer.analysis.contents.outline import EntryStatus, OutlineEntry
 from fx_explorer.analysis.documents import Place
 from fx_explorer.tui.widgets.lines.line_painter import Piece
 from fx_explorer.tui.widgets.lines.line_view import LineView
-from fx_explorer.tui.widgets.row_list import Column, Row, RowList, Rows
+from fx_explorer.tui.widgets.row_list import ListColumn, Row, RowList, Rows
 
 GLYPHS: dict[EntryStatus, Piece] = {
     "running": ("▷ ", "annotation"),
@@ -36,8 +36,8 @@ CHROME_ROWS = 6
 """Rows of the screen around the outline."""
 
 COLUMNS = (
-    Column("", "text", min_width=12, max_width=200),
-    Column("", "muted", "right", min_width=1, max_width=6),
+    ListColumn("", "text", min_width=12, max_width=200),
+    ListColumn("", "muted", "right", min_width=1, max_width=6),
 )
 
 

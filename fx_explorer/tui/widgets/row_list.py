@@ -65,7 +65,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ListColumn:
     """How one column looks. Its width follows the rows seen so far, between ``min_width`` and
     ``max_width`` cells.
     """
@@ -123,7 +123,7 @@ class RowList(LineView):
 
     def __init__(
         self,
-        columns: Sequence[Column],
+        columns: Sequence[ListColumn],
         source: RowSource | None = None,
         *,
         placeholder: str = "",
@@ -146,7 +146,7 @@ class RowList(LineView):
     # what an application uses
 
     def load(
-        self, source: RowSource, columns: Sequence[Column] | None = None, *, line: int = 0
+        self, source: RowSource, columns: Sequence[ListColumn] | None = None, *, line: int = 0
     ) -> None:
         """Show other rows, with the cursor on ``line``. Marks and selection are cleared."""
         if columns is not None:
@@ -300,7 +300,7 @@ class RowList(LineView):
 
 
 def column_widths(
-    columns: Sequence[Column], natural: Sequence[int], room: int
+    columns: Sequence[ListColumn], natural: Sequence[int], room: int
 ) -> tuple[tuple[int, int], ...]:
     """Return (index, width) of the columns that fit in ``room`` cells. The least important are left
     out, then the widest shrink.

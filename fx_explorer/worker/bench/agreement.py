@@ -21,8 +21,8 @@ from fx_explorer.model import AgreementKind
 from fx_explorer.worker.bench.calls import (
     OTHER_SEED,
     Caller,
+    NetworkState,
     Results,
-    State,
     is_on_gpu,
     observed,
     state_of,
@@ -116,7 +116,7 @@ class _Compared:
 _RANKS: tuple[AgreementKind, ...] = ("equal", "within_error", "not_compared", "differs")
 
 
-def reference_of(caller: Caller, state: State) -> Reference:
+def reference_of(caller: Caller, state: NetworkState) -> Reference:
     """Call the uncompiled program: as the others will be called, once more, with other random numbers,
     in float64, and with TF32 switched off where it is on. ``state`` is that in which each call begins.
     """
@@ -193,7 +193,7 @@ def agreement(
 
 
 def path_while_compiling(
-    reference: Reference, results: list[Results], plain: Caller, state: State
+    reference: Reference, results: list[Results], plain: Caller, state: NetworkState
 ) -> str:
     """Say, as a clause, that the program itself computes otherwise while it is compiled, and which of its
     lines ask; empty where that does not give the results that differ. ``plain`` calls it uncompiled.
@@ -227,7 +227,7 @@ def could_say_more(reference: Reference, agreed: dict[str, Any]) -> str:
 
 
 def agreement_otherwise(
-    reference: Reference, caller: Caller, state: State, agreed: dict[str, Any]
+    reference: Reference, caller: Caller, state: NetworkState, agreed: dict[str, Any]
 ) -> dict[str, Any]:
     """Compare results once more where that can say more than ``agreed``, which ``agreement`` returned:
     with TF32 switched off, or with PyTorch's own random numbers. Return the fields that are other ones.
@@ -245,7 +245,7 @@ def agreement_otherwise(
 
 
 def _without_tf32(
-    reference: Reference, caller: Caller, state: State, agreed: dict[str, Any]
+    reference: Reference, caller: Caller, state: NetworkState, agreed: dict[str, Any]
 ) -> dict[str, Any]:
     """Say what of a difference is left once TF32 is switched off. Results that differ then are no
     matter of TF32, and differ.
@@ -274,7 +274,9 @@ def _without_tf32(
     return {"agreement": agreement, "agreement_words": "; ".join(filter(None, sentences))}
 
 
-def _with_pytorchs_numbers(reference: Reference, caller: Caller, state: State) -> dict[str, Any]:
+def _with_pytorchs_numbers(
+    reference: Reference, caller: Caller, state: NetworkState
+) -> dict[str, Any]:
     """Compare results where Inductor draws random numbers as PyTorch's operators do, as the harness of
     PyTorch's benchmarks does. Where they still differ, it is not known whether the numbers do.
     """
@@ -435,7 +437,7 @@ def _wider_run(caller: Caller, dtype: torch.dtype) -> tuple[list[Results], str]:
     why = ""
     try:
         wide = caller.in_dtype(dtype)
-        state = State(wide.target.network, original=caller.target.network)
+        state = NetworkState(wide.target.network, original=caller.target.network)
         return [observed(one, state) for one in (wide, wide.with_other_values())], ""
     except Exception as error:  # noqa: BLE001 - the program was not written for it: any error of its own
         why = one_line(error)

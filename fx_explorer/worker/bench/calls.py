@@ -98,7 +98,7 @@ class Caller:
             (f"input {i}", tensor) for i, tensor in enumerate(self.target.arguments.tensors())
         )
 
-    def results(self, output: object, before: State) -> Results:
+    def results(self, output: object, before: NetworkState) -> Results:
         """Return what the call gave and left behind: the tensors that it returned, gradients, the
         network's buffers, parameters that are no longer as they were ``before``, and its inputs.
         """
@@ -156,7 +156,7 @@ class Caller:
         return replace(self, target=replace(wide, callable=function), function=function)
 
 
-class State:
+class NetworkState:
     """The content of a network's parameters and buffers at one moment. It is kept on the CPU, so that
     a GPU need not hold a model twice.
     """
@@ -194,7 +194,7 @@ def _version(tensor: torch.Tensor) -> int:
     return -1 if tensor.is_inference() else tensor._version
 
 
-def observed(caller: Caller, state: State, number: int = SEED) -> Results:
+def observed(caller: Caller, state: NetworkState, number: int = SEED) -> Results:
     """Make a call on copies of the inputs, in this state and with random numbers from ``number`` on,
     and return its results. The network is in this state afterwards.
     """

@@ -129,7 +129,7 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
         torch.set_num_threads(task.threads)
     caller, told = _caller(task, say)
     is_gpu = calls.is_on_gpu(caller)
-    state = calls.State(caller.target.network)
+    state = calls.NetworkState(caller.target.network)
     if not task.is_compiled:
         say("calling it uncompiled and in float64, to compare the others with")
         agreement.reference_of(caller, state).save(task.reference)

@@ -26,19 +26,19 @@ Call = Callable[[], object]
 
 
 @dataclass
-class Work:
+class WrapperWork:
     """The work of one part of a wrapper in one call, all its passes together."""
 
     moved_bytes: int = 0
     flops: int = NOT_KNOWN
 
 
-def work_of_parts(clock: WrapperClock, call: Call) -> dict[int, Work]:
+def work_of_parts(clock: WrapperClock, call: Call) -> dict[int, WrapperWork]:
     """Return part → its work, from one call in which each is looked at."""
-    found: dict[int, Work] = {}
+    found: dict[int, WrapperWork] = {}
 
     def seen(part: int, function: Callable[..., Any], *args: Any, **kwargs: Any) -> object:
-        work = found.setdefault(part, Work())
+        work = found.setdefault(part, WrapperWork())
         given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         if _is_generated(function):  # a generated kernel: nothing that could be counted
             result = function(*args, **kwargs)

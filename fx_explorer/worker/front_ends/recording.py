@@ -78,7 +78,7 @@ def _is_training(kept: KeptTarget | None) -> bool:
 
 def _made(
     recording: Recording, request: CaptureRequest, name: str, kept: KeptTarget, remarks: list[str]
-) -> Made:
+) -> FrontEndGraph:
     with contextlib.ExitStack() as stack:
         if not kept.is_copy:
             stack.enter_context(state_kept(kept.target, kept.modules, remarks))
@@ -159,7 +159,7 @@ def _refused(recording: Recording, row: FrontEnd, error: BaseException) -> Front
     return replace(row, file=user.file, line=user.line, code=user.code)
 
 
-def _with_graph(recording: Recording, row: FrontEnd, made: Made) -> FrontEnd:
+def _with_graph(recording: Recording, row: FrontEnd, made: FrontEndGraph) -> FrontEnd:
     graph = _add_graph(recording, made.module, row.name)
     return replace(
         row, state="made", graph=graph, inputs=made.inputs, outputs=made.outputs, ranges=made.ranges
@@ -229,7 +229,7 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class FrontEndGraph:
     """A front end's graph, and what only ``torch.export`` says about it."""
 
     module: torch.fx.GraphModule
@@ -239,15 +239,15 @@ class Made:
     remarks: list[str] = field(default_factory=list)
 
 
-def symbolic_trace(function: Callable[..., Any], arguments: Arguments) -> Made:
+def symbolic_trace(function: Callable[..., Any], arguments: Arguments) -> FrontEndGraph:
     """Return what ``torch.fx.symbolic_trace`` makes. It takes no inputs."""
     tracer = torch.fx.Tracer()
     tracer.record_stack_traces = True
     graph = tracer.trace(function)
-    return Made(torch.fx.GraphModule(tracer.root, graph))
+    return FrontEndGraph(torch.fx.GraphModule(tracer.root, graph))
 
 
-def export(function: Callable[..., Any], arguments: Arguments) -> Made:
+def export(function: Callable[..., Any], arguments: Arguments) -> FrontEndGraph:
     """Return what ``torch.export.export`` makes. It takes modules only, so a function becomes the forward of one."""
     remarks = []
     if not isinstance(function, torch.nn.Module):
@@ -255,7 +255,7 @@ def export(function: Callable[..., Any], arguments: Arguments) -> Made:
         remarks.append("torch.export takes modules only: the function was made the forward of one.")
     program = torch.export.export(function, arguments.args, arguments.kwargs)
     signature = program.graph_signature
-    return Made(
+    return FrontEndGraph(
         program.graph_module,
         _kinds(signature.input_specs),
         _kinds(signature.output_specs),
@@ -264,14 +264,14 @@ def export(function: Callable[..., Any], arguments: Arguments) -> Made:
     )
 
 
-def trace_to_aten(function: Callable[..., Any], arguments: Arguments) -> Made:
+def trace_to_aten(function: Callable[..., Any], arguments: Arguments) -> FrontEndGraph:
     """Return what ``make_fx`` makes of a call with real tensors. It takes positional arguments only."""
     if "record_stack_traces" in inspect.signature(make_fx).parameters:
         options = {"record_stack_traces": True}
     else:
         options = {}
     if not arguments.keywords and not _has_defaults(function, arguments):
-        return Made(make_fx(function, **options)(*arguments.args))
+        return FrontEndGraph(make_fx(function, **options)(*arguments.args))
     names, count = tuple(arguments.keywords), len(arguments.args)
 
     def by_position(*values: Any) -> Any:
@@ -285,7 +285,7 @@ def trace_to_aten(function: Callable[..., Any], arguments: Arguments) -> Made:
         remarks.append(
             "make_fx wants a value for every argument of a function: those left out have their defaults."
         )
-    return Made(
+    return FrontEndGraph(
         make_fx(by_position, **options)(*arguments.args, *arguments.keywords.values()),
         remarks=remarks,
     )
@@ -297,7 +297,7 @@ def _has_defaults(function: Callable[..., Any], arguments: Arguments) -> bool:
     return code is not None and code.co_argcount > len(arguments.args) + len(arguments.keywords)
 
 
-FRONT_ENDS: dict[str, Callable[[Callable[..., Any], Arguments], Made]] = {
+FRONT_ENDS: dict[str, Callable[[Callable[..., Any], Arguments], FrontEndGraph]] = {
     "symbolic_trace": symbolic_trace,
     "export": export,
     "make_fx": trace_to_aten,

@@ -37,7 +37,7 @@ class DeviceCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class IdleGap:
     """Time in which the GPU does nothing."""
 
     before: str
@@ -49,7 +49,7 @@ class Gap:
     """Step of the host, by its position among the intervals of the ticks → its seconds in the gap."""
 
 
-def gaps(calls: Sequence[DeviceCall], usual: tuple[tuple[str, int], ...]) -> list[Gap]:
+def gaps(calls: Sequence[DeviceCall], usual: tuple[tuple[str, int], ...]) -> list[IdleGap]:
     """Return the gaps of the calls that took the path ``usual`` and ran the same on the GPU, in the order of
     the call.
     """
@@ -67,7 +67,7 @@ def _alike(calls: list[DeviceCall]) -> list[DeviceCall]:
     return [call for call in calls if tuple(one.name for one in call.work) == usual]
 
 
-def _between(call: DeviceCall) -> Iterator[Gap]:
+def _between(call: DeviceCall) -> Iterator[IdleGap]:
     """Yield what is before each work and behind the last one. What runs beside other work, on another
     stream, has a gap of no length before it.
     """
@@ -79,20 +79,22 @@ def _between(call: DeviceCall) -> Iterator[Gap]:
     yield _gap(call.ticks, last, "", until, call.ticks[-1][0])
 
 
-def _gap(ticks: Sequence[RawTick], before: str, after: str, begin_s: float, end_s: float) -> Gap:
+def _gap(
+    ticks: Sequence[RawTick], before: str, after: str, begin_s: float, end_s: float
+) -> IdleGap:
     meanwhile = {}
     for at, ((earlier, _, _), (later, _, _)) in enumerate(pairwise(ticks)):
         within = min(later, end_s) - max(earlier, begin_s)
         if within > 0:
             meanwhile[at] = within
-    return Gap(before, after, max(0.0, end_s - begin_s), meanwhile)
+    return IdleGap(before, after, max(0.0, end_s - begin_s), meanwhile)
 
 
-def _mean(of_calls: Sequence[Gap]) -> Gap:
+def _mean(of_calls: Sequence[IdleGap]) -> IdleGap:
     """Return the mean of the same gap in several calls."""
     steps = sorted({at for one in of_calls for at in one.of_steps})
     of_steps = {at: middle_mean([one.of_steps.get(at, 0.0) for one in of_calls]) for at in steps}
-    return Gap(
+    return IdleGap(
         of_calls[0].before,
         of_calls[0].after,
         middle_mean([one.seconds for one in of_calls]),
@@ -104,7 +106,7 @@ def _mean(of_calls: Sequence[Gap]) -> Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class CallSeconds:
+class CallIntervals:
     """The intervals between the ticks of the calls that took the most frequent path."""
 
     ticks: Sequence[RawTick]
@@ -127,7 +129,7 @@ of its own, where everything is in the processor's caches.
 
 def account(
     calls: Sequence[Sequence[RawTick]], cost_s: Mapping[str, float], plain_s: float
-) -> CallSeconds:
+) -> CallIntervals:
     """Average the calls. ``cost_s``: kind of tick → what one takes in a loop of its own. ``plain_s``:
     what a call takes without a clock. What calls with a clock take longer is shared among the ticks,
     and taken off half from the interval before each and half from the one behind it.
@@ -146,7 +148,7 @@ def account(
     )
     without = [max(0.0, mean - multiple * cost) for mean, cost in zip(means, in_loop, strict=True)]
     spreads = [interquartile_range(column) for column in zip(*map(_intervals, alike), strict=True)]
-    return CallSeconds(
+    return CallIntervals(
         middle[0], without, spreads, len(alike), len(calls) - len(alike), sum(means) - sum(without)
     )
 

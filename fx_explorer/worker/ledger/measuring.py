@@ -33,7 +33,7 @@ from fx_explorer.worker.bench.work import DeviceTimes, device_times, work_of_par
 from fx_explorer.worker.ending.explaining import one_line
 from fx_explorer.worker.ledger.device_calls import device_calls
 from fx_explorer.worker.ledger.eager_operators import EagerOperator, eager_operators
-from fx_explorer.worker.ledger.gaps import Gap, account, gaps, middle_mean
+from fx_explorer.worker.ledger.gaps import IdleGap, account, gaps, middle_mean
 from fx_explorer.worker.ledger.guard_times import guard_times
 from fx_explorer.worker.ledger.launch_cost import LaunchCost, launch_cost
 from fx_explorer.worker.ledger.one_call import waited_for
@@ -253,7 +253,7 @@ class _Ledger:
             self._or_note(self._call, None, "Which graphs are replayed is not known")
         return runs_in_words(built, call, generated)
 
-    def _gaps(self, usual: tuple[tuple[str, int], ...]) -> list[Gap]:
+    def _gaps(self, usual: tuple[tuple[str, int], ...]) -> list[IdleGap]:
         if not self._is_gpu:
             return []
         measure = functools.partial(device_calls, self._caller, self._clocks)

@@ -21,9 +21,9 @@ from fx_explorer.model import (
 )
 from fx_explorer.model.rows.performance.ledger import NOT_KNOWN
 from fx_explorer.session import SessionReader
-from fx_explorer.worker.bench.work import DeviceTimes, Work
+from fx_explorer.worker.bench.work import DeviceTimes, WrapperWork
 from fx_explorer.worker.ledger.eager_operators import EagerOperator
-from fx_explorer.worker.ledger.gaps import CallSeconds, Gap
+from fx_explorer.worker.ledger.gaps import CallIntervals, IdleGap
 from fx_explorer.worker.ledger.launch_cost import LaunchCost
 from fx_explorer.worker.ledger.timeline import CallStep
 
@@ -42,7 +42,7 @@ class GeneratedCode:
 class Measured:
     """What was measured of a call, each by itself."""
 
-    whole: CallSeconds
+    whole: CallIntervals
     steps: Sequence[CallStep]
     clock: FrameClock
     wrappers: WrapperClock
@@ -50,9 +50,9 @@ class Measured:
     """Frame → seconds of its guards."""
     launches: LaunchCost | None
     """What it costs to call a generated C++ kernel; None where that is not known."""
-    work: Mapping[int, Work]
+    work: Mapping[int, WrapperWork]
     device: DeviceTimes | None
-    gaps: Sequence[Gap] = ()
+    gaps: Sequence[IdleGap] = ()
 
 
 def step_rows(measured: Measured, session: Path, call: int) -> Iterator[LedgerStep]:

@@ -38,7 +38,7 @@ _OF_MARK: dict[str, LedgerKind] = {
 }
 
 
-class Frame(Protocol):
+class FrameCode(Protocol):
     """The compiled code of one frame."""
 
     @property
@@ -49,7 +49,7 @@ class Frame(Protocol):
     def has_graph(self) -> bool: ...
 
 
-class Part(Protocol):
+class WrapperStatements(Protocol):
     """Some statements of a generated wrapper."""
 
     @property
@@ -86,7 +86,7 @@ class _Now:
 
 
 def steps(
-    ticks: Sequence[RawTick], frames: Sequence[Frame], parts: Sequence[Part]
+    ticks: Sequence[RawTick], frames: Sequence[FrameCode], parts: Sequence[WrapperStatements]
 ) -> list[CallStep]:
     """Return the step behind each tick but the last, which ends the call."""
     now, found = _Now(), []
@@ -103,7 +103,7 @@ def _uncompiled_backward(step: CallStep) -> CallStep:
     return replace(step, kind="graph") if step.kind == "autograd" else step
 
 
-def _advance(now: _Now, kind: str, number: int, frames: Sequence[Frame]) -> None:
+def _advance(now: _Now, kind: str, number: int, frames: Sequence[FrameCode]) -> None:
     """Bring ``now`` up to date with a tick."""
     if kind in MARKS:
         now.mark, now.frames, now.wrappers, now.around, now.in_graph = kind, [], [], [], False
@@ -117,7 +117,7 @@ def _advance(now: _Now, kind: str, number: int, frames: Sequence[Frame]) -> None
         now.wrappers[-1] = number
 
 
-def _follow_frames(now: _Now, kind: str, number: int, frames: Sequence[Frame]) -> None:
+def _follow_frames(now: _Now, kind: str, number: int, frames: Sequence[FrameCode]) -> None:
     if kind == "enter":
         while _was_left(now, frames):
             now.frames.pop()
@@ -138,7 +138,7 @@ def _follow_frames(now: _Now, kind: str, number: int, frames: Sequence[Frame]) -
         now.frames.pop()
 
 
-def _was_left(now: _Now, frames: Sequence[Frame]) -> bool:
+def _was_left(now: _Now, frames: Sequence[FrameCode]) -> bool:
     """Return whether the innermost frame cannot be running any more when another one is entered: outside
     of its graph, only a frame that a graph break cuts calls others. An exception ended it, without a
     tick (before Python 3.11).
@@ -147,7 +147,11 @@ def _was_left(now: _Now, frames: Sequence[Frame]) -> bool:
 
 
 def _step(
-    now: _Now, kind: str, following: str, frames: Sequence[Frame], parts: Sequence[Part]
+    now: _Now,
+    kind: str,
+    following: str,
+    frames: Sequence[FrameCode],
+    parts: Sequence[WrapperStatements],
 ) -> CallStep:
     frame, backward = now.frames[-1] if now.frames else -1, now.mark == BACKWARD
     looks_up = following == "enter"
@@ -183,12 +187,12 @@ def _step(
     )
 
 
-def _of_part(part: Part) -> LedgerKind:
+def _of_part(part: WrapperStatements) -> LedgerKind:
     kinds: dict[str, LedgerKind] = {"call": "library", "checks": "checks"}
     return kinds.get(part.kind, "buffers")
 
 
-def _in_frame(kind: str, frame: Frame, has_resumed: bool, looks_up: bool) -> LedgerKind:
+def _in_frame(kind: str, frame: FrameCode, has_resumed: bool, looks_up: bool) -> LedgerKind:
     """Return what a frame does outside of its graph."""
     if kind == "resume":
         return "entry" if looks_up else "python"

@@ -14,7 +14,7 @@ import torch
 
 from fx_explorer.model import Verification
 from fx_explorer.worker.verify import near
-from fx_explorer.worker.verify.near import Apart
+from fx_explorer.worker.verify.near import Distance
 from fx_explorer.worker.verify.observed import identity
 from fx_explorer.worker.verify.observed.observing import WHILE_COMPILING
 from fx_explorer.worker.verify.observed.outside import READS
@@ -75,7 +75,7 @@ class Comparison:
     not_tried: list[str] = field(default_factory=list)
     is_run_built: bool = False
     """Whether the changed program was also compared with its code built."""
-    apart: dict[str, Apart] = field(default_factory=dict)
+    apart: dict[str, Distance] = field(default_factory=dict)
     """How far numbers are from each other, by the value and the call (``place_of``), also where they count as equal."""
     by_compiling: set[str] = field(default_factory=set)
     """What compiling changes in the original too, by the value and the call: it is named once."""

@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import replace
 
 from fx_explorer.worker.verify.comparing import IN_BUILT_CODE, Comparison
-from fx_explorer.worker.verify.near import Apart
+from fx_explorer.worker.verify.near import Distance
 
 MOST_FARTHER = 2.0
 """How much farther than the original's built code is from PyTorch's operators the changed program's may be, and the two from
@@ -125,17 +125,17 @@ def add_prints(comparison: Comparison, built: Comparison, of_original: Compariso
     comparison.differences.append(f"it {told}{IN_BUILT_CODE}; that of the original does not differ")
 
 
-def _is_as_far(changed: Apart, original: Apart, between: Apart | None) -> bool:
+def _is_as_far(changed: Distance, original: Distance, between: Distance | None) -> bool:
     """Return whether the changed program's built code is no farther from anything than Inductor takes the original's."""
     farthest = max(changed.largest, between.largest if between else 0.0)
     return farthest <= MOST_FARTHER * original.largest
 
 
-def _is_alike(original: Apart, between: Apart | None) -> bool:
+def _is_alike(original: Distance, between: Distance | None) -> bool:
     return between is None or between.largest <= MOST_ALIKE * original.largest
 
 
-def _part(original: Apart, between: Apart | None) -> str:
+def _part(original: Distance, between: Distance | None) -> str:
     """Say so where what Inductor makes of the original is too much to be rounding, and the changed program's is another."""
     if original.largest <= MOST_ROUNDED * original.size or _is_alike(original, between):
         return ""

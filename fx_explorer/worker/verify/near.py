@@ -34,7 +34,7 @@ _LEAST: dict[torch.dtype, float] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
+class Distance:
     """How far two numbers, or the elements of two tensors, are from each other."""
 
     largest: float
@@ -43,12 +43,12 @@ class Apart:
     """The largest magnitude of the original's finite elements."""
 
 
-def tensors_apart(before: torch.Tensor, after: torch.Tensor) -> Apart:
+def tensors_apart(before: torch.Tensor, after: torch.Tensor) -> Distance:
     """Return how far two tensors of one shape are apart."""
-    return Apart(largest_difference(after, before), _size(before))
+    return Distance(largest_difference(after, before), _size(before))
 
 
-def numbers_apart(before: float, after: float) -> Apart:
+def numbers_apart(before: float, after: float) -> Distance:
     return tensors_apart(*_as_tensors(before, after))
 
 

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from fx_explorer.capture.recording.rows.graphs import NodeRows, node_row
-from fx_explorer.capture.recording.rows.sources import Place, Sources
+from fx_explorer.capture.recording.rows.sources import Sources, StackPlace
 
 
 @pytest.fixture
 def sources() -> Sources:
     sources = mock.create_autospec(Sources)
-    sources.place.side_effect = lambda stack_trace: Place(len(stack_trace), 0, 0)
+    sources.place.side_effect = lambda stack_trace: StackPlace(len(stack_trace), 0, 0)
     return sources
 
 

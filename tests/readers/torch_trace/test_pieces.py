@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.readers.torch_trace import records as module
-from fx_explorer.readers.torch_trace.records import Damage, Piece, pieces, records
+from fx_explorer.readers.torch_trace.records import Damage, LogPiece, pieces, records
 
 LOG = gzip.decompress(
     (Path(__file__).parents[2] / "data" / "torch_trace" / "h200_user_triton.log.gz").read_bytes()
@@ -43,7 +43,7 @@ def test_what_is_too_long_keeps_its_beginning_and_the_rest_is_counted(
     assert first.raw == long[: len(first.raw)]
     assert 2_000 <= len(first.raw) <= 2_000 + max(size, 100)
     assert first.raw.count(b"\n") + first.lines_left_out == 5_001
-    assert second == Piece(HEAD + b"\tend\n", len(long), 5_002)
+    assert second == LogPiece(HEAD + b"\tend\n", len(long), 5_002)
 
 
 def test_a_long_log_without_any_record_takes_little_memory_and_is_counted(

@@ -50,7 +50,7 @@ def _torch_root() -> str:
     return f"{Path(sys.modules['torch'].__file__ or '').parent}{os.sep}"
 
 
-class Place(NamedTuple):
+class StackPlace(NamedTuple):
     """A user stack in the session, with its innermost line outside torch."""
 
     stack: int
@@ -71,7 +71,7 @@ class Sources:
         """
         self._stacks: dict[tuple[Frame, ...], int] = {}
         self._parsed: dict[str, tuple[Frame, ...]] = {}
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, StackPlace] = {}
         self._libraries = _library_roots()
         self._torch = _torch_root()
 
@@ -163,7 +163,7 @@ class Sources:
             frames = self._parsed[stack_trace] = parse_stack(stack_trace)
         return frames
 
-    def place(self, stack_trace: str) -> Place:
+    def place(self, stack_trace: str) -> StackPlace:
         """Return where a stack is in the session, and the user's line in it. The nodes of one line share
         their stack text.
         """
@@ -173,7 +173,7 @@ class Sources:
             frames = self.parse(stack_trace)
             user = self.user_frame(frames)
             stack = self.stack(frames)
-            known = self._places[stack_trace] = Place(
+            known = self._places[stack_trace] = StackPlace(
                 stack, self.file(user.file) if user else 0, user.line if user else 0
             )
         return known

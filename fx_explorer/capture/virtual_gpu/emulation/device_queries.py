@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fx_explorer.capture.torch_compat.versions import require
-from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Emulation, Question
+from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import DeviceQuestion, Emulation
 
 _MACHINERY = ("torch", "triton", "fx_explorer", "functools", "contextlib", "_pytest", "importlib")
 """Packages that must be told of the GPU."""
@@ -55,7 +55,7 @@ def asked_by_program(emulation: Emulation, what: str) -> bool:
     if package in _MACHINERY:
         return False
     if is_users(frame.f_code.co_filename):
-        emulation.ask(Question(what, frame.f_code.co_filename, frame.f_lineno))
+        emulation.ask(DeviceQuestion(what, frame.f_code.co_filename, frame.f_lineno))
     return True
 
 
@@ -139,7 +139,7 @@ def read_users_files(emulation: Emulation) -> None:
 
 
 @functools.lru_cache(maxsize=256)
-def conditions(file: str) -> tuple[Question, ...]:
+def conditions(file: str) -> tuple[DeviceQuestion, ...]:
     """Return the conditions on a device in a file; empty for one that cannot be read or parsed."""
     try:
         tree = ast.parse(Path(file).read_bytes())
@@ -148,7 +148,7 @@ def conditions(file: str) -> tuple[Question, ...]:
     found = {(node.lineno, what) for test in _tests(tree) for node, what in _asked(test)}
     # ``x.device.type`` contains ``x.device``, which is no second question.
     found -= {(line, ".device") for line, what in found if what == ".device.type"}
-    return tuple(Question(what, file, line) for line, what in sorted(found))
+    return tuple(DeviceQuestion(what, file, line) for line, what in sorted(found))
 
 
 def _tests(tree: ast.AST) -> Iterator[ast.expr]:

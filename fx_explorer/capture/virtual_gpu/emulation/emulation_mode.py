@@ -23,7 +23,7 @@ IN_WORDS: dict[EmulationMode, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class DeviceQuestion:
     """A question of the user's code about the device that the GPU would answer otherwise."""
 
     what: str
@@ -54,7 +54,7 @@ class Emulation:
     mode: EmulationMode = "transplant"
     reason: str = ""
     """Why the mode is ``fake``."""
-    questions: dict[Question, None] = field(default_factory=dict)
+    questions: dict[DeviceQuestion, None] = field(default_factory=dict)
     """Questions asked in mode ``transplant``, in order."""
     placeholders: dict[Placeholder, None] = field(default_factory=dict)
     """Numbers that the program read in mode ``fake``, in order."""
@@ -72,7 +72,7 @@ class Emulation:
                 undo()
             self.on_change(self)
 
-    def ask(self, question: Question) -> None:
+    def ask(self, question: DeviceQuestion) -> None:
         if self.mode == "transplant" and question not in self.questions:
             self.questions[question] = None
             self.on_change(self)

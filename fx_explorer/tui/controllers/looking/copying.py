@@ -12,7 +12,7 @@ from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.inspector.levels import NO_KERNEL
 from fx_explorer.tui.panes.overview import FactList
 from fx_explorer.tui.panes.table_pane import TablePane
-from fx_explorer.tui.tasks.beside import Beside, Made
+from fx_explorer.tui.tasks.beside import BackgroundTask, TaskResult
 from fx_explorer.tui.terminal.clipboard import OSC52_LIMIT_BYTES, CopyDestination, copy
 from fx_explorer.tui.widgets.lines.line_view import LineView
 
@@ -28,7 +28,9 @@ class Copying:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._explorer = services.explorer
-        self._beside: Beside[str] = Beside(services.explorer, "copy", "copy the whole answer")
+        self._beside: BackgroundTask[str] = BackgroundTask(
+            services.explorer, "copy", "copy the whole answer"
+        )
 
     # what is copied
 
@@ -97,7 +99,7 @@ class Copying:
         self._explorer.notify(f"Copying {counted(lines, 'line')} …")
         self._beside.begin(reader.path, make, self._take, lambda _: None)
 
-    def _take(self, made: Made[str]) -> None:
+    def _take(self, made: TaskResult[str]) -> None:
         made.reader.close()
         self._copy(made.value)
 

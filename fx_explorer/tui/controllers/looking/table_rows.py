@@ -15,7 +15,7 @@ NOT_SORTED = (
 WORDS_OF_ROWS = "Only rows with these words, of any column"
 
 
-class TableRows:
+class TableNarrowing:
     """Narrows and sorts the table on screen."""
 
     def __init__(self, services: Services) -> None:

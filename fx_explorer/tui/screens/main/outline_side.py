@@ -6,7 +6,7 @@ from fx_explorer.analysis.contents.outline import OutlineEntry, kernels_below, o
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.failures import explained
 from fx_explorer.tui.screens.main.views import Views
-from fx_explorer.tui.tasks.beside import Beside, Renewed
+from fx_explorer.tui.tasks.beside import BackgroundTask, Renewed
 from fx_explorer.tui.views.reads import OUTLINE_READS, UNREADABLE
 from fx_explorer.tui.widgets.outline import Outline
 
@@ -28,7 +28,7 @@ class OutlineSide:
         self._views = views
         self._reader: SessionReader | None = None
         self._read: Renewed[list[OutlineEntry]] = Renewed(
-            Beside(outline, "outline", "read the outline"), self._show, self._cannot_read
+            BackgroundTask(outline, "outline", "read the outline"), self._show, self._cannot_read
         )
         self.wish: bool | None = None
         """Whether the user asked for the outline; None shows it where it fits."""

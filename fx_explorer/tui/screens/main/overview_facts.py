@@ -15,7 +15,7 @@ from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.keys import first_key
 from fx_explorer.tui.panes.overview import FactList
 from fx_explorer.tui.status.live import Waiting
-from fx_explorer.tui.tasks.beside import Beside, Renewed
+from fx_explorer.tui.tasks.beside import BackgroundTask, Renewed
 from fx_explorer.tui.views.reads import OVERVIEW_READS, READING, UNREADABLE
 
 
@@ -28,7 +28,7 @@ class OverviewFacts:
         self._keymap = keymap
         self._shows_others = shows_others
         self._read: Renewed[list[Fact]] = Renewed(
-            Beside(shown, "overview", "read the overview"), self._show, self._cannot_read
+            BackgroundTask(shown, "overview", "read the overview"), self._show, self._cannot_read
         )
         self.waiting: Waiting | None = None
         """Where the compiler waits for the user, which is a fact too."""

@@ -12,7 +12,7 @@ from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.overview import FactList
 from fx_explorer.tui.panes.table_pane import TablePane
 from fx_explorer.tui.status.old_files import OldFiles
-from fx_explorer.tui.views.table import Table
+from fx_explorer.tui.views.table import ViewTable
 from fx_explorer.tui.widgets.borders.edge import DraggedEdge
 from fx_explorer.tui.widgets.cached import Cached
 from fx_explorer.tui.widgets.lines.line_view import LineView
@@ -31,7 +31,7 @@ class Views(Cached, DraggedEdge, Vertical):
         self,
         facts: FactList,
         linked: LinkedPanes,
-        make_candidates: Callable[[SessionReader], Table],
+        make_candidates: Callable[[SessionReader], ViewTable],
     ) -> None:
         """``make_candidates`` makes the table of a kernel's configurations, which depends on more than the session."""
         super().__init__(id="views")

@@ -13,21 +13,21 @@ from fx_explorer.analysis.diff import DiffRow
 from fx_explorer.analysis.documents import Document
 from fx_explorer.analysis.nodes import node_words
 from fx_explorer.analysis.words import counted
-from fx_explorer.tui.widgets.row_list import Column, Row
+from fx_explorer.tui.widgets.row_list import ListColumn, Row
 
 
-def figure_columns(titles: Sequence[str]) -> tuple[Column, ...]:
+def figure_columns(titles: Sequence[str]) -> tuple[ListColumn, ...]:
     """Return the columns. ``titles`` say what the sides differ in, and before it what that is."""
     first, *others = titles
-    sides = (Column(title, "text", min_width=10, max_width=48) for title in others)
-    difference = Column("difference", "muted", min_width=10, max_width=40)
-    return (Column(first, "strong", min_width=22, max_width=40), *sides, difference)
+    sides = (ListColumn(title, "text", min_width=10, max_width=48) for title in others)
+    difference = ListColumn("difference", "muted", min_width=10, max_width=40)
+    return (ListColumn(first, "strong", min_width=22, max_width=40), *sides, difference)
 
 
 DIFF_COLUMNS = (
-    Column("", "muted", min_width=1, max_width=1),
-    Column("", "text", min_width=24, max_width=200),
-    Column(
+    ListColumn("", "muted", min_width=1, max_width=1),
+    ListColumn("", "text", min_width=24, max_width=200),
+    ListColumn(
         "", "text", min_width=24, max_width=200
     ),  # as wide as the other column; as the last one it would not be cut
 )

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from fx_explorer.fixing import Fix, FixOffer, Trial, Verdict
 from fx_explorer.session.file_names import file_name, in_file
-from fx_explorer.tui.widgets.row_list import Column, Row
+from fx_explorer.tui.widgets.row_list import ListColumn, Row
 
 COLUMNS = (
-    Column("", "text", min_width=30, max_width=70),
-    Column("", "muted", min_width=16),
+    ListColumn("", "text", min_width=30, max_width=70),
+    ListColumn("", "muted", min_width=16),
 )
 
 SIGNS: dict[Verdict, tuple[str, str]] = {

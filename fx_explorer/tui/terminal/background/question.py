@@ -25,7 +25,7 @@ MUTE = ("", "dumb", "linux")
 """Values of TERM for terminals that do not know the question. The console of Linux shows a part of it."""
 
 
-class Question:
+class TerminalQuestion:
     """One question that was asked, and what has come back by now."""
 
     def __init__(self, input_fd: int, limit_s: float) -> None:
@@ -52,7 +52,7 @@ class Question:
 @contextlib.contextmanager
 def asked(
     terminal: TextIO | None, out: TextIO, environ: Mapping[str, str] = os.environ
-) -> Iterator[Question | None]:
+) -> Iterator[TerminalQuestion | None]:
     """Ask at once. Until the block is left, the terminal shows nothing that comes in. Yields None where there
     is nobody to ask.
     """
@@ -73,6 +73,6 @@ def asked(
         out.write(QUESTION)
         out.flush()
         is_remote = bool(environ.get("SSH_TTY") or environ.get("SSH_CONNECTION"))
-        yield Question(input_fd, REMOTE_LIMIT_S if is_remote else LIMIT_S)
+        yield TerminalQuestion(input_fd, REMOTE_LIMIT_S if is_remote else LIMIT_S)
     finally:
         termios.tcsetattr(input_fd, termios.TCSANOW, attributes)

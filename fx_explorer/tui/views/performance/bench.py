@@ -10,7 +10,7 @@ from fx_explorer.analysis.whole_session import NO_PROGRAM, is_log
 from fx_explorer.analysis.words import counted, seconds
 from fx_explorer.errors import UsageError
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
+from fx_explorer.tui.views.table import Detail, TableColumn, TableRow, ViewTable
 
 COLUMNS = (
     TableColumn("size", "annotation", min_width=9),
@@ -29,9 +29,9 @@ NONE_YET = "Nothing was measured yet. Press x p to measure whether compiling pay
 PLOT_WIDTH, PLOT_HEIGHT = 72, 14
 
 
-def bench_table(reader: SessionReader) -> Table:
+def bench_table(reader: SessionReader) -> ViewTable:
     figures = bench_figures(reader)
-    return Table(
+    return ViewTable(
         shows="Whether compiling pays: each contender beside the uncompiled program.",
         notice=_notice(figures) if figures else "",
         origin="calls in processes of their own, which take turns; the range in brackets holds the speed-up with 95 %",

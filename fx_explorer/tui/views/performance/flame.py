@@ -18,7 +18,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.tui.pictures.flame_chart import FlameChart
 from fx_explorer.tui.views.performance.time import why_no_time
-from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
+from fx_explorer.tui.views.table import Detail, TableColumn, TableRow, ViewTable
 
 BAR_CELLS = 16
 PART_OF_SCREEN = 3
@@ -51,10 +51,10 @@ COLUMNS = (
 NO_LINES = "How long each of your lines took is not in this session: capture again to have it."
 
 
-def flame_table(reader: SessionReader) -> Table:
+def flame_table(reader: SessionReader) -> ViewTable:
     found = compile_time(reader)
     if found is None:
-        return Table(
+        return ViewTable(
             shows="Where the time of compiling went.",
             notice="",
             origin="",
@@ -74,9 +74,9 @@ class _Zoomed:
     """Position of the frame."""
 
     @property
-    def table(self) -> Table:
+    def table(self) -> ViewTable:
         frame = self.parts[0].frame
-        return Table(
+        return ViewTable(
             shows="Where the time of compiling went, down to your modules and lines.",
             notice=self._notice(frame),
             origin="torch's own timed phases, and a clock that knows your lines",
@@ -100,7 +100,7 @@ class _Zoomed:
         steps = self.whole.parts[self.at].frame.steps
         return self.whole.parts[steps.start : steps.stop]
 
-    def _within(self, row: int) -> Table | None:
+    def _within(self, row: int) -> ViewTable | None:
         frame = self.parts[row].frame
         return _Zoomed(self.whole, self.at + row).table if row and frame.children else None
 

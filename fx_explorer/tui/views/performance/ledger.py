@@ -33,7 +33,7 @@ from fx_explorer.model import LedgerOperator, SourceFile
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.tui.pictures.flame_chart import FlameChart
-from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
+from fx_explorer.tui.views.table import Detail, TableColumn, TableRow, ViewTable
 
 BAR_CELLS = 16
 
@@ -63,11 +63,11 @@ TONES: dict[str, str] = {
 NONE_YET = "No call was accounted for yet. Press x c: the program is built, and called again and again with a clock in it."
 
 
-def ledger_table(reader: SessionReader) -> Table:
+def ledger_table(reader: SessionReader) -> ViewTable:
     figures = ledger_figures(reader)
     rows = _Rows(reader, figures) if figures else None
     found = [*rows.of_kinds(), *rows.of_lines(), *rows.of_steps()] if rows else []
-    return Table(
+    return ViewTable(
         shows="Where the time of one call goes: by kind, by your line, and step by step.",
         notice=verdict(figures)[0] if figures else "",
         origin="a clock between the steps of many calls; what the clock takes is taken off",

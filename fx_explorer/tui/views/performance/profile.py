@@ -15,7 +15,7 @@ from fx_explorer.analysis.profiles.verdict import NO_PROFILE, doing_in_words, ke
 from fx_explorer.analysis.words import bar, careful_share
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
-from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
+from fx_explorer.tui.views.table import Detail, TableColumn, TableRow, ViewTable
 
 BAR_CELLS = 12
 
@@ -30,9 +30,9 @@ COLUMNS = (
 )
 
 
-def profile_table(reader: SessionReader) -> Table:
+def profile_table(reader: SessionReader) -> ViewTable:
     figures = profile_figures(reader)
-    return Table(
+    return ViewTable(
         shows="Where the GPU's time went in a profile, when it was idle and what your program did meanwhile.",
         notice=verdict(figures)[0] if figures else "",
         origin="torch.profiler; joined by the launch, the compiled graph around it, and the order of its calls",

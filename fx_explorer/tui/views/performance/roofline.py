@@ -28,7 +28,7 @@ from fx_explorer.report.pictures.roofline import (
 )
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.pictures.chart import ChartPiece
-from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
+from fx_explorer.tui.views.table import Detail, TableColumn, TableRow, ViewTable
 
 COLUMNS = (
     TableColumn("kernel", "strong", min_width=20, max_width=48, keeps="name"),
@@ -51,11 +51,11 @@ AT_MOST = "○ was not measured: it stands on the roof, and can do no more."
 ABOVE = "Above the roof is what lies in caches, or what the machine could do when nothing else ran."
 
 
-def roofline_table(reader: SessionReader) -> Table:
+def roofline_table(reader: SessionReader) -> ViewTable:
     found = kernel_roofline(reader)
     columns = COLUMNS if any(one.is_measured for one in found.points) else COLUMNS_UNMEASURED
     can_draw = bool(found.drawn) and find_spec("plotext") is not None
-    return Table(
+    return ViewTable(
         shows="What bounds each kernel, below the roof of the machine.",
         notice=_notice(reader, found),
         origin="counts of bytes and operations; times as measured, else the roof's",

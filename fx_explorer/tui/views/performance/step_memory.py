@@ -12,7 +12,7 @@ from fx_explorer.analysis.words import counted, share, size
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.sources import source_paths
-from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
+from fx_explorer.tui.views.table import Detail, TableColumn, TableRow, ViewTable
 
 BAR_CELLS = 24
 
@@ -31,12 +31,12 @@ COLUMNS = (
 NOTHING_YET = "Nothing so far: it is known when output code has been written."
 
 
-def step_memory_table(reader: SessionReader) -> Table:
+def step_memory_table(reader: SessionReader) -> ViewTable:
     memory, paths = session_memory(reader), source_paths(reader)
     used = usage(memory.step)
     sentences = verdict(memory, used, paths, saved=saved_in_words(reader))
     is_running = reader.meta("outcome") is None and not memory.is_known and not memory.without_code
-    return Table(
+    return ViewTable(
         shows="What a step holds in memory, kernel after kernel.",
         notice=f"{sentences[0]}  {LEGEND}" if memory.is_known else "",
         origin="the wrappers around the kernels, read statement by statement; nothing was measured",

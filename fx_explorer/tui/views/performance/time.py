@@ -10,7 +10,7 @@ from fx_explorer.analysis.variants.lineage import first_variants
 from fx_explorer.analysis.words import bar, counted, seconds, share
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
-from fx_explorer.tui.views.table import Detail, Table, TableColumn, TableRow
+from fx_explorer.tui.views.table import Detail, TableColumn, TableRow, ViewTable
 
 BAR_CELLS = 40
 MAX_PHASES = 300
@@ -24,14 +24,14 @@ COLUMNS = (
 )
 
 
-def time_table(reader: SessionReader) -> Table:
+def time_table(reader: SessionReader) -> ViewTable:
     whole = stage_times(reader)
     rows = (
         _stage_rows(whole)
         + _compilation_rows(reader, whole.total_s)
         + _phase_rows(reader, whole.total_s)
     )
-    return Table(
+    return ViewTable(
         shows="Where compile time went: by stage, by function, then the longest phases torch timed.",
         notice=_notice(reader, whole),
         origin="torch's own timed phases; every instant counts once in the stages, which the sum below is of",

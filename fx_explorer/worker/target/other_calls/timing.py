@@ -38,7 +38,7 @@ MAX_CALLS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class TimedCall:
+class MeasuredCall:
     took_s: float
     spent: CallSeconds
 
@@ -83,9 +83,9 @@ def _call_of(target: Target, job: calling.CallingJob) -> Callable[[], object]:
     return call
 
 
-def _timed_calls(call: Callable[[], object], clock: FrameClock) -> list[TimedCall]:
+def _timed_calls(call: Callable[[], object], clock: FrameClock) -> list[MeasuredCall]:
     """Call again and again, and return the calls that ran compiled code and compiled nothing."""
-    calls: list[TimedCall] = []
+    calls: list[MeasuredCall] = []
     until, tries = time.perf_counter() + MEASURE_S, 0
     while tries < MIN_CALLS or (tries < MAX_CALLS and time.perf_counter() < until):
         tries += 1
@@ -96,7 +96,7 @@ def _timed_calls(call: Callable[[], object], clock: FrameClock) -> list[TimedCal
         took_s = time.perf_counter() - began
         ticks = clock.take()
         if ticks and _compiled() == compiled:
-            calls.append(TimedCall(took_s, spent(ticks, clock.frames)))
+            calls.append(MeasuredCall(took_s, spent(ticks, clock.frames)))
     if not calls:
         raise TargetError(
             "It is compiled anew at every call, or was until torch gave it up, so there is no run time to measure. "
@@ -111,7 +111,7 @@ def _compiled() -> int:
 
 
 def _rows(
-    calls: list[TimedCall], hits: dict[int, int], device: str
+    calls: list[MeasuredCall], hits: dict[int, int], device: str
 ) -> tuple[CallTime, list[BreakTime]]:
     took = [one.took_s for one in calls]
     whole = CallTime(

@@ -24,7 +24,7 @@ import torch
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.versions import MissingInTorch, require
 from fx_explorer.worker.users.users_code import is_users_file
-from fx_explorer.worker.verify.observed.reachable import Walk
+from fx_explorer.worker.verify.observed.reachable import ReachableWalk
 
 MOST_CALLS, MOST_BYTES = 200, 256 * 2**20
 """Limits on what is kept: calls, and bytes of tensors. Later calls are only counted."""
@@ -104,7 +104,7 @@ class CompiledCalls:
             return
         self.kept += 1
         call = f"call {self.counts[name]} of {name}"
-        walk = Walk(lambda path: False)
+        walk = ReachableWalk(lambda path: False)
         walk.add("input", f"the arguments of {call}", arguments)
         walk.add("output", f"the output of {call}", output)
         reached = walk.reached()

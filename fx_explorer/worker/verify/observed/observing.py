@@ -27,7 +27,7 @@ from fx_explorer.worker.verify.observed.outside import OutsideEffects
 from fx_explorer.worker.verify.observed.plain_values import digest
 from fx_explorer.worker.verify.observed.printed import PrintedLines, printed
 from fx_explorer.worker.verify.observed.process_state import ProcessState
-from fx_explorer.worker.verify.observed.reachable import ReachedValues, Walk
+from fx_explorer.worker.verify.observed.reachable import ReachableWalk, ReachedValues
 
 
 @dataclass
@@ -213,7 +213,7 @@ class Observer:
             id(tensor): self.state_at_first.get(name)
             for name, tensor in self._parameters_and_buffers()
         }
-        walk = Walk(
+        walk = ReachableWalk(
             self._code.has, {one: value for one, value in at_first.items() if value is not None}
         )
         for name, value in [*enumerate(arguments.args, 1), *arguments.keywords.items()]:

@@ -57,7 +57,7 @@ class ReachedValues:
     """Name → what cannot be seen."""
 
 
-class Walk:
+class ReachableWalk:
     """Walks over all that can be reached from the values it is given.
 
     ``before`` maps ids of tensors to the content that they had before the call.

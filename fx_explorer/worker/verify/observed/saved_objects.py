@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.worker.verify.observed.reachable import Walk
+from fx_explorer.worker.verify.observed.reachable import ReachableWalk
 
 MOST_CALLS, MOST_BYTES = 50, 256 * 2**20
 """Limits on what is kept: calls, and bytes of tensors. Later calls are only counted."""
@@ -49,7 +49,7 @@ class SavedObjects:
         if self.count > MOST_CALLS or self._bytes > MOST_BYTES:
             return
         self.kept = self.count
-        walk = Walk(lambda path: False)
+        walk = ReachableWalk(lambda path: False)
         walk.add("saved", f"what call {self.count} of torch.save() writes", obj)
         reached = walk.reached()
         for kind, values in reached.values.items():

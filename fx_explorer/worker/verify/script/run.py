@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from fx_explorer.worker.verify.observed.backward_calls import BackwardCalls
     from fx_explorer.worker.verify.observed.compiled_calls import CompiledCalls
     from fx_explorer.worker.verify.observed.lookups import Lookups
-    from fx_explorer.worker.verify.observed.reachable import Walk
+    from fx_explorer.worker.verify.observed.reachable import ReachableWalk
     from fx_explorer.worker.verify.observed.saved_objects import SavedObjects
 
 OWN_INPUTS = "the script's own inputs"
@@ -257,13 +257,15 @@ def _globals() -> list[tuple[str, str, object]]:
     )
 
 
-def _walk(globals_: list[tuple[str, str, object]], variables: list[tuple[str, object]]) -> Walk:
+def _walk(
+    globals_: list[tuple[str, str, object]], variables: list[tuple[str, object]]
+) -> ReachableWalk:
     """Return the walk over the globals and the callers' variables, which name what no global does."""
     import torch
 
-    from fx_explorer.worker.verify.observed.reachable import Walk
+    from fx_explorer.worker.verify.observed.reachable import ReachableWalk
 
-    walk = Walk(is_users_file)
+    walk = ReachableWalk(is_users_file)
     for kind, name, value in globals_:
         walk.add(kind, name, value)
     for name, value in variables:

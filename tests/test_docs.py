@@ -46,12 +46,18 @@ def test_commands_and_samples_named_in_a_page_exist(page: Path) -> None:
     assert {word for word in first_words if word not in COMMANDS} <= {"help"}
 
 
+FOLDERS = sorted(
+    folder.name
+    for parent in (ROOT, ROOT / "fx_explorer")
+    for folder in parent.iterdir()
+    if folder.is_dir() and folder.name.isidentifier()
+)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_files_of_ours_named_in_a_page_exist(page: Path) -> None:
-    named = re.findall(
-        r"`((?:fx_explorer|tui|session|analysis|capture|worker|client|tests|benchmarks|docs)/[\w/]*(?:\.py)?)`",
-        page.read_text(),
-    )
+    path = rf"(?:{'|'.join(FOLDERS)})/(?:[A-Za-z_]\w*/)*(?:[A-Za-z_]\w*(?:\.\w+)?)?"
+    named = re.findall(f"`({path})`", page.read_text())
     assert [
         name
         for name in named

@@ -1,6 +1,7 @@
-"""Profiles of torch.profiler: read, joined to a session, and kept in it.
+"""Adds a profile of torch.profiler to a session: the trace is read, joined, and its rows are
+written. The same file is kept once.
 
-Adds a profile to a session: the trace is read, joined, and its rows are written. The same file is kept once.
+How a trace is joined is ``analysis/profiles/``, its format ``readers/kineto/``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Flame charts of any kind: frames that lie within each other, and their blocks in cells of a terminal.
+"""Flame charts of any kind are frames within frames, which become blocks in cells of a terminal.
 
-A flame chart in cells of a terminal: which frames have blocks of their own, which are merged, and
-which blocks are those of some steps.
+The ledger (``ledger/flame.py``) and compile time (``compile_time/frames.py``) make the frames. Rows
+of text and SVG are drawn by ``report/pictures/``, the chart above a view by
+``tui/pictures/flame_chart.py``.
 """
 
 from __future__ import annotations
@@ -13,8 +14,6 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from fx_explorer.analysis.words import counted
-
-# A frame of a flame chart: a stretch of time, and what lies within it.
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -56,7 +55,8 @@ class FlameFrame:
             waiting += reversed(frame.children)
 
 
-# cells
+# Cells of a terminal: which frames have blocks of their own, which are merged, and which blocks are
+# those of some steps.
 
 HALF = 0.5
 """Part of a block's time from which on it stands for these steps."""

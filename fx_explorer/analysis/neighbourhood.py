@@ -1,6 +1,5 @@
-"""What stands around a node: two steps up to what it is made from, two steps down to what uses it.
-
-The nodes within two steps of a node, the edges between them, and the kernels that compute them.
+"""The neighbourhood of a node is what it is made from and what uses it, up to two steps away, with
+the edges between these nodes and the kernels that compute them.
 
 A node may have a thousand users. Of each side and step only some are returned, and how many more there are.
 """

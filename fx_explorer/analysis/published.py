@@ -1,7 +1,5 @@
-"""Backends beside Inductor: what they publish of their own stages, and what their runs tell.
-
-What backends' programs did when they ran: how often each entry was called, and the instructions of
-its last run that was told.
+"""What backends beside Inductor publish: their own stages, how often each compiled entry was
+called, and the instructions of its last published run.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from fx_explorer.analysis.documents import (
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 
-# The stages that backends have published, in the order of publishing, as documents.
+# Published stages as documents, in the order of publishing.
 
 PROGRAM = "program"
 """The stage whose lines are what runs."""
@@ -72,7 +70,7 @@ def stage_names(stages: Iterable[ShownStage]) -> list[str]:
     return list(dict.fromkeys(one.stage.name for one in stages))
 
 
-# runs
+# Runs of what a backend compiled.
 
 MOST_ENTRIES = 4
 """Entries whose calls are told in one sentence; the view has all."""

@@ -1,6 +1,6 @@
 """What is known of a session as a whole: its totals, its figures, and whether a log made it.
 
-Sessions that were made of a log: what torch wrote there, and nothing that only a capture finds out.
+A session of a log has what torch wrote there, and nothing that only a capture finds out.
 """
 
 from __future__ import annotations
@@ -142,8 +142,8 @@ def damage(reader: SessionReader) -> list[str]:
     return [*found, "it was not read to its end"] if not_decoded(reader) else found
 
 
-# The figures of a whole session, counted once and the same everywhere: those that a screen always
-# shows, which are cheap, and those by which one capture is compared with another.
+# Figures: those that a screen always shows, which are cheap, and those by which captures are
+# compared.
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ Inductor does all its work up to the output code, forward and backward in one go
 graph itself runs, by PyTorch's own operators and autograd, in place of the compiled function. So
 the program behaves as it does without torch.compile, and the generated code is that of a real
 compile, byte for byte (tests/capture/test_inspecting.py). Backends other than inductor are left
-alone.
+alone. A backward that cannot be lowered fails in the session only, since the program may never run
+it.
 """
 
 from __future__ import annotations

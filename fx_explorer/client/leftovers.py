@@ -1,6 +1,9 @@
 """Sessions in temporary directories: made for each capture, and found again when whoever made them
 was killed.
 
+A session that a worker writes is always in one of them, on a local disk: SQLite's write-ahead log
+does not work on network file systems.
+
 A directory is in use while its maker holds a lock on it (``temporary_folder.py``), which the system
 releases however the maker ends. One that nobody holds and that has a capture in it is told once, at
 the next start, and stays until ``fx-explorer recover`` takes it away.

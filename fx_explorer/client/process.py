@@ -269,7 +269,7 @@ class TimeLimit:
             self._timer = None
 
 
-# Ends a worker and all that it started when this process is gone, however it went: also by ``kill
+# The watcher: it ends a worker and all that it started when this process is gone, also by ``kill
 # -9``.
 #
 # The worker watches its command pipe itself, but in a thread, which does not run while C code

@@ -1,6 +1,5 @@
-"""How the app is started: on what it is shown, in which colours, and what is printed where there is no terminal.
-
-Showing what was given: the app on a terminal, and the overview as text elsewhere.
+"""How the app is started on what was given. Where there is no terminal, the overview is printed as
+text.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""What ``fx-explorer fix`` says and does: one fix, all of them together, and recompiles.
-
-All good fixes at once in ``fx-explorer fix``: ``--try --all`` says what they come to,
-``--apply all`` writes them.
-"""
+"""What ``fx-explorer fix`` says and does: one fix, all good ones together, and recompiles."""
 
 from __future__ import annotations
 
@@ -31,8 +27,7 @@ if TYPE_CHECKING:
     from fx_explorer.fixing import Fix, Together, Trial
 
 
-# The recompiles in ``fx-explorer fix``: what caused each, what avoids it, and, with ``--try``,
-# what came of it.
+# Recompiles: what caused each, what avoids it, and, with ``--try``, whether it did.
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +80,7 @@ async def _try(
     tell(f"       {printable(f'{trial.in_words}: {how}')} (in {trial.took_s:.0f} s)")
 
 
-# together
+# All good fixes at once: ``--try --all`` says what they achieve, ``--apply all`` writes them.
 
 ALL = 0
 """``--apply all``; fixes are numbered from 1."""
@@ -134,7 +129,7 @@ def _together(found: SessionFixes) -> Together | None:
     return together([fixes for _, fixes, _ in found.breaks], found.trials)
 
 
-# One fix in ``fx-explorer fix``: tried, told, and written after asking.
+# One fix: tried, reported, and written after asking.
 
 
 @dataclass

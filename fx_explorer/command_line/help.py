@@ -1,7 +1,5 @@
-"""What ``--help`` prints: examples first, and bold headings where a person reads.
-
-A parser whose help begins with what the command does and with examples; usage, options and the fine print
-follow.
+"""What ``--help`` prints: first what the command does and examples, then usage, options and the
+fine print. Headings are bold on a terminal.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A log in the place of a target: read, followed, or read by the app.
-
-How far the reading of a log is, on one line of a terminal that is gone when it was read.
-"""
+"""A log in the place of a target: its progress while it is read, following it, and its first words."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ class LogProgress(LiveLine):
             self.show(in_words(progress))
 
 
-# The log that ``--follow`` shows while a job writes it.
+# ``--follow``: the log that a job is writing.
 
 LOOKED_AFTER_S = 0.2
 
@@ -81,8 +78,8 @@ def is_on_terminal() -> bool:
     return all(stream is not None and stream.isatty() for stream in streams)
 
 
-# What the beginning of a log says, for the moment until the app is there: importing Textual and
-# painting its first frame takes longer than looking at a megabyte.
+# The first words, for the moment until the app is there: importing Textual and painting its first
+# frame takes longer than looking at a megabyte of the log.
 
 MOST_BREAKS = 5
 

@@ -1,7 +1,6 @@
-"""A profile that is given beside a session.
+"""``--profile``: a profile of torch.profiler is read, joined to the given session, and kept in it.
 
-A profile of torch.profiler that is given beside a session: it is read, joined, and kept in the
-session. A session that cannot be written to is copied into a temporary directory first.
+A session that cannot be written to is copied into a temporary directory first.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""What commands about the ranks of a job share.
-
-How many logs are read: on one line of a terminal that is gone when all are, and elsewhere in a line from time to time.
+"""What commands about the ranks of a job share: the progress of reading their logs, and whether a
+directory holds such logs.
 """
 
 from __future__ import annotations
@@ -21,7 +20,9 @@ NEXT_LINE_S = 10.0
 
 
 class ReadingProgress(LiveLine):
-    """Shows a bar on the line, or writes a line from time to time."""
+    """Shows a bar on one line of a terminal, which is gone at the end; elsewhere writes a line from
+    time to time.
+    """
 
     def __init__(self, out: TextIO) -> None:
         super().__init__(out)

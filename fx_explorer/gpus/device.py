@@ -2,7 +2,7 @@
 device.
 
 ``torch.cuda.get_device_properties()`` tells sizes, counts and clocks. What it does not tell are
-limits of the architecture (limits.py), and peak FLOP/s, which nobody reads off a device.
+limits of the architecture (``Limits`` below), and peak FLOP/s, which nobody reads off a device.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
-"""The directories that torch writes for ``TORCH_COMPILE_DEBUG=1``, as sessions.
-
-Nothing is imported here: every start asks ``found.py``, and only such a directory needs what reads it.
-
-A debug directory becomes a session: AOTAutograd's graphs, those after Inductor's passes, IR, and code with kernels.
+"""A directory that torch wrote for ``TORCH_COMPILE_DEBUG=1`` becomes a session: AOTAutograd's
+graphs, those after Inductor's passes, IR, and code with kernels.
 """
 
 from __future__ import annotations

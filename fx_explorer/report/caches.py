@@ -1,7 +1,4 @@
-"""What torch's compile caches answered, as JSON.
-
-The answers of torch's caches in the reports of one session and of two.
-"""
+"""What torch's compile caches answered, as JSON, in the reports of one session and of two."""
 
 from __future__ import annotations
 

@@ -102,8 +102,7 @@ def _end_of(line: str) -> str:
     return line[len(line.rstrip("\r\n")) :]
 
 
-# Writes new content into source files of the user's, in place: hard links, owner, mode and
-# attributes stay what they are.
+# Writing in place: hard links, owner, mode and attributes of the user's files stay what they are.
 #
 # Each has a backup beside it before a byte is changed. All files of a call are written, or none
 # is.

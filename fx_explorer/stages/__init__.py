@@ -2,7 +2,9 @@
 
 ``Precompile`` (precompile/) is the other way to take the stages apart: it hands over functions that
 run, of a model that is one graph. ``Stages`` is for looking, changing and comparing, and takes any
-model.
+model: it calls it as the user does, through its graph breaks, its recompiles and its backward.
+
+Both share the recorder, its boundary and the gates, and neither stands on the other.
 """
 
 from fx_explorer.stages.api import StageError, Stages

@@ -5,4 +5,7 @@ What a screen says is decided by functions that do not draw: those of ``selectio
 (all but ``levels.py``) and ``status/`` take a session and give rows, words and documents. Questions
 about the session itself are asked of ``analysis``, so that reports and commands get the same
 answers.
+
+Before the first paint nothing is imported that it does without. What later keys need is imported
+while the user reads (``idle.py``), and what few sessions have, when it is asked for.
 """

@@ -1,6 +1,5 @@
-"""How PTX, SASS and AMDGCN are shown in a pane: in columns, with what the machine's code says beside them.
-
-Lines of PTX, SASS and AMDGCN in columns: predicate, opcode, operands. Addresses are left out.
+"""How PTX, SASS and AMDGCN are shown in a pane: in columns for predicate, opcode and operands, with
+what the machine code of an instruction says before it.
 
 The opcodes' column is as wide as nearly all of them, but leaves most of the pane to the operands: those of
 a longer opcode begin further to the right.
@@ -129,8 +128,7 @@ def _cells(pieces: Sequence[Piece]) -> int:
     return sum(len(text) for text, _ in pieces)
 
 
-# What the machine's code says of each SASS instruction, in a column before it: its address, its
-# control word and how many registers are live.
+# The column before SASS: each instruction's address, control word and live registers.
 
 FEW_LINES = 400
 """Of so many lines the column is made at once, of more beside the screen."""

@@ -1,7 +1,5 @@
-"""The sessions of earlier captures, which the one on screen is compared with.
-
-Keeps the session of the capture before the one on screen, until the next capture or the end of the
-app.
+"""Keeps the session of the capture before the one on screen, to compare the two, until the next
+capture or the end of the app.
 
 One in a temporary directory stays where it is. One that the user keeps in a file (``-o``) is about to be
 replaced there, and is copied first.

@@ -1,7 +1,7 @@
-"""What goes wrong and does not end the app: a session that cannot be read, and faults of our own.
+"""What goes wrong without ending the app: a part of a session that cannot be read, and faults of
+our own.
 
-A part of a session that cannot be read, in the app: it is told, once, and everything else goes
-on being shown.
+Each is shown once, and everything else stays on screen.
 """
 
 from __future__ import annotations
@@ -99,8 +99,7 @@ def why(reader: SessionReader | None, error: BaseException) -> SessionError | No
     return why_unreadable(reader.path, inner)
 
 
-# Faults of fx-explorer's own that the app survives: told at once, and printed with their
-# tracebacks when it ends.
+# Faults of our own: shown at once, and printed with their tracebacks when the app ends.
 
 _faults: WeakKeyDictionary[App[Any], list[str]] = WeakKeyDictionary()
 

@@ -1,6 +1,5 @@
-"""What is done while the user reads the first screen, so that no key waits for it.
-
-The modules that keys will need, which the first screen does not: they are imported in a thread while the user reads it.
+"""Imports, in a thread while the user reads the first screen, the modules that keys will need and
+that screen does not.
 
 Imported by the first key that needs them, those of the tables alone would keep it waiting for 150 ms.
 """

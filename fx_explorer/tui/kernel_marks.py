@@ -1,6 +1,5 @@
-"""The number and the colour of a kernel, the same in every pane, and what lines of the source cost.
-
-Whether kernels are marked in the panes, and what the lines of the source cost, for all panes alike.
+"""The marks of kernels in all panes alike: number and colour of each, and what lines of the source
+cost.
 """
 
 from __future__ import annotations
@@ -199,8 +198,8 @@ class KernelMarks:
         self._take_times(None)
 
 
-# What stands between the number of a source line and its text: a break or a recompile, then how
-# much the line's kernels take, and how many they are: ``✗ ▆▂ 42% ×3``.
+# The gutter of a source line: a break or a recompile, then how much the line's kernels take, and
+# how many they are: ``✗ ▆▂ 42% ×3``.
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 
@@ -252,8 +251,8 @@ def _block(share: float, most: float) -> str:
     return BLOCKS[max(0, ceil(share / most * len(BLOCKS)) - 1)] if most else UNKNOWN_BLOCK
 
 
-# The number and the colour of a kernel. The number is that of its row in the session, so it never
-# changes; colours take turns, so that kernels that follow one another differ.
+# Numbers and colours. A kernel's number is that of its row in the session, so it never changes;
+# colours take turns, so that kernels that follow one another differ.
 
 COLOURS = 8
 """Kinds ``kernel-0`` … of palette.py; every eighth kernel has the same."""

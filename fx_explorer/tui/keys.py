@@ -1,7 +1,5 @@
-"""The keys: as Textual binds them, those that it does not bind, and what was moved since the last release.
-
-The keys of the main screen that Textual does not bind: those that open menus, and those the user
-gave to commands that have none by themselves.
+"""Keys and what they do: commands as Textual's bindings, and a table of the keys that Textual does
+not bind. These open menus, or were given by the user to commands that have none by themselves.
 """
 
 from __future__ import annotations

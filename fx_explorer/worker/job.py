@@ -61,7 +61,7 @@ def main(notices: int, commands: int) -> None:
 
 
 class RequestedProgram(Protocol):
-    """The program that the user pointed at (target_program.py, script_program.py)."""
+    """The program that the user pointed at: a TargetProgram or a ScriptProgram."""
 
     def begin(self) -> None:
         """Make sure that recording begins in time. Nothing of the user's has run yet."""

@@ -156,8 +156,8 @@ class ScriptProgram:
                 self._progress.writer.add(verifying.compared(self._seen, has_code))
 
 
-# Compare a changed script with the one on disk, which runs first, in a child process and without
-# torch.compile.
+# Comparison of a changed script with the one on disk, which runs first, in a child process and
+# without torch.compile.
 #
 # What is compared is what two runs of a script have in common (``ScriptRun``).
 

@@ -141,7 +141,7 @@ def _memory(nodes: Sequence[model.Node]) -> dict[int, int]:
     return memory
 
 
-# support
+# Support of a graph: what the backend said of each node, and the segments.
 
 TAKES_A_RESULT = "operator.getitem"
 

@@ -189,7 +189,7 @@ def _short(text: str) -> str:
     return flat if len(flat) <= LONGEST else f"{flat[: LONGEST - 1]}…"
 
 
-# differences
+# The keys of two runs, part by part.
 
 
 @dataclass(frozen=True, slots=True)

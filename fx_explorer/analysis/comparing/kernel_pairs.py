@@ -2,7 +2,7 @@
 
 Two sessions have no ids in common, so kernels are paired by what they compute. First those of the
 same compilation and direction are paired that compute the same post-grad nodes, then those that
-share half of them (pairing.py). A library call is paired by its node too. What is left then may be the
+share half of them. A library call is paired by its node too. What is left then may be the
 same code in another compilation: where a graph break is gone, those after it have other numbers.
 """
 

@@ -161,7 +161,7 @@ def kind_of(level: Level, name: str, whole: str) -> Kind:
     return next((kind for kind, pattern in _RULES[level] if pattern.match(name)), "other")
 
 
-# instructions
+# The instructions of a text, counted by kind.
 
 COUNTED_ONCE = "Counted as written: an instruction in a loop counts once, however often it runs."
 

@@ -50,7 +50,7 @@ def lines_of_level(level: Level, text: str, file: KernelFile, assembly: str = ""
     return _READERS[level](text, file)
 
 
-# chain
+# The chain from a place of one document to the lines of the others.
 
 Lines = frozenset[int]
 """Lines of a document, from 0."""

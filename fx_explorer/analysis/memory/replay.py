@@ -2,6 +2,9 @@
 
 Only names and sizes are followed; nothing is computed. Names hold storages as Python's do: one is
 freed when the last name that holds it is deleted.
+
+A statement that is not known here is never guessed at: it raises UnreadableCode, and whoever asked
+leaves the graph out and names it.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def have_one_role(one: RankSummary, two: RankSummary) -> bool:
     return not have_other_parts(aligned(one.compilations, two.compilations))
 
 
-# groups
+# Ranks that did the same, as groups.
 
 
 @dataclass(frozen=True, slots=True)

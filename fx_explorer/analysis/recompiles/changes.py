@@ -426,7 +426,7 @@ KEYWORDS = "kwargs"
 
 def _keys_change(reported: str, source: str, old: str, new: str) -> GuardChange:
     """Describe a change of keys. ``old`` and ``new`` are the keys that only one side has, or all
-    where their order differs (dynamo/guards/dict_keys.py).
+    where their order differs (capture/dynamo/guards/recompiles.py).
     """
     name, where = plain_name(source or reported), _where(source or reported)
     told = f"the global {name}" if where == "global" else name

@@ -5,6 +5,8 @@ minifier, its ``fx_graph_runnable`` files, AOTInductor and own backends call; ``
 ``aot_module`` (torch/_functorch/aot_autograd.py); ``make_fx``
 (torch/fx/experimental/proxy_tensor.py); and what ``torch.compiler.precompile`` lowers with
 (torch/_precompile.py). Within a compilation of Dynamo's they change nothing.
+
+While inspecting, what Inductor is given is lowered, and the graph itself runs.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def regional_backend(recording: Recording) -> Iterator[None]:
 
 def _backend_for(recording: Recording) -> Callable[..., Any]:
     """Return the backend as a function, whose module tells that it is no backend of the program's
-    (stepping/deferring.py).
+    (``can_wait``, stepping/stepped_boundary.py).
     """
 
     def regional_inductor(

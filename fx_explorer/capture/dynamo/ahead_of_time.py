@@ -4,6 +4,10 @@ own AOT compile.
 Nothing runs under Dynamo then, so torch says neither which function it is nor that it went well.
 Hook: ``_fullgraph_capture_frame`` (torch/_dynamo/convert_frame.py); what comes after Dynamo is told
 by ``Precompile`` itself.
+
+In a capture that is stepped through, Dynamo's graph waits inside ``Precompile.dynamo`` and the
+later stages inside ``Precompile.aot_autograd``. Such a graph is never put off until the program has
+ended, because its caller needs it.
 """
 
 from __future__ import annotations

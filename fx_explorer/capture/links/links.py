@@ -6,6 +6,9 @@ meta. Where torch traces anew (Dynamo → AOTAutograd), ``node.meta`` carries th
 (torch/_dynamo/output_graph.py, torch/_functorch/_aot_autograd/utils.py), autograd's ``seq_nr``
 (which ties a backward node to its forward), and last the user's line. A name alone says nothing:
 each graph has its own ``add``.
+
+torch's own table of this kind (``inductor_provenance_tracking_node_mappings``) has nothing of
+backward graphs, and is not used.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def compile_as_asked(
         return runnable_copy(kept.dynamo)
     except AnotherVariant as other:
         stepper.rows.leave(variant, "the user chose another variant")
-        # Only Dynamo can do this: ``dynamo_graph.py`` has it begin the frame anew.
+        # Only Dynamo can do this: ``stepped_boundary.py`` has it begin the frame anew.
         if dynamic_shapes.SETTING in other.command.changes.settings:
             raise
         other_variant, graph = new_variant(stepper, kept, other.command, variant)

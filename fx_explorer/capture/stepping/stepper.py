@@ -3,7 +3,7 @@ torch compiles now.
 
 The hooks of each stage come to it through the boundary (stepped_boundary.py): they ask whether an
 earlier variant made the same, and hand over what they made. A capture that nobody steps through has
-none. Where to read on: a graph comes from Dynamo (dynamo_graph.py), is compiled (compiling.py),
+none. Where to read on: a graph comes from Dynamo (stepped_boundary.py), is compiled (compiling.py),
 comes to its gates (at_gate.py), where another variant may set out (new_variant.py), and is taken up
 again when the program has ended (after_the_program.py).
 """

@@ -84,7 +84,7 @@ def keep_apart(gpu: Gpu, environ: MutableMapping[str, str] = os.environ) -> None
     environ["TRITON_CACHE_DIR"] = str(made(home / "triton"))
 
 
-# Checks that nobody else could have put a file into our cache: what is loaded from it is code.
+# Trust in our cache: nobody else may have put a file into it, since what is loaded from it is code.
 #
 # A directory or file is trusted when it is no symbolic link, belongs to this user (or root), and
 # nobody else can write to it. The directories above ours must be so too, except that symbolic

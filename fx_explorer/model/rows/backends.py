@@ -1,7 +1,4 @@
-"""Rows about backends: what they publish, how what they made runs, and what they support.
-
-What a backend tells of itself: its stages, in the order in which it published them.
-"""
+"""Rows about backends: the stages that they publish, what they support, and runs of what they made."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ class PublishedStage:
     """Seconds since the session began, when it was published."""
 
 
-# What a backend supports of a graph that it was given, node by node, and who says so.
+# Support: what a backend can compile of a graph that it was given, node by node, and who says so.
 
 SaidBy = Literal["partitioner", "declared", "nobody"]
 """How the support is known. ``partitioner``: the backend asked torch's CapabilityBasedPartitioner
@@ -88,8 +85,7 @@ class NodeSupport:
     """Elements of its result, of a view too; -1 where a size is not known."""
 
 
-# What becomes of a backend's programs at run time: how often each is called, and what its runs
-# tell.
+# Runs: how often each compiled entry of a backend was called, and what its runs published.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,4 @@
-"""Rows about kernels: generated, built, launched.
-
-Kernels on a real GPU: how they were launched, how long one takes, and what the card itself can
-do.
-"""
+"""Rows about kernels: generated, built in several configurations, launched and timed on a real GPU."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def _ended(cut: LogPiece, gone: bytes, *, is_end: bool = False) -> LogPiece:
     return cut._replace(lines_left_out=cut.lines_left_out + lines)
 
 
-# records
+# Pieces as records.
 
 MOST_OF_JSON = 8 << 20
 """Bytes of the JSON of a record, which may take 50 times as much when it is read. The longest that is known

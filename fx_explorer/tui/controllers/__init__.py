@@ -1,5 +1,8 @@
 """What the app does when a key is pressed: it holds one controller for each kind of thing, and they
 share ``Services``.
+
+A command names the controller and its method (``tui/commands/``). One controller knows another only
+where it needs what that one does.
 """
 
 from __future__ import annotations

@@ -260,8 +260,7 @@ def _existing(files: Sequence[Path]) -> list[Path]:
     return [file for file in dict.fromkeys(map(Path.absolute, files)) if file.is_file()]
 
 
-# Notices that files were saved with another content, by looking at them: no dependency, and it
-# works on every file system.
+# Watching files: they are looked at, which needs no dependency and works on every file system.
 
 Signature = tuple[int, int]
 """Time of change in ns, and size."""

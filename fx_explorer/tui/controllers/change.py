@@ -1,7 +1,8 @@
-"""After a change of the program: what came of it, and what on screen is older than the files.
+"""After a change of the program: what differs from the last capture, and what on screen is older
+than the files.
 
-What changed since the last capture: a card on the overview, and the differences that its lines lead
-to. Both are made beside the screen.
+The differences are a card on the overview, and tables that its lines lead to. Both are made beside
+the screen.
 """
 
 from __future__ import annotations
@@ -140,8 +141,7 @@ def _of_files(changed: Sequence[ChangedFile], _: SessionReader) -> Differences:
     )
 
 
-# Which of the user's files are other files by now than the ones that were captured: what is on
-# screen is old then, and says so.
+# Old findings: the user's files are compared once a second with the captured ones, by their text.
 
 LOOK_S = 1.0
 """Seconds between two looks at the files."""

@@ -1,6 +1,5 @@
-"""The guided tour as it goes on: the app is looked at, and the next step is said.
-
-Looks at the app, for the steps of the tour.
+"""The guided tour in the real app: it looks ten times a second whether the step is done, and shows
+the next one.
 """
 
 from __future__ import annotations
@@ -51,8 +50,6 @@ def _saved_ns(file: Path) -> int:
         return 0
 
 
-# Leads through the tour in the real app: looks whether the step is done, and says the next one.
-#
 # What the tour is made of is imported where it is needed: most who start the app go through none.
 
 NO_TOUR = "No tour is going on: fx-explorer tour begins one."

@@ -176,8 +176,7 @@ def save_session(source: Path, target: Path) -> Path:
     return target
 
 
-# Asks before the app is left while a capture is in a temporary place only. One key for each
-# answer.
+# The question before the app is left while a capture is in a temporary place only.
 
 Answer = Literal["save", "discard", "stay"]
 

@@ -61,7 +61,7 @@ KINDS: Mapping[str, Look] = {
     "region-7": Look("text-success", 100, "bold"),
     "region-8": Look("text-warning", 100, "bold"),
     "region-9": Look("text-primary", 100, "bold"),
-    # Kernels, told apart by colour beside their number (kernel_colours.py).
+    # Kernels, told apart by colour beside their number (kernel_marks.py).
     "kernel-0": Look("text-primary"),
     "kernel-1": Look("text-warning"),
     "kernel-2": Look("text-success"),

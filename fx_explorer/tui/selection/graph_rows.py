@@ -63,7 +63,7 @@ FATE_COLUMN = ListColumn("became", min_width=10, max_width=10)
 """Stands after the names."""
 
 
-# graph rows
+# The rows of a graph.
 
 NAME_CELLS = 28
 

@@ -1,5 +1,5 @@
 """The steps of the tour, in order: a sentence, the command whose key is to be pressed, and what has to have
-happened by then. Data only; ``guide.py`` goes through them.
+happened by then. Data only; ``controllers/guided_tour.py`` goes through them.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ from fx_explorer.tui.views.support import support_table
 from fx_explorer.tui.views.table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.tui.views.trees import Tree, folded_to_fit
 
-# A view of the user's modules: a tree with what torch.compile made of each of them.
+# The view of the user's modules: a tree with what torch.compile made of each of them.
 
 BAR_CELLS = 8
 
@@ -216,7 +216,7 @@ def _notice(reader: SessionReader, tree: ModuleTree) -> str:
     return f"{counted(tree.module_count, 'module')}. {times_in_words(tree, has_gpu=gpu_of(reader) is not None)} {shared}"
 
 
-# tables
+# Every table by the name of its view.
 
 TABLES: dict[str, Callable[[SessionReader], ViewTable]] = {
     "graphs": graphs_table,

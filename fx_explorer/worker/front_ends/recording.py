@@ -221,7 +221,7 @@ def time_limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-# Call one front end as its documentation does, and return its graph. Nothing here records.
+# Calls of the front ends, each as its documentation makes it. Nothing here records.
 #
 # A module is traced in the mode that it is in; a function that takes its arguments by name is
 # traced with them as well. Where a front end records user stacks only when it is asked, it is:

@@ -142,7 +142,7 @@ def users_modules(place: TargetPlace, request: CaptureRequest) -> list[ModuleTyp
     return users_code(place, request).modules()
 
 
-# Compare all calls of two programs.
+# Comparison of all calls of two programs.
 
 
 class CallsOfTheOriginal:

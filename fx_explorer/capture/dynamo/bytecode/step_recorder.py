@@ -265,8 +265,8 @@ def _ends_a_loop(call: _StepFrame, offset: int, error: BaseException) -> bool:
     )
 
 
-# Describe values of a running program. This runs no code of the program's, and keeps nothing of
-# it alive.
+# Values of the running program in words. No code of the program's runs for it, and nothing of it is
+# kept alive.
 
 MAX_SHOWN = 100
 """Most characters of one value."""

@@ -112,7 +112,7 @@ def _said(error: BaseException, path: Path) -> str:
     return f"{where}: {''.join(traceback.format_exception_only(type(error), error)).strip()}"
 
 
-# Check an edited graph before it goes back to the compiler: it must be whole, with the same
+# Checks of an edited graph before it goes back to the compiler: it must be whole, with the same
 # inputs and outputs and known values.
 #
 # Inductor fails far from the cause when a node has no fake value or a target that is not an ATen

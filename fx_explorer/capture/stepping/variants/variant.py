@@ -5,6 +5,11 @@ A variant that sets out from a gate runs torch's own functions from the beginnin
 before the gate are answered from what was kept (AOTAutograd's tracing, the partition, a graph after
 its passes), so that every context torch needs is there and only what follows is computed. Nothing
 is kept in a capture that nobody steps through.
+
+The variant begins with the graph as it was before the edits at that gate, and makes all its edits
+at that gate and at later ones. Earlier edits are in what was kept, so each is made once. Inductor's
+IR is consumed when code is made from it: a variant from fusion or later lowers the post-grad graph
+again.
 """
 
 from __future__ import annotations

@@ -243,8 +243,8 @@ def missing_value(error: BaseException) -> str:
     )
 
 
-# Skip ``trunc_normal_`` for tensors without content: it would draw values again while any is out
-# of bounds.
+# ``trunc_normal_`` is skipped for tensors without content: it would draw values again while any is
+# out of bounds.
 
 
 def draw_nothing() -> None:

@@ -270,8 +270,8 @@ def _fake_mode(inputs: Sequence[Any]) -> Any:
     return traced_in or FakeTensorMode(allow_non_fake_inputs=True)
 
 
-# Let optimizers take all parameters at once (``foreach``), as they do by default on a GPU:
-# compiled ones then have other kernels.
+# Optimizers take all parameters at once (``foreach``), as they do by default on a GPU: compiled
+# ones then have other kernels.
 #
 # Hook: ``_get_foreach_kernels_supported_devices``, which ``_default_to_fused_or_foreach`` asks
 # (torch/optim/optimizer.py).

@@ -38,8 +38,8 @@ from fx_explorer.errors import WorkerError
 from fx_explorer.model import NVDISASM_OPTIONS, Gpu, Level
 from fx_explorer.model.rows.kernels import NOT_KNOWN
 
-# What the machine code tells of a kernel: its SASS, and the registers, stack and spills per
-# thread.
+# What the machine code tells of a kernel: its SASS, and the registers, stack and spills per thread.
+# nvdisasm takes longer than most compiles, so SASS is made for what somebody looks at.
 #
 # ptxas, nvdisasm and cuobjdump are those that come with Triton.
 
@@ -155,7 +155,7 @@ def _as_file(cubin: bytes) -> Iterator[str]:
         yield file.name
 
 
-# building
+# Compiling a configuration.
 
 NOTHING = """module {
   tt.func public @nothing(%arg0: !tt.ptr<f32>) {

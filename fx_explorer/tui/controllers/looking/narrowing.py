@@ -1,4 +1,8 @@
-"""Narrowing every view to one region or module, and showing everything again."""
+"""Narrowing every view to one region or module, and showing everything again.
+
+Tables say which of their rows belong to it (``Table.within``); of a graph,
+``selection/shown_lines.py`` knows which of its lines a pane shows.
+"""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def _node_columns(found: Neighbourhood) -> dict[int, int]:
     return column
 
 
-# layout
+# Boxes, frames and lines in cells.
 
 BOX_ROWS = 4
 """A border above and below a name and a value."""

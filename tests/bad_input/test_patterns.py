@@ -27,6 +27,7 @@ GIVEN_ONE_LINE = (
     "analysis/ranks/path_taken _NOTED_LINE",
     "analysis/recompiles/compile_arguments _BACKENDS",
     "capture/dynamo/guards/recompiles _KEY",
+    "capture/dynamo/guards/recompiles _OF_A_DICT",
     "capture/dynamo/guards/recompiles _MAPPING",
     "capture/dynamo/guards/guard_rows _NOTED_LINE",
     "capture/dynamo/guards/recompiles _GONE_ATTRIBUTE",

@@ -294,7 +294,7 @@ _WRITTEN_KEY = r"'[^']*'|\"[^\"]*\"|-?\d+"
 
 def dict_of(part: str) -> str:
     """Return ``L['d']`` for a guard about its keys; empty for another guard."""
-    found = _OF_A_DICT.match(part)
+    found = _OF_A_DICT.match(bounded(part))
     return next((source for source in found.groups() if source), "") if found else ""
 
 

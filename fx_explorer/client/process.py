@@ -269,11 +269,7 @@ class TimeLimit:
             self._timer = None
 
 
-# The watcher: it ends a worker and all that it started when this process is gone, also by ``kill
-# -9``.
-#
-# The worker watches its command pipe itself, but in a thread, which does not run while C code
-# holds the interpreter's lock. A shell that waits for the end of a pipe of ours needs nobody.
+# A watcher that ends the worker when this process is gone.
 
 SHELL = "/bin/sh"
 
@@ -285,6 +281,10 @@ SCRIPT = 'read -r line; kill -s KILL -- "-$1"'
 async def watched(group: int) -> AsyncIterator[None]:
     """End the process group when we end, as long as the block runs. Without a shell (a bare
     container) nobody sees to it.
+
+    The worker watches its command pipe itself, but in a thread, which does not run while C code
+    holds the interpreter's lock. A shell that waits for the end of a pipe of ours needs nobody: it
+    kills the group also when we end by ``kill -9``.
     """
     theirs, ours = os.pipe()
     try:

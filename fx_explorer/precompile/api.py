@@ -267,11 +267,6 @@ def _captured(gm: torch.fx.GraphModule, guards: Guards) -> Captured:
 
 
 # All graph breaks of a model, not only the first.
-#
-# A full-graph capture stops at the first break. The others are found by a second, tolerant pass
-# that runs the model: torch's ``dynamo_graph_break_reason`` records
-# (torch/_dynamo/symbolic_convert.py, ``log_graph_break``) tell each of them, data-dependent
-# branches included, which ``torch._dynamo.explain`` leaves out.
 
 _RAN = (
     "They were found by running a deep copy of the model on copies of the inputs: what the model prints, it printed once more. "
@@ -287,6 +282,11 @@ def graph_break_error(
 ) -> GraphBreakError:
     """Return the error that lists every break. It executes the user's code, on deep copies, and
     empties Dynamo's caches.
+
+    A full-graph capture stops at the first break. The others are found by a second, tolerant pass
+    that runs the model: torch's ``dynamo_graph_break_reason`` records
+    (torch/_dynamo/symbolic_convert.py, ``log_graph_break``) tell each of them, data-dependent
+    branches included, which ``torch._dynamo.explain`` leaves out.
     """
     reports: list[str] = []
     note = _RAN

@@ -233,10 +233,7 @@ def _size(path: Path) -> int:
     return size * 8 if path.suffix == ".gz" else size
 
 
-# Where the work for each file is done: in this process, in processes beside it, or on a Dask
-# cluster that the user has.
-#
-# All are ``concurrent.futures.Executor``.
+# Executors: the work for each file is done in this process, in others, or on a Dask cluster.
 
 P = ParamSpec("P")
 ResultT = TypeVar("ResultT")

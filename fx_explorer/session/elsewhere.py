@@ -2,6 +2,10 @@
 
 Of such a text the session has a place. In which file it lies the session does not say, or one that somebody else has
 written could name any file of the user's: whoever makes such a session tells the processes that read it.
+
+Texts of one kind (the output code of 2,000 versions of a function) differ in a few characters. Such
+a text is packed with an earlier one as zlib's dictionary, its base. A base has none itself, so that
+reading a text never needs more than one other.
 """
 
 from __future__ import annotations
@@ -84,11 +88,7 @@ def bring_texts(copy: sqlite3.Connection, read: ReadText) -> None:
             )
 
 
-# How texts are packed. Those of one kind (the output code of 2,000 versions of a function) differ
-# in a few characters.
-#
-# Such a text is packed with an earlier one as zlib's dictionary, its base. A base has none
-# itself, so that reading a text never needs more than one other.
+# How texts are packed.
 
 LEVEL = 3
 

@@ -102,10 +102,7 @@ def _end_of(line: str) -> str:
     return line[len(line.rstrip("\r\n")) :]
 
 
-# Writing in place: hard links, owner, mode and attributes of the user's files stay what they are.
-#
-# Each has a backup beside it before a byte is changed. All files of a call are written, or none
-# is.
+# Writing in place: hard links, owner, mode and attributes of the user's files stay.
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +116,8 @@ class NewContent:
 def write_all(contents: Sequence[NewContent]) -> list[Path]:
     """Write each, and return the backups. Raises UsageError, with every file as it was, when one
     cannot be written.
+
+    Each has its backup beside it before a byte is changed.
     """
     backups: list[Path] = []
     file = Path()

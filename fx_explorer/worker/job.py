@@ -169,15 +169,16 @@ class Job:
         return is_over and not self._progress.is_in_fork
 
 
-# The program of a request that names a target: torch is imported, then the target, which is
-# compiled and called.
-#
-# For a comparison (``verify``) it is called several times, while the original runs in a child.
-# For a measurement (``measure_breaks``, ``ledger``) it is called very often.
+# A request that names a target.
 
 
 class TargetProgram:
-    """Imports the target and calls it."""
+    """Imports the target and calls it.
+
+    torch is imported before it. For a comparison (``verify``) it is called several times, while the
+    original runs in a child. For a measurement (``measure_breaks``, ``ledger``) it is called very
+    often.
+    """
 
     def __init__(self, progress: RequestProgress, recorded: RequestRecording) -> None:
         self._progress = progress

@@ -189,11 +189,7 @@ class Outcomes:
         return message
 
 
-# Whether a program that calls ``sys.exit`` had come to its end, judged by where the call stands
-# in each of its own functions.
-#
-# ``sys.exit(main())`` as the last statement of a script is its end; in the middle or in a loop it
-# is not. A call within a library (click, argparse) counts by the user's lines that lead to it.
+# Whether a program that calls ``sys.exit`` had come to its end.
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -203,6 +199,10 @@ def left_early(trace: TracebackType | None) -> tuple[str, int]:
     were at their ends.
 
     ``trace`` begins with the script's own frame.
+
+    It is judged by where the call stands in each of the user's functions. ``sys.exit(main())`` as
+    the last statement of a script is its end; in the middle or in a loop it is not. A call within a
+    library (click, argparse) counts by the user's lines that lead to it.
     """
     while trace is not None:
         code = trace.tb_frame.f_code

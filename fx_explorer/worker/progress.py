@@ -1,5 +1,10 @@
 """What is known of a request while it is worked on, and how the client and the session's readers
 hear of it.
+
+A program may replace functions of Python's that our code in its process needs too: ``freezegun``
+replaces ``time.time``, tests replace ``open``. When our code fails for that reason, the message
+names what was replaced and blames nobody else. When the program has ended, we use Python's own
+functions again.
 """
 
 from __future__ import annotations
@@ -108,12 +113,7 @@ class RequestProgress:
         )
 
 
-# Which of Python's own functions the program has replaced, while our code in its process needs
-# them too.
-#
-# Programs may do so: ``freezegun`` replaces ``time.time``, tests replace ``open``. When our code
-# fails for that reason, the message names what was replaced and blames nobody else. When the
-# program has ended, we use Python's own functions again.
+# Python's own functions that the program has replaced.
 
 _OWNERS: tuple[Any, ...] = (
     builtins,

@@ -156,10 +156,7 @@ class ScriptProgram:
                 self._progress.writer.add(verifying.compared(self._seen, has_code))
 
 
-# Comparison of a changed script with the one on disk, which runs first, in a child process and
-# without torch.compile.
-#
-# What is compared is what two runs of a script have in common (``ScriptRun``).
+# Comparison with the script on disk: what two runs have in common (``ScriptRun``).
 
 LONGEST_S = 200.0
 """Seconds that a run may take, C++ compiler included."""

@@ -1,4 +1,9 @@
-"""What crosses the borders of a segment: the values that it takes and gives, in bytes."""
+"""What crosses the borders of a segment: the values that it takes and gives, in bytes.
+
+The parts of a graph are segments, which the backend compiles, and what falls back to PyTorch
+between them. A part's *level* is how many times the computation has gone from PyTorch into a
+segment before it: all that falls back on one level is one part.
+"""
 
 from __future__ import annotations
 
@@ -91,11 +96,7 @@ def _bytes_of(node: model.Node) -> int | None:
         return None
 
 
-# A partitioned graph as parts in the order in which they can run: segments, which the backend
-# compiles, and what falls back to PyTorch between them.
-#
-# Pure functions over nodes and edges. A part's *level* is how many times the computation has gone
-# from PyTorch into a segment before it: all that falls back on one level is one part.
+# Parts of a partitioned graph, in an order in which they can run.
 
 Unit = int
 """A segment as minus its number, or the id of a node that is in no segment."""

@@ -1,5 +1,9 @@
 """What a backend supports of the graphs that it was given: operator by operator, and segment by
 segment.
+
+torch's partitioner follows values only. A write in place gives no value to those who read the same
+memory later, or read it before. So a segment may take the write to another place in the order, and
+results differ from PyTorch's.
 """
 
 from __future__ import annotations
@@ -26,12 +30,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
 from fx_explorer.session.queries.graph.support import edges_of_graph
 
-# Operators that write into memory, and what reads it in another part that runs out of turn.
-#
-# torch's partitioner follows values only. A write in place gives no value to those who read the
-# same memory later, or read it before, so a segment may take the write to another place in the
-# order, and results differ from PyTorch's. Pure functions over the nodes of a graph and its
-# parts.
+# Writes in place, and what reads them in another part out of turn.
 
 _IN_PLACE = re.compile(r"(?:add|sub|mul|matmul|truediv|floordiv|mod|pow|and|or|xor|lshift|rshift)")
 _VIEWS = {

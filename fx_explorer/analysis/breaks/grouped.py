@@ -23,11 +23,7 @@ from fx_explorer.session.bounds import MAX_FIELD
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import compilation_names
 
-# Graph breaks in code that is not the user's but a package's or Python's: the user's line only
-# led there.
-#
-# A package is often the model itself, so a break in it is described like one in the user's own
-# code. Nobody changes Python's own library.
+# Breaks in code of a package or of Python, to which the user's line only led.
 
 # Packages lie below Python's own folder, too. What is frozen into the interpreter is Python's.
 _STANDARD_LIBRARY = re.compile(r".*[/\\]python3\.\d+t?[/\\](?!(site|dist)-packages[/\\])|<frozen ")
@@ -35,7 +31,11 @@ _STANDARD_LIBRARY = re.compile(r".*[/\\]python3\.\d+t?[/\\](?!(site|dist)-packag
 
 @dataclass(frozen=True, slots=True)
 class BreakInLibrary:
-    """A break in a file of a library or of Python, and the user's line that led there."""
+    """A break in a file of a library or of Python, and the user's line that led there.
+
+    A package is often the model itself, so such a break is described like one in the user's own
+    code. Nobody changes Python's own library.
+    """
 
     called_from: model.Frame
     is_pythons_own: bool

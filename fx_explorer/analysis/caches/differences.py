@@ -12,16 +12,16 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.torch_texts.cache_record import Cache
 
-# A part of a cache's key in words: what the user can change, and the line of the program that it
-# comes from.
-#
-# The parts are the attributes of ``FxGraphHashDetails`` (torch/_inductor/codecache.py) and of
-# ``AOTAutogradCacheDetails`` (torch/_functorch/_aot_autograd/autograd_cache.py).
+# What differs in a part of a key, in words.
 
 
 @dataclass(frozen=True, slots=True)
 class KeyDifference:
-    """What differs in a part of the key."""
+    """What differs in a part of the key.
+
+    The parts are the attributes of ``FxGraphHashDetails`` (torch/_inductor/codecache.py) and of
+    ``AOTAutogradCacheDetails`` (torch/_functorch/_aot_autograd/autograd_cache.py).
+    """
 
     text: str
     left: str = ""

@@ -191,10 +191,7 @@ def pair_counts(pairs: Sequence[KernelPair]) -> dict[Difference, int]:
     return {difference: counts[difference] for difference in IN_WORDS}
 
 
-# Which kernel of one session is the counterpart of which of another, by the nodes they compute.
-#
-# Kernels are looked up by their nodes and names, so that 100,000 on either side take a second or
-# two.
+# Counterparts: kernels of both sessions that compute the same nodes.
 
 MOST_CANDIDATES = 64
 """Most kernels with one node, or one name, that a kernel is held against: a constant may be in all of
@@ -207,6 +204,9 @@ def paired(
 ) -> list[tuple[KernelUse | None, KernelUse | None]]:
     """Pair kernels with the same nodes, then those with half of them in common; kernels without
     known nodes are paired by name. Kernels of ``right`` alone come last.
+
+    Kernels are looked up by their nodes and names, so that 100,000 on either side take a second or
+    two.
     """
     free = _FreeKernels(right)
     partners: dict[int, int] = {}

@@ -1,4 +1,8 @@
-"""A graph written as a file: as code, as a table or as a script, with a first line that says which graph of what it is."""
+"""A graph written as a file: as code, as a table or as a script, with a first line that says which graph of what it is.
+
+A script makes inputs of the same shape, strides, dtype and device. Their contents are random: a
+session keeps none. Whatever else is not as it was in the program is said at the script's top.
+"""
 
 from __future__ import annotations
 
@@ -52,11 +56,7 @@ def script_name(owner: str, title: str) -> str:
     return re.sub(r"\W+", "_", f"{owner}_{title}".lower()).strip("_") + ".py"
 
 
-# A graph as a script that runs it alone: inputs of the same shape, strides, dtype and device, the
-# graph, and a call.
-#
-# Contents are random: a session keeps none. Whatever else is not as it was in the program is said
-# at the script's top.
+# A graph as a script that runs it alone.
 
 UNKNOWN_SIZE = 4
 """The value of a size that has none: one that depends on data."""

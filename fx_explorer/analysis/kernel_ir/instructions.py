@@ -1,5 +1,8 @@
 """The kinds of instructions that a kernel consists of: how often each is in its code, not how often
 it runs.
+
+Names are those of the PTX ISA, of nvdisasm (CUDA Binary Utilities, instruction set reference) and
+of LLVM's AMDGPU backend.
 """
 
 from __future__ import annotations
@@ -14,11 +17,7 @@ from fx_explorer.analysis.kernel_ir.assembly_lines import instruction_lines
 from fx_explorer.model import Level
 from fx_explorer.torch_texts import bounded
 
-# The kind of each instruction of PTX, SASS and AMDGCN, by its name: the first pattern that
-# matches its beginning counts.
-#
-# Names are those of the PTX ISA, of nvdisasm (CUDA Binary Utilities, instruction set reference)
-# and of LLVM's AMDGPU backend.
+# Kinds of instructions: the first pattern that matches the beginning of a name counts.
 
 Kind = Literal[
     "tensor core",

@@ -23,14 +23,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernel.kernels import build_with_level
 from fx_explorer.session.queries.kernel.lines import lines_with_nodes
 
-# Which line of a kernel's Triton source each line of TTIR, TTGIR, LLVM IR, PTX, AMDGCN or SASS
-# was made from.
-#
-# All of it is what the compilers wrote themselves: MLIR's ``loc``, LLVM's ``!dbg``, the
-# assemblers' ``.loc`` and nvdisasm's ``//## File``. Code of an inlined helper (``tl.sum``,
-# ``triton_helpers.max2``) counts for the kernel's line that called it; if the helper is in the
-# same source, it counts for its own line too. What a compiler marked as its own (line 0,
-# ``unknown``) belongs to no line.
+# The line of Triton source that each line of a level was made from.
 
 _READERS: dict[Level, Callable[[str, KernelFile], LineMap]] = {
     "ttir": mlir_lines,
@@ -44,6 +37,12 @@ _READERS: dict[Level, Callable[[str, KernelFile], LineMap]] = {
 def lines_of_level(level: Level, text: str, file: KernelFile, assembly: str = "") -> LineMap:
     """Map the lines of a level. ``assembly`` is the PTX that a SASS was made from: only it knows
     who called an inlined helper.
+
+    All of it is what the compilers wrote themselves: MLIR's ``loc``, LLVM's ``!dbg``, the
+    assemblers' ``.loc`` and nvdisasm's ``//## File``. Code of an inlined helper (``tl.sum``,
+    ``triton_helpers.max2``) counts for the kernel's line that called it; if the helper is in the
+    same source, it counts for its own line too. What a compiler marked as its own (line 0,
+    ``unknown``) belongs to no line.
     """
     if level == "sass":
         return sass_lines(text, file, callers(assembly, file))

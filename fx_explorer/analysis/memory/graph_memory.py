@@ -1,5 +1,9 @@
 """The memory of one call of a compiled graph: its wrapper replayed, with what the session knows about
 its inputs, its library calls and its kernels.
+
+Which algorithm a library takes is its own affair. Where no GPU was asked, what a call takes while
+it works is a bound and no prediction: the most that was seen on an H100 (torch 2.11), as a formula
+of the shapes.
 """
 
 from __future__ import annotations
@@ -242,10 +246,7 @@ def symbol_values(reader: SessionReader) -> dict[str, int]:
     return {row.name: int(row.hint) for row in reader.rows(model.Symbol) if row.hint.isdecimal()}
 
 
-# What a library call may take of memory while it works, where no GPU was there to be asked.
-#
-# Bounds, not predictions: which algorithm a library takes is its own affair. Each is the most
-# that was seen on an H100 (torch 2.11), told as a formula of the shapes.
+# Bounds of what a library call takes while it works, where no GPU was there to be asked.
 
 ATTENTION_BLOCK = 64
 """Rows and columns of the blocks in which an attention's backward adds up its gradients

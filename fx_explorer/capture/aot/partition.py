@@ -250,15 +250,16 @@ def _partitioned(
     )
 
 
-# Which result of Dynamo's graph each output of AOTAutograd's forward graph is: inputs that were
-# changed come before them, bases of views and what is saved for the backward behind.
-#
-# AOTAutograd describes every output (torch/_functorch/_aot_autograd/descriptors.py).
+# Which result of Dynamo's graph each output of the forward graph is.
 
 
 def results_of(module: torch.fx.GraphModule) -> tuple[int, ...]:
     """Return the position among Dynamo's results for each output of a graph, -1 for one that is
     none of them; () where torch has not described them.
+
+    Inputs that were changed come before the results, bases of views and what is saved for the
+    backward behind. AOTAutograd describes every output
+    (torch/_functorch/_aot_autograd/descriptors.py).
     """
     output = next((node for node in reversed(module.graph.nodes) if node.op == "output"), None)
     described = output.meta.get("desc") if output is not None else None
@@ -269,13 +270,7 @@ def _result(described: Any) -> int:
     return int(described.idx) if type(described).__name__ == "PlainAOTOutput" else -1
 
 
-# Nested compile regions (``torch.compiler.nested_compile_region``): each is partitioned on its
-# own, before the graph that calls it, and compiled once however often it is called.
-#
-# Hooks: ``run_joint_graph_passes_on_hops`` and ``_get_partition_fn``
-# (torch/_functorch/_aot_autograd/graph_compile.py). The joint graph of a region is recorded when
-# torch partitions it; whose it is becomes known when the graph around it is partitioned, which by
-# then calls what torch made of the region.
+# Nested compile regions (``torch.compiler.nested_compile_region``).
 
 REGIONS_HAVE_PARTITIONERS = (2, 13)
 """Since this release a region may have a partitioner of its own."""
@@ -283,6 +278,12 @@ REGIONS_HAVE_PARTITIONERS = (2, 13)
 
 @contextlib.contextmanager
 def nested_region_hooks(recording: Recording) -> Iterator[None]:
+    """Record nested compile regions: each is partitioned on its own, before the graph that calls
+    it, and compiled once however often it is called. Hooks: ``run_joint_graph_passes_on_hops`` and
+    ``_get_partition_fn`` (torch/_functorch/_aot_autograd/graph_compile.py). The joint graph of a
+    region is recorded when torch partitions it. Whose it is becomes known when the graph around it
+    is partitioned, which by then calls what torch made of the region.
+    """
     with contextlib.ExitStack() as stack:
         stack.enter_context(
             patched(

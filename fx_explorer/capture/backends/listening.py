@@ -216,11 +216,6 @@ def _direction(given: Any, of: Problems) -> Direction:
 
 
 # The options of Dynamo that torch writes into the metrics of each compilation.
-#
-# Hook: ``_get_dynamo_config_for_logging`` (torch/_dynamo/utils.py). It sorts every option that is
-# a set and turns all of them into JSON. torch 2.11 does so with ``ignore_logging_functions``,
-# whose members are functions: the metrics of every compilation were lost, and with them how it
-# ended.
 
 _LOGGED = "_get_dynamo_config_for_logging"
 
@@ -229,6 +224,11 @@ _LOGGED = "_get_dynamo_config_for_logging"
 def logged_as(values: Mapping[str, object]) -> Iterator[None]:
     """Have torch log these values of options inside the block, whatever values are in force: those of
     a run that nobody records.
+
+    Hook: ``_get_dynamo_config_for_logging`` (torch/_dynamo/utils.py). It sorts every option that is
+    a set and turns all of them into JSON. torch 2.11 does so with ``ignore_logging_functions``,
+    whose members are functions: without this the metrics of every compilation are lost, and with
+    them how it ended.
     """
     if not hasattr(torch._dynamo.utils, _LOGGED):
         yield

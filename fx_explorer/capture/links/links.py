@@ -182,12 +182,7 @@ def _within(homes: set[int], rows: tuple[int, ...], earlier: EarlierGraph) -> tu
     return tuple(row for row in rows if not homes or earlier.holders[row].graph.id in homes)
 
 
-# What a pattern pass of Inductor's put in the place of which nodes, where the new nodes do not
-# tell.
-#
-# Hook: ``ReplacementPatternEntry.replace_with_graph`` (torch/_inductor/pattern_matcher.py). In
-# 2.11 a new node that has a value gets nothing of the meta of those it stands for, such as an
-# ``addmm`` made of ``mm`` and ``add``; later releases hand it on.
+# Nodes that a pattern pass of Inductor's replaced.
 
 _REPLACED = "fx_explorer_replaced"
 """Attribute of a new node, and not part of its meta: torch looks at that."""
@@ -195,6 +190,11 @@ _REPLACED = "fx_explorer_replaced"
 
 @contextlib.contextmanager
 def replacement_hook(recording: Recording) -> Iterator[None]:
+    """Note which nodes each new node of a pattern pass stands for. Hook:
+    ``ReplacementPatternEntry.replace_with_graph`` (torch/_inductor/pattern_matcher.py). In 2.11 a
+    new node that has a value gets nothing of the meta of those it stands for, such as an ``addmm``
+    made of ``mm`` and ``add``; later releases hand it on.
+    """
     from torch._inductor.pattern_matcher import ReplacementPatternEntry
 
     original = ReplacementPatternEntry.replace_with_graph

@@ -191,18 +191,17 @@ def _compile_outside(
 NOT_RAISED = "the program has not had this exception, since it went on while the graph waited; without a pause it does"
 
 
-# Guards on sizes that lowering asks for, which is too late for Dynamo's guard: Dynamo has
-# finished the graph before.
-#
-# A compile without a pause checks them too, so they are recorded with Dynamo's own. Where:
-# ``ShapeEnv.guards`` (torch/fx/experimental/symbolic_shapes.py); Dynamo makes its guard ``SHAPE_ENV``
-# of them.
+# Guards on sizes that lowering asks for.
 
 
 @contextlib.contextmanager
 def late_guards(recording: Recording, kept: CapturedSegment, variant: Variant) -> Iterator[None]:
     """Record what is asked of sizes inside the block: with Dynamo's guards for a first variant,
     else with the variant's.
+
+    Dynamo has finished the graph before, so these are too late for its guard ``SHAPE_ENV``, which
+    is made of ``ShapeEnv.guards`` (torch/fx/experimental/symbolic_shapes.py). A compile without a
+    pause checks them too.
     """
     shapes = kept.shape_env()
     asked_before = len(shapes.guards) if shapes else 0

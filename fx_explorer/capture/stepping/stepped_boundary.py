@@ -171,10 +171,7 @@ def stepper_of(recording: Recording) -> Stepper | None:
     return recording.boundary.stepper if isinstance(recording.boundary, SteppedBoundary) else None
 
 
-# A graph as it comes from Dynamo, which waits for the backend's answer: the graph is compiled
-# now, or kept until the program has ended.
-#
-# Dynamo can begin the frame anew as long as it waits, and no longer.
+# A graph as it comes from Dynamo, which waits for the backend's answer.
 
 _ANEW = "the user had it captured with other dynamic shapes"
 
@@ -188,6 +185,8 @@ def compile_segment(
 ) -> Any:
     """Answer Dynamo's call of the backend: compile now, or when the program has ended. ``here`` is
     that call.
+
+    Dynamo can begin the frame anew as long as it waits, and no longer.
     """
     _tell_sources(output_graph, module)
     kept = _keep(stepper, output_graph, module, inputs)
@@ -301,15 +300,7 @@ def _tell_sources(output_graph: Any, module: torch.fx.GraphModule) -> None:
     module._source_to_user_stacks = output_graph.source_to_user_stacks
 
 
-# Which graphs can wait until the program has ended: a pause must change nothing about what is
-# compiled.
-#
-# A graph that waits runs eagerly meanwhile, and the backend is called when Dynamo is no longer
-# there to hear from it. A backend may tell Dynamo two things: that floats must be constants, so
-# that the frame is begun anew (TensorifyScalarRestartAnalysis,
-# torch/fx/passes/_tensorify_python_scalars.py), and that something cannot be traced, which Dynamo
-# turns into a graph break (``exceptions_allowed_to_be_fallback``, torch/_dynamo/output_graph.py).
-# Both come from AOTAutograd's tracing.
+# Which graphs can wait until the program has ended.
 
 
 def can_wait(kept: CapturedSegment) -> bool:
@@ -318,6 +309,10 @@ def can_wait(kept: CapturedSegment) -> bool:
     It cannot with a backend or a pass of the program's own, which expects to be called now. It
     cannot either with a tensor subclass where torch prints it: printing may fail, after
     AOTAutograd's tracing.
+
+    A pause must change nothing about what is compiled. A graph that waits runs in eager mode
+    meanwhile, and its backend is called when Dynamo is no longer there to hear from it
+    (``must_be_traced``).
     """
     if prints_subclasses_it_compiles() and _has_wrappers(kept):
         return False
@@ -347,6 +342,11 @@ def _module_of(backend: object) -> str:
 def must_be_traced(kept: CapturedSegment) -> bool:
     """Return whether AOTAutograd may have something to tell Dynamo, so that it must trace the graph
     at once.
+
+    It may tell Dynamo two things: that floats must be constants, so that the frame is begun anew
+    (TensorifyScalarRestartAnalysis, torch/fx/passes/_tensorify_python_scalars.py), and that
+    something cannot be traced, which Dynamo turns into a graph break
+    (``exceptions_allowed_to_be_fallback``, torch/_dynamo/output_graph.py).
     """
     return _has_float_symbols(kept) or any(map(_is_wrapper, kept.inputs))
 

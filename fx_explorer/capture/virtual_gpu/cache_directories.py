@@ -1,5 +1,9 @@
 """Where the virtual GPU keeps what it builds: directories of our own, separate from those for a
 real GPU.
+
+A directory or file is trusted when it is no symbolic link, belongs to this user (or root), and
+nobody else can write to it. The directories above ours must be so too, except that symbolic links
+and sticky directories like /tmp are usual there.
 """
 
 from __future__ import annotations
@@ -84,11 +88,7 @@ def keep_apart(gpu: Gpu, environ: MutableMapping[str, str] = os.environ) -> None
     environ["TRITON_CACHE_DIR"] = str(made(home / "triton"))
 
 
-# Trust in our cache: nobody else may have put a file into it, since what is loaded from it is code.
-#
-# A directory or file is trusted when it is no symbolic link, belongs to this user (or root), and
-# nobody else can write to it. The directories above ours must be so too, except that symbolic
-# links and sticky directories like /tmp are usual there.
+# Trust in the cache: what is loaded from it is code, so nobody else may have written it.
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _ALL_OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO

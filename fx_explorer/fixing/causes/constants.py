@@ -1,5 +1,9 @@
 """A call that Dynamo cannot look into, but whose result does not depend on tensors: it can be
 computed once.
+
+A fix that computes a value once assumes that no call gives another. That nobody changes a thing
+cannot be proved from the user's code; that somebody can is often plain to see: a dict, an
+attribute, a file.
 """
 
 from __future__ import annotations
@@ -123,10 +127,7 @@ def _kept(opaque: OpaqueCall, text: str) -> str:
     return f"list({text})" if isinstance(loop, cst.For) and loop.iter is opaque.call else text
 
 
-# Whether an expression can give something else at another call, as far as the user's code shows.
-#
-# A fix that computes a value once assumes that it does not. That nobody changes a thing cannot be
-# proved from its text; that somebody can is often plain to see: a dict, an attribute, a file.
+# Whether an expression can give something else at another call.
 
 _GIVES_ANOTHER = re.compile(
     r"(time|random|secrets|uuid|datetime|socket|subprocess|gc|threading|getpass|tempfile|glob|shutil|"

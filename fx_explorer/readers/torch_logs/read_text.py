@@ -142,10 +142,7 @@ def _add_meta(
     writer.set_meta("outcome", Outcome("finished").to_json())
 
 
-# A message of ``TORCH_LOGS`` as the record that torch's structured trace has of the same thing,
-# for the same readers.
-#
-# The texts are alike; what a message has before and around them is taken off.
+# A message as the record that torch's structured trace has of the same thing, for the same readers.
 
 _GRAPH_HEADING = re.compile(r"^[^\S\n]*=+ (?P<name>.+?) =+$", re.M)
 

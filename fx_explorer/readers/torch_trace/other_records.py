@@ -1,4 +1,10 @@
-"""Records that become nothing else than a document: settings, caches, tables, and what a newer torch writes."""
+"""Records that become nothing else than a document: settings, caches, tables, and what a newer torch writes.
+
+vLLM's own come from vllm/compilation/backends.py and piecewise_backend.py:
+``vllm_compilation_config``, ``vllm_piecewise_split_graph``, ``vllm_piecewise_compile_start`` before
+each compile of a piece, ``vllm_submod_N`` (``vllm_subgraph_N`` before) once for a piece, and
+``vllm_post_grad.N.PASS`` and ``vllm_patterns.PASS`` for its own passes.
+"""
 
 from __future__ import annotations
 
@@ -147,13 +153,7 @@ class OtherRecords:
             state.cache_hits.add(name)
 
 
-# What vLLM adds to a log: how it cut the graph into pieces, and for which numbers of tokens it
-# compiles each.
-#
-# vllm/compilation/backends.py and piecewise_backend.py write them: ``vllm_compilation_config``,
-# ``vllm_piecewise_split_graph``, ``vllm_piecewise_compile_start`` before each compile of a piece,
-# ``vllm_submod_N`` (``vllm_subgraph_N`` before) once for a piece, and ``vllm_post_grad.N.PASS``
-# and ``vllm_patterns.PASS`` for its own passes.
+# What vLLM adds to a log: the pieces that it cut a graph into.
 
 _TITLES = {
     "vllm_compilation_config": "vLLM's configuration",

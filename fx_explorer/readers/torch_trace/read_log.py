@@ -304,10 +304,7 @@ class LogReading:
         self._writer.close()
 
 
-# Records that are decoded after all others were found: graphs, guards and generated code.
-#
-# They are most of a log and most of the work, and are looked at one by one. What they say of
-# their compilation by being there is noted at once.
+# Records that are decoded after all others were found.
 
 _TELLS_OF: dict[str, tuple[Stage, ...]] = {
     **{name: (stage,) for name, (stage, _, _) in STAGE_OF.items()},
@@ -319,7 +316,12 @@ _TELLS_OF: dict[str, tuple[Stage, ...]] = {
 
 
 class PutOff:
-    """Keeps the records of each compilation without their texts. It is given none of no compilation."""
+    """Keeps the records of each compilation without their texts. It gets none that are of no
+    compilation.
+
+    They are most of a log and most of the work, and are looked at one by one. What they say of
+    their compilation by being there is noted at once.
+    """
 
     def __init__(self, compilations: Compilations) -> None:
         self._compilations = compilations

@@ -3,6 +3,10 @@
 torch/_logging/_internal.py, ``TorchLogsFormatter`` and ``trace_structured``: the JSON names the kind of the
 record, the compilation it is about, and the MD5 of its text, so that a text that was changed or cut off is
 known. A line that is no record is counted.
+
+To find where records begin is the only thing that is done with every byte of a log, so it is one
+regular expression over large blocks. What is longer than any record of torch's is cut, so that
+whatever a file holds, little memory is taken.
 """
 
 from __future__ import annotations
@@ -16,11 +20,7 @@ from typing import Any, NamedTuple
 
 from fx_explorer.session.elsewhere import TextPlace
 
-# A log cut into pieces, each of which begins like a record, whatever lies in it.
-#
-# To find where records begin is the only thing that is done with every byte of a log, so it is
-# one regular expression over large blocks. What is longer than any record of torch's is cut, so
-# that whatever a file holds, little memory is taken.
+# A log cut into pieces, each of which begins like a record.
 
 MOST_OF_A_PIECE = 32 << 20
 """Bytes; a session has no longer texts (``session/bounds.py``)."""

@@ -48,14 +48,15 @@ def is_under_way(trial: Worker[None] | None) -> TypeGuard[Worker[None]]:
 
 
 # The screen below a dialog, as it is seen through the dialog's background.
-#
-# Textual's own way (``textual.renderables.background_screen``, 8.2) mixes colours for each piece
-# of text, 15 ms a frame at 120×40. There are some dozen looks on a screen, so here each is mixed
-# once.
 
 
 class ScreenBelow(Visual):
-    """Draws another screen under ``tint``, without what its texts do on a click."""
+    """Draws another screen under ``tint``, without what its texts do on a click.
+
+    Textual's own way (``textual.renderables.background_screen``, 8.2) mixes colours for each piece
+    of text, 15 ms a frame at 120×40. There are some dozen looks on a screen, so here each is mixed
+    once.
+    """
 
     def __init__(self, screen: Screen[object], tint: Color) -> None:
         self._screen = screen

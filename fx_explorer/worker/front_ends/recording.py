@@ -2,6 +2,10 @@
 
 It happens when the program has run, with what the program compiled in the session already. Nothing of it is recorded as
 the program's: compiles go aside, what is printed is dropped, and the program's state is put back.
+
+A module is traced in the mode that it is in; a function that takes its arguments by name is traced
+with them as well. Where a front end records user stacks only when it is asked, it is asked: the
+nodes are the same.
 """
 
 from __future__ import annotations
@@ -222,10 +226,6 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 # Calls of the front ends, each as its documentation makes it. Nothing here records.
-#
-# A module is traced in the mode that it is in; a function that takes its arguments by name is
-# traced with them as well. Where a front end records user stacks only when it is asked, it is:
-# the nodes are the same.
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,13 +119,7 @@ def _question(calls: Sequence[LibraryCall]) -> bytes:
     return json.dumps(question).encode()
 
 
-# A process like the worker that makes library calls of generated code, one by one and with zeros
-# for content, and tells what each takes of the GPU's memory.
-#
-# It is a process of its own because such a call may end it: native code trusts what it is given.
-# Its input is a JSON object: the calls, and what the program chose that decides how libraries do
-# them. It answers with a line for each call, ``{"size_bytes": …}`` or ``{"problem": …}``, and the
-# call that it died of is the first without an answer.
+# The process that makes the calls.
 
 LONGEST = 500
 """Characters of a message. A line is to go through a pipe in one piece."""
@@ -135,6 +129,12 @@ GPU_IS_LOST = "CUDA error"
 
 
 def main(notices: int, commands: int) -> None:
+    """Make library calls of generated code, one by one and with zeros for content, and tell what
+    each takes of the GPU's memory. This is a process of its own because such a call may end it:
+    native code trusts what it is given. Its input is a JSON object: the calls, and what the program
+    chose that decides how libraries do them. It answers with a line for each call, ``{"size_bytes":
+    …}`` or ``{"problem": …}``. The call that it died of is the first without an answer.
+    """
     with os.fdopen(commands, encoding="utf-8") as lines:
         asked = json.load(lines)
     import torch

@@ -4,6 +4,9 @@ made up named.
 Hooks: ``convert_frame.register_bytecode_hook``, and ``OutputGraph.install_global_unsafe``
 (torch/_dynamo/output_graph.py), through which a resume function gets the name that the bytecode
 calls it by.
+
+A line that went into the graph as a whole has no instruction left: the call of the graph is all
+there is of it.
 """
 
 from __future__ import annotations
@@ -272,10 +275,7 @@ def plain_resume(name: str) -> str:
     return f"the rest of {function} after line {line}"
 
 
-# Where modified bytecode calls the compiled graph, and which lines of the source that stands for.
-#
-# A line that went into the graph as a whole has no instruction left: the call is all there is of
-# it.
+# Where modified bytecode calls the compiled graph, and which source lines that stands for.
 
 COMPILED_GRAPH = "__compiled_fn_"
 

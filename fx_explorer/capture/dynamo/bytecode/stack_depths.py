@@ -70,10 +70,7 @@ def effect(one: dis.Instruction, *, jumps: bool = False) -> int:
     return dis.stack_effect(one.opcode, one.arg, jump=jumps)
 
 
-# The instructions of a code object, alike for Python 3.10 to 3.13: what ``dis`` tells differently
-# is told apart here.
-#
-# Not here: how they are shown (listing.py) and how their jumps are drawn (jumps.py).
+# The instructions of a code object, alike for Python 3.10 to 3.13.
 
 JUMPS = frozenset((*dis.hasjrel, *dis.hasjabs))
 

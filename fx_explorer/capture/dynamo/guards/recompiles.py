@@ -3,6 +3,11 @@
 Hook: ``get_guard_fail_reason`` (torch/_dynamo/guards.py), which torch calls for each compiled code
 of a function that did not fit, while the locals of the call are at hand. torch's own text has the
 guard, and the new value only of some.
+
+Of a dict torch asks for the number of entries (``len(L['d']) != 2``, for ``**kwargs`` that are
+handed on ``len(L['kwargs']) == 2``) and for each key (``list(dict.keys(L['d']))[1] == 'b'``,
+``DICT_KEYS_MATCH`` and ``MAPPING_KEYS_CHECK`` in torch/_dynamo/guards.py). The one that fails first
+names at most one of them, so the keys are compared here.
 """
 
 from __future__ import annotations
@@ -272,11 +277,7 @@ def _global_state(part: str) -> GuardedValue:
     return GuardedValue(old="off" if is_on else "on", new="on" if is_on else "off")
 
 
-# What changed about the keys of a dict before a recompile: which are gone, and which are new.
-#
-# torch asks for the number of entries (``len(L['d']) != 2``, for ``**kwargs`` that are handed on
-# ``len(L['kwargs']) == 2``) and for each key (``list(dict.keys(L['d']))[1] == 'b'``, ``DICT_KEYS_MATCH``
-# and ``MAPPING_KEYS_CHECK`` in torch/_dynamo/guards.py): the one that fails first names at most one of them.
+# The keys of a dict that are gone, and those that are new.
 
 MOST_NAMED = 8
 

@@ -112,11 +112,7 @@ def _said(error: BaseException, path: Path) -> str:
     return f"{where}: {''.join(traceback.format_exception_only(type(error), error)).strip()}"
 
 
-# Checks of an edited graph before it goes back to the compiler: it must be whole, with the same
-# inputs and outputs and known values.
-#
-# Inductor fails far from the cause when a node has no fake value or a target that is not an ATen
-# operation; here the node is named.
+# Checks of an edited graph before it goes back to the compiler.
 
 
 class BrokenGraphError(Exception):
@@ -130,6 +126,9 @@ def check_edited(module: GraphModule, edited: GraphModule) -> None:
     Nodes that are new or changed get the fake value they compute, and so do later nodes as far as
     values differ. Graphs of AOTAutograd must return what they returned, because later stages rely
     on the shapes and types of their outputs. Raises BrokenGraphError.
+
+    Inductor fails far from the cause when a node has no fake value or a target that is not an ATen
+    operation; here the node is named.
     """
     try:
         edited.graph.lint()

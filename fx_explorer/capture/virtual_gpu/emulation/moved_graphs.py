@@ -270,16 +270,15 @@ def _fake_mode(inputs: Sequence[Any]) -> Any:
     return traced_in or FakeTensorMode(allow_non_fake_inputs=True)
 
 
-# Optimizers take all parameters at once (``foreach``), as they do by default on a GPU: compiled
-# ones then have other kernels.
-#
-# Hook: ``_get_foreach_kernels_supported_devices``, which ``_default_to_fused_or_foreach`` asks
-# (torch/optim/optimizer.py).
+# Optimizers take all parameters at once (``foreach``), as they do by default on a GPU.
 
 
 def prefer_foreach(emulation: Emulation) -> None:
     """Make optimizers choose as on the GPU while the program runs on the CPU, where the results are
     the same.
+
+    Compiled optimizers then have other kernels. Hook: ``_get_foreach_kernels_supported_devices``,
+    which ``_default_to_fused_or_foreach`` asks (torch/optim/optimizer.py).
     """
     from fx_explorer.capture.recording.hidden_from_dynamo import (
         traced_as,  # it imports the compiler, which must find torch.cuda as on the GPU

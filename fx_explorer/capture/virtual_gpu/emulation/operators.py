@@ -120,13 +120,6 @@ def fused_gru_cell_backward(
 
 
 # The kernel that ``scaled_dot_product_attention`` becomes on the GPU.
-#
-# A build without CUDA has none to choose from, and would silently decompose attention. This
-# follows ``scaled_dot_product_attention`` (aten/src/ATen/native/transformers/attention.cpp),
-# which prepares the inputs for the kernel, and ``select_sdp_backend``
-# (…/transformers/cuda/sdp_utils.cpp), which chooses it: cuDNN on Hopper and Blackwell, then
-# flash, then efficient attention, unless one cannot take the inputs or is switched off
-# (``torch.nn.attention.sdpa_kernel``).
 
 Backend = Literal["cudnn", "flash", "efficient", "math"]
 
@@ -141,7 +134,15 @@ _ALIGNMENT = 8
 
 
 class Attention:
-    """Implements the operator ``aten::scaled_dot_product_attention`` for one GPU."""
+    """Implements the operator ``aten::scaled_dot_product_attention`` for one GPU.
+
+    A build without CUDA has no kernel to choose from, and would silently decompose attention. This
+    follows ``scaled_dot_product_attention`` (aten/src/ATen/native/transformers/attention.cpp),
+    which prepares the inputs for the kernel, and ``select_sdp_backend``
+    (…/transformers/cuda/sdp_utils.cpp), which chooses it: cuDNN on Hopper and Blackwell, then
+    flash, then efficient attention, unless one cannot take the inputs or is switched off
+    (``torch.nn.attention.sdpa_kernel``).
+    """
 
     def __init__(self, gpu: Gpu) -> None:
         self._gpu = gpu

@@ -2,6 +2,9 @@
 
 The autotuner's call is ``CachingAutotuner._precompile_config``,
 torch/_inductor/runtime/triton_heuristics.py.
+
+ptxas, nvdisasm and cuobjdump are those that come with Triton. nvdisasm takes longer than most
+compiles, so SASS is made for what somebody looks at.
 """
 
 from __future__ import annotations
@@ -38,10 +41,7 @@ from fx_explorer.errors import WorkerError
 from fx_explorer.model import NVDISASM_OPTIONS, Gpu, Level
 from fx_explorer.model.rows.kernels import NOT_KNOWN
 
-# What the machine code tells of a kernel: its SASS, and the registers, stack and spills per thread.
-# nvdisasm takes longer than most compiles, so SASS is made for what somebody looks at.
-#
-# ptxas, nvdisasm and cuobjdump are those that come with Triton.
+# What the machine code tells of a kernel: its SASS, and registers, stack and spills per thread.
 
 BYTES_OF_A_REGISTER = 4
 

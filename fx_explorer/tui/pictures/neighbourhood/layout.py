@@ -12,10 +12,7 @@ from dataclasses import dataclass, field
 
 from fx_explorer.analysis.neighbourhood import Neighbourhood
 
-# In which column of the picture a node stands: producers left of what uses them, the centre at 0.
-#
-# An edge that passes over columns takes a place in each of them, so that it is drawn around the
-# boxes there.
+# Columns: producers stand left of what uses them, the centre at 0.
 
 Key = tuple[str, int]
 """A thing that has a place: ``("node", id)``, ``("more", step)``, or ``("way", number)`` of an edge over a
@@ -24,7 +21,11 @@ column."""
 
 @dataclass(frozen=True)
 class Columns:
-    """What has a place in the picture, and what is drawn between."""
+    """What has a place in the picture, and what is drawn between.
+
+    An edge that passes over columns takes a place in each of them, so that it is drawn around the
+    boxes there.
+    """
 
     column: Mapping[Key, int]
     lines: Sequence[tuple[Key, Key]]

@@ -126,15 +126,15 @@ def _name(function: Any) -> str:
     return str(getattr(function, "__qualname__", type(function).__name__))
 
 
-# The functions of the user's that call compiled code, to look at the end at what their variables
-# hold.
-#
-# A program whose model, optimizer and results are variables of ``main()`` has no global that says
-# what it has computed.
+# The functions of the user's that call compiled code: what their variables hold at the end.
 
 
 class Callers:
-    """The functions that were being run when compiled code was called: of each the last run."""
+    """The functions that were being run when compiled code was called: of each the last run.
+
+    A program whose model, optimizer and results are variables of ``main()`` has no global that says
+    what it has computed.
+    """
 
     def __init__(self) -> None:
         self._frames: dict[CodeType, FrameType] = {}

@@ -27,7 +27,7 @@ from benchmarks.common import ROOT
 from benchmarks.log_copies import write_copies
 from benchmarks.ptybench import Terminal, memory_mb
 
-FIRST_WORDS = "cuts the graph"
+FIRST_WORDS = "breaks the graph"
 """A fact of the first log that is copied."""
 
 OF_THE_BEGINNING = "Its first megabyte has"

@@ -5,7 +5,7 @@
 The panes are joint | forward | backward | output code of a synthetic training step of 240 layers. The cursor walks down the
 forward graph; every step lights and scrolls the other three. It does so with the kernels marked in all panes, as they are by
 default, and without (``p h``); with ``--profiled`` the session has a profile, the panes its times, and the forward graph stands
-dearest first, too. CPU time until the frame was there is given beside wall time because it is steadier where other
+most expensive first, too. CPU time until the frame was there is given beside wall time because it is steadier where other
 programs run on the machine; "all" is with what the app does behind the frame: it draws the next page while nobody waits.
 """
 

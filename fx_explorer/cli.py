@@ -44,7 +44,7 @@ COMMANDS: dict[str, str] = {
     "dynamic": "compare dynamic=None, True, False and mark_dynamic on a target and on other inputs",
     "options": "explain the options of torch.compile: what each does, its value in force, what another would change",
     "backends": "list the backends of torch.compile: what each does, and whether it can be used here",
-    "support": "say what a backend supports of a target's graphs, where it cuts them, and why",
+    "support": "say what a backend supports of a target's graphs, where it splits them, and why",
     "recover": "get back, or remove, the sessions of captures that were interrupted with fx-explorer itself",
     "keys": "print the table of keys",
     "doctor": "say what works on this machine",

@@ -10,7 +10,7 @@ from fx_explorer.analysis.whole_session import SessionFigures
 NOTHING = SessionFigures(
     compilations=0,
     compiled=0,
-    left_to_python=0,
+    eager_functions=0,
     recompiles=0,
     graphs=0,
     operations=0,

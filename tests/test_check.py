@@ -386,7 +386,7 @@ def test_every_condition_counts_what_child_processes_compiled(
         assert check(tmp_path / "s.fxs", f"--{condition}", number - 1) == 1
         assert capsys.readouterr().out.startswith(f"/p/m.py:{line}: ")
     assert check(tmp_path / "s.fxs", "--no-skipped-frames") == 1
-    assert "m.py:20: 1 function left to Python, 0 allowed" in capsys.readouterr().out
+    assert "m.py:20: 1 function not compiled, 0 allowed" in capsys.readouterr().out
 
 
 def test_hostile_names_reach_neither_the_terminal_nor_a_second_line(

@@ -35,7 +35,7 @@ def test_the_verdict_comes_first_and_says_where_the_time_is(
     assert told[0].startswith(
         "The GPU computes for 1.31 ms in gpt2.json.gz: 71 % in compiled graphs; the optimizer 28 %"
     )
-    assert told[2].startswith("Dearest: your line pytorch_utils.py:119 (37 %), module ")
+    assert told[2].startswith("Most expensive: your line pytorch_utils.py:119 (37 %), module ")
     assert "It waits longest between" in told[4]
     assert "meanwhile: " in told[4]
     for heading in (

@@ -172,7 +172,7 @@ class SessionFigures(Totals):
 
     compiled: int
     """Compilations that produced code, in full or up to a graph break."""
-    left_to_python: int
+    eager_functions: int
     """Functions that Dynamo looked at and did not compile."""
     operations: int
     """Call nodes of Dynamo's graphs."""
@@ -206,7 +206,7 @@ def session_figures(reader: SessionReader) -> SessionFigures:
     return SessionFigures(
         **asdict(totals(reader)),
         compiled=sum(reader.count(model.Compilation, status=status) for status in ("ok", "broke")),
-        left_to_python=reader.count(model.Compilation, status="skipped"),
+        eager_functions=reader.count(model.Compilation, status="skipped"),
         operations=captured_operations(reader),
         guards=check_count(reader),
         free_sizes=sum(not row.became for row in symbols),

@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-skipped-frames",
         action="store_const",
         const=0,
-        help="no function that Dynamo looked at is left to Python",
+        help="every function that Dynamo looked at is compiled, none runs in eager mode",
     )
     asked.add_argument("--expect-graphs", metavar="N", type=_count, help="exactly so many graphs")
     allowed = parser.add_argument_group("what every check requires, and may be told to allow")

@@ -161,7 +161,7 @@ def _indented(indent: str, lines: Sequence[str]) -> list[str]:
 
 def _compiled(code: Code, function: cst.FunctionDef) -> _WayOfCompiling | None:
     if _is_method(code, function):
-        return _left_to_python(code, function) if function.name.value == "forward" else None
+        return _kept_eager(code, function) if function.name.value == "forward" else None
     if function.decorators:
         return _moved_decorator(code, function)
     calls = [call for call in code.all(cst.Call) if _compiles(code, call, function.name.value)]
@@ -175,7 +175,7 @@ def _compiled(code: Code, function: cst.FunctionDef) -> _WayOfCompiling | None:
     )
 
 
-def _left_to_python(code: Code, function: cst.FunctionDef) -> _WayOfCompiling | None:
+def _kept_eager(code: Code, function: cst.FunctionDef) -> _WayOfCompiling | None:
     start = code.line_start(code.lines(function)[0])
     line = f"{code.indent(function)}@torch.compiler.disable(recursive=False)\n"
     # What another decorator makes of the function is not known.

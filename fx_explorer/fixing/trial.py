@@ -234,7 +234,7 @@ def _gains(before: SessionFigures, after: SessionFigures) -> bool:
     one graph that does what two did.
     """
     counts, others = (
-        (one.graph_breaks, one.left_to_python, one.graph_break_hits) for one in (before, after)
+        (one.graph_breaks, one.eager_functions, one.graph_break_hits) for one in (before, after)
     )
     cuts_less = (
         others == counts and after.graphs < before.graphs and after.operations >= before.operations
@@ -247,13 +247,13 @@ def _uncovers(before: SessionFigures, after: SessionFigures) -> bool:
     before, or more, are no loss then: the others stand behind the one that is gone, where Dynamo
     had not come.
     """
-    return after.left_to_python < before.left_to_python and after.operations > before.operations
+    return after.eager_functions < before.eager_functions and after.operations > before.operations
 
 
 def _fewer(before: SessionFigures, after: SessionFigures) -> str:
     if after.graph_breaks < before.graph_breaks:
         return f"{_times(before.graph_breaks, 'break')} → {after.graph_breaks}"
-    if after.left_to_python < before.left_to_python:
+    if after.eager_functions < before.eager_functions:
         more = after.graph_breaks - before.graph_breaks
         if more > 0:
             behind = (
@@ -265,7 +265,7 @@ def _fewer(before: SessionFigures, after: SessionFigures) -> str:
             compiled = f", {before.operations} operations compiled → {after.operations}"
         else:
             compiled = ""
-        return f"{_times(before.left_to_python, 'function')} left to Python → {after.left_to_python}{compiled}{behind}"
+        return f"{_times(before.eager_functions, 'function')} not compiled → {after.eager_functions}{compiled}{behind}"
     if after.graph_break_hits < before.graph_break_hits:
         return f"{_times(before.graph_breaks, 'break')}, hit {before.graph_break_hits} times → {after.graph_break_hits}"
     return f"the break stays, but {_times(before.graphs, 'graph')} → {after.graphs}"

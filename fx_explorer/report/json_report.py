@@ -74,7 +74,7 @@ def json_report(reader: SessionReader) -> Json:
             "interventions": [intervention(reader, one) for one in reader.rows(model.Intervention)],
             "graph_breaks": [graph_break(reader, one) for one in distinct_breaks(reader)],
             "measured_call": measured_call(call_time(reader)),
-            "left_to_python": [fallback(one) for one in distinct_fallbacks(reader)],
+            "eager_functions": [fallback(one) for one in distinct_fallbacks(reader)],
             "calls": [called(one) for one in call_trees(reader)],
             "child_processes": [child_process(one) for one in children(reader).everyone],
             "recompiles": [recompile(one) for one in recompiles(reader)],

@@ -64,7 +64,7 @@ _WORDS = {
     "graphs": "graphs",
     "graph_breaks": "places with a graph break",
     "graph_break_hits": "graph breaks, each hit",
-    "left_to_python": "functions left to Python",
+    "eager_functions": "functions in eager mode",
     "recompiles": "recompiles",
     "guards": "guards",
     "free_sizes": "dynamic sizes",
@@ -73,7 +73,7 @@ _WORDS = {
 }
 
 _WANTED: dict[str, Wanted] = dict.fromkeys(
-    ("graph_breaks", "graph_break_hits", "left_to_python", "recompiles"), "less"
+    ("graph_breaks", "graph_break_hits", "eager_functions", "recompiles"), "less"
 )
 """Figures of which fewer are better, whatever the program is."""
 

@@ -45,9 +45,9 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "Moving",
     ),
     "source": (
-        "Panes side by side, linked: the selected line lights up what it is the same computation as in the others (▌).\n"
+        "Linked panes: select a line and the matching lines in the other panes are highlighted (▌).\n"
         "Enter follows a link and says how it is known. i shows all facts of the selection.\n"
-        "A pane turns to the file, graph or kernel that belongs to the selection, unless you chose its document (p d).",
+        "Panes follow the selection unless pinned (p d).",
         "Linked panes",
     ),
     "below": (
@@ -112,7 +112,7 @@ _TEXTS: dict[str, tuple[str, Group]] = {
     ),
     "support": (
         "First the parts of each graph in the order in which they can run, then every operator.\n"
-        "Below the list: what crosses the borders of a part, and why the graph is cut there. Enter goes to its first node.\n"
+        "Below the list: what crosses the borders of a part, and why the graph is split there. Enter goes to its first node.\n"
         "In a graph ↩ marks what falls back. p r on a node shows only its segment, or what falls back, and again everything.",
         "Moving",
     ),
@@ -140,7 +140,7 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "gaps in which it is idle, then your lines, then what ran without being joined to a kernel.\n"
         "Below the list: what your program did in the gap. Enter goes to the kernel behind the gap, or to your line.\n"
         "6 and v d have the times of kernels and modules, graphs and generated code (2) those of operations and calls.\n"
-        "÷ is an equal part of a kernel that computes other operations, too. < puts the dearest operations first.",
+        "÷ is an equal part of a kernel that computes other operations, too. < puts the most expensive operations first.",
         "Moving",
     ),
     "roofline": (

@@ -211,7 +211,7 @@ def source_gutter(
     events: Mapping[int, Piece], heat: Mapping[int, LineHeat], blocks: int
 ) -> dict[int, list[Piece]]:
     """Return the gutter of each line (from 0) that has anything. ``events`` are the glyphs of what
-    happened there. The dearest kernels of a line have a block each, as high as what they take: at most
+    happened there. The most expensive kernels of a line have a block each, as high as what they take: at most
     ``blocks``.
     """
     if not heat:

@@ -117,7 +117,7 @@ def test_a_failure_is_one_line_with_the_first_place_and_the_others(troubled: Ses
 def test_a_condition_that_takes_no_number_is_written_without_one(troubled: SessionReader) -> None:
     told = judge(troubled, "no-skipped-frames", 0).in_words
     assert told.startswith(
-        "/p/m.py:11: 1 function left to Python, 0 allowed (--no-skipped-frames): helper [1/0]"
+        "/p/m.py:11: 1 function not compiled, 0 allowed (--no-skipped-frames): helper [1/0]"
     )
 
 
@@ -138,7 +138,7 @@ def test_a_function_without_tensors_may_be_left_to_python_and_one_that_is_record
 
     left = judge(written(write), "no-skipped-frames", 0)
     assert [found.line for found in left.findings] == [11, 30]
-    assert left.measured == "2 functions left to Python, 0 allowed"
+    assert left.measured == "2 functions not compiled, 0 allowed"
 
 
 def test_conditions_are_judged_in_one_order_and_only_those_asked_for(

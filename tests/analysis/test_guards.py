@@ -9,10 +9,10 @@ from fx_explorer.analysis.guards.guard_tree import (
     asks,
     can_fail,
     cost_words,
-    dearest,
     explained,
     explained_checks,
     guard_groups,
+    most_expensive,
     verdicts,
 )
 from fx_explorer.analysis.guards.symbols import event_words, plain_range, symbols
@@ -239,7 +239,7 @@ def test_what_was_decided_about_a_size_is_said_in_words() -> None:
     assert event_words(same) == "size 0 of y had the same value, and must have it from now on"
 
 
-def test_the_dearest_groups_of_checks_are_named_once_each_with_their_sum() -> None:
+def test_the_most_expensive_groups_of_checks_are_named_once_each_with_their_sum() -> None:
     costs = [
         ("L['x']", 60.0),
         ("L['x']", 80.0),
@@ -251,4 +251,4 @@ def test_the_dearest_groups_of_checks_are_named_once_each_with_their_sum() -> No
         explained(check("TENSOR_MATCH", source, "argument", TENSOR, cost_ns=cost))
         for source, cost in costs
     ]
-    assert dearest(rows) == "argument x (140 ns) and argument y (70 ns)"
+    assert most_expensive(rows) == "argument x (140 ns) and argument y (70 ns)"

@@ -162,7 +162,7 @@ def test_look_first_at_what_is_worst(written: Written) -> None:
 
     last = overview(written(write))[-1]
     assert last.topic == "next"
-    assert last.text.startswith("Look first at: m.py:4 cuts the graph")
+    assert last.text.startswith("Look first at: m.py:4 breaks the graph")
 
 
 def test_what_to_look_at_first_says_what_the_costliest_break_costs_and_its_advice_stands_once(
@@ -195,13 +195,13 @@ def test_what_to_look_at_first_says_what_the_costliest_break_costs_and_its_advic
     last, (first, second) = facts[-1], [fact for fact in facts if fact.topic == "breaks"]
     assert last.severity == first.severity == "problem"
     assert last.text == f"Look first at: {first.text}"
-    assert last.detail.startswith("The costliest of 2 breaks: 1 function left to Python whole.\n")
+    assert last.detail.startswith("The costliest of 2 breaks: 1 function not compiled.\n")
     told = "\n".join(fact.detail for fact in facts)
     assert told.count("advice for line 4") == told.count("advice for line 9") == 1
-    assert "1 function left to Python whole" in first.detail
+    assert "1 function not compiled" in first.detail
     assert "advice" in second.detail + last.detail
     assert "torch's report" not in told
-    left = next(fact for fact in facts if "left to Python, not compiled" in fact.text)
+    left = next(fact for fact in facts if "was not compiled, it runs in eager mode" in fact.text)
     assert left.detail == "The break at m.py:9 does it, see below."
 
 
@@ -241,7 +241,7 @@ def test_where_all_was_left_to_python_the_break_that_did_it_is_what_to_look_at(
         )
         writer.set_meta("outcome", model.Outcome("finished").to_json())
 
-    assert overview(written(write))[-1].text.startswith("Look first at: m.py:4 cuts the graph")
+    assert overview(written(write))[-1].text.startswith("Look first at: m.py:4 breaks the graph")
 
 
 def test_where_all_was_left_to_python_without_a_break_the_function_is_named(
@@ -316,7 +316,7 @@ def test_one_graph_that_was_cut_is_not_everything(written: Written) -> None:
         writer.add(model.GraphBreak(0, 1, "GB0059", "print", "", (), "m.py", 3, "print(x)"))
 
     assert texts(overview(written(write)), "graphs") == [
-        "The code became 1 graph with 2 operations: it was cut at 1 line, listed below."
+        "The code became 1 graph with 2 operations: it breaks at 1 line, listed below."
     ]
 
 

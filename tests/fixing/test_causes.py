@@ -145,7 +145,7 @@ def test_the_fix_takes_the_break_away_and_changes_nothing(
     assert (trial.verdict, trial.is_good) == ("good", True), trial.reason
     assert trial.after is not None
     before, after = (
-        (one.graph_breaks, one.left_to_python, one.graph_break_hits)
+        (one.graph_breaks, one.eager_functions, one.graph_break_hits)
         for one in (trial.before, trial.after)
     )
     assert after < before

@@ -12,7 +12,7 @@ from fx_explorer.model import Failure, Outcome, Verification
 from tests.figures import figures
 
 BEFORE = figures(
-    graph_breaks=2, graph_break_hits=4, left_to_python=1, graphs=3, operations=10, compile_s=1.0
+    graph_breaks=2, graph_break_hits=4, eager_functions=1, graphs=3, operations=10, compile_s=1.0
 )
 BETTER = replace(BEFORE, graph_breaks=1, graph_break_hits=2, graphs=2)
 EQUAL = Verification(
@@ -24,10 +24,8 @@ FINISHED = Outcome("finished")
 def test_fewer_breaks_and_equal_results_are_good() -> None:
     assert judge(FINISHED, BEFORE, BETTER, EQUAL) == ("good", "2 breaks → 1; equal in 2 calls")
     fewer_hits = replace(BEFORE, graph_break_hits=3)
-    not_skipped = replace(BEFORE, left_to_python=0, graph_break_hits=5)
-    assert judge(FINISHED, BEFORE, not_skipped, EQUAL)[1].startswith(
-        "1 function left to Python → 0"
-    )
+    not_skipped = replace(BEFORE, eager_functions=0, graph_break_hits=5)
+    assert judge(FINISHED, BEFORE, not_skipped, EQUAL)[1].startswith("1 function not compiled → 0")
     assert judge(FINISHED, BEFORE, fewer_hits, EQUAL) == (
         "good",
         "2 breaks, hit 4 times → 3; equal in 2 calls",
@@ -56,12 +54,12 @@ def test_a_break_that_hid_others_may_go_though_there_are_more_breaks_then() -> N
     behind it.
     """
     uncovered = replace(
-        BEFORE, graph_breaks=4, graph_break_hits=6, left_to_python=0, graphs=5, operations=30
+        BEFORE, graph_breaks=4, graph_break_hits=6, eager_functions=0, graphs=5, operations=30
     )
     verdict, reason = judge(FINISHED, BEFORE, uncovered, EQUAL)
     assert verdict == "good"
     assert reason.startswith(
-        "1 function left to Python → 0, 10 operations compiled → 30; behind this break stood others, 2 → 4; equal"
+        "1 function not compiled → 0, 10 operations compiled → 30; behind this break stood others, 2 → 4; equal"
     )
     nothing_more_is_compiled = replace(uncovered, operations=10)
     assert judge(FINISHED, BEFORE, nothing_more_is_compiled, EQUAL) == (

@@ -65,7 +65,7 @@ async def test_what_happened_is_on_screen_while_the_rest_is_read_and_a_bar_says_
             )
             await driver.until(lambda: "▰▰▰▱▱▱▱▱▱▱▱▱ 25 %" in driver.header)
             assert "The log is still being read." in driver.screen
-            assert "cuts the graph" in driver.screen
+            assert "breaks the graph" in driver.screen
             await driver.press("s")
             assert "The log is still being read: save it" in driver.screen
             assert capture.looked_at == driver.explorer.reader.rows(model.Compilation)[0].id

@@ -61,8 +61,8 @@ async def test_the_gutter_of_the_source_has_shares_of_the_profile(
             for row in driver.explorer.reader.rows(model.SourceFile)
             if row.path.endswith("broken.py")
         ]
-        dearest = max(heat.of_file(file).items(), key=lambda item: item[1].share)[0]
-        assert dearest + 1 == 30
+        most_expensive = max(heat.of_file(file).items(), key=lambda item: item[1].share)[0]
+        assert most_expensive + 1 == 30
 
 
 async def test_without_a_profile_the_view_says_how_to_give_one(

@@ -79,15 +79,17 @@ async def test_a_graph_has_a_column_whose_sum_is_in_its_title(
         assert sum(one.seconds for one in of_graph) == pytest.approx(
             times_of(driver, pane).whole.seconds
         )
-        dearest = of_graph[0]
-        pane.move_to(dearest.node.position)
+        most_expensive = of_graph[0]
+        pane.move_to(most_expensive.node.position)
         await driver.settle()
         assert isinstance(pane.body, RowList)
-        sign = "÷ " if dearest.among > 1 else ""
-        assert f"  {sign}{dearest.seconds * 1e6:.3g} µs  " in pane.body.line_text(pane.body.cursor)
+        sign = "÷ " if most_expensive.among > 1 else ""
+        assert f"  {sign}{most_expensive.seconds * 1e6:.3g} µs  " in pane.body.line_text(
+            pane.body.cursor
+        )
 
 
-async def test_the_sort_key_puts_the_dearest_first_and_takes_it_back_on_the_same_node(
+async def test_the_sort_key_puts_the_most_expensive_first_and_takes_it_back_on_the_same_node(
     gpt2: Path, open_app: OpenApp
 ) -> None:
     async with open_app(gpt2) as driver:

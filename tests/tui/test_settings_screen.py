@@ -391,7 +391,7 @@ async def test_one_key_tries_the_next_value_and_shows_what_changed() -> None:
             in hands.screen
         )
         assert (
-            "as before: functions left to Python, operations captured, kernels, compiling took"
+            "as before: functions in eager mode, operations captured, kernels, compiling took"
             in hands.screen
         )
         await hands.press("escape", "n")

@@ -153,9 +153,7 @@ def who_says(graph: GraphSupport) -> str:
     if report.said_by == "partitioner":
         return f"{report.backend} asked torch's partitioner while it compiled: answers ({report.source}) and segments are its own."
     if report.said_by == "declared":
-        by_whom = (
-            "and had torch's partitioner make the segments; the backend itself may cut otherwise"
-        )
+        by_whom = "and had torch's partitioner make the segments; the backend itself may split the graph elsewhere"
         return f"fx-explorer asked {report.source}, {by_whom}."
     return f"{report.backend} neither asks torch's partitioner nor has an operator_support, so support is unknown."
 

@@ -114,12 +114,12 @@ class BreakCost:
 
     @property
     def in_words(self) -> str:
-        """Return ``1 more graph, 2 tensors (256 B) through memory, 2 kernels at the cut``."""
+        """Return ``1 more graph, 2 tensors (256 B) through memory, 2 kernels at the break``."""
         if not self.is_known:
             return "not in this text"
         parts = []
         if self.functions_in_python:
-            parts.append(f"{counted(self.functions_in_python, 'function')} left to Python whole")
+            parts.append(f"{counted(self.functions_in_python, 'function')} not compiled")
         if self.rests_in_python:
             parts.append(f"the rest of {counted(self.rests_in_python, 'function')} in eager mode")
         if self.extra_graphs:
@@ -131,7 +131,7 @@ class BreakCost:
         if self.kept_twice.count:
             parts.append(f"{self.kept_twice.in_words} kept on both sides")
         if self.kernels:
-            parts.append(f"{counted(self.kernels, 'kernel')} at the cut")
+            parts.append(f"{counted(self.kernels, 'kernel')} at the break")
         return ", ".join(parts) or "no more graphs, and no tensor crosses"
 
 
@@ -196,7 +196,7 @@ def _cost(
     kept = kept_across(books.kept, handed_over, both, taken)
     return BreakCost(
         # A function whose rest was compiled behind the break is not left to Python as a whole.
-        functions_in_python=int(cut.is_left_to_python and not _goes_on(behind)),
+        functions_in_python=int(cut.runs_in_eager and not _goes_on(behind)),
         rests_in_python=int(hit.skips_rest),
         extra_graphs=max(0, pieces - 1),
         read_again=books.tensors(set(crossing.values())),

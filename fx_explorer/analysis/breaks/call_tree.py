@@ -51,7 +51,7 @@ class FunctionCall:
         return _own_name(self.function).startswith(_RESUME)
 
     @property
-    def is_left_to_python(self) -> bool:
+    def runs_in_eager(self) -> bool:
         """Return whether nothing of it was compiled in the end."""
         return bool(self.compilations) and self.compilations[-1].status in ("skipped", "failed")
 
@@ -205,8 +205,8 @@ def _lines(one: FunctionCall, depth: int, marked: int) -> Iterator[str]:
     names = ", ".join(row.name for row in one.compilations)
     if one.graphs:
         made = counted(len(one.graphs), "graph")
-    elif one.is_left_to_python:
-        made = "left to Python"
+    elif one.runs_in_eager:
+        made = "runs in eager mode"
     else:
         made = "no graph"
     yield f"{'  ' * depth}{plain_function(one.function)}  [{names}]  {made}"

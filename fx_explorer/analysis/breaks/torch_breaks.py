@@ -37,7 +37,7 @@ class BreakInTorch:
         if not self.is_inside:
             return f"it calls {self.what}, which torch keeps out of compilation"
         if registry_id == ASKED_FOR:
-            return f"torch itself asks for a cut in {self.what}, which this line calls"
+            return f"torch itself asks for a graph break in {self.what}, which this line calls"
         return f"{plain}, in torch's own {self.what}, which this line calls"
 
     @property

@@ -187,15 +187,15 @@ def _control_flow(both: FrontEndDifference) -> Iterator[str]:
         return
     where = listed([in_file(one.file, one.line) for one in breaks if one.file], SHOWN)
     if where:
-        cut = f"Dynamo cuts the code at {counted(len(breaks), 'line')} ({where})"
+        broken = f"Dynamo breaks the graph at {counted(len(breaks), 'line')} ({where})"
     else:
-        cut = "Dynamo cuts the code"
+        broken = "Dynamo breaks the graph"
     if both.name == "symbolic_trace":
-        yield f"{cut}: here that ran once while it was traced, and is no part of the graph."
+        yield f"{broken}: here that ran once while it was traced, and is no part of the graph."
     elif both.name == "make_fx":
-        yield f"{cut}: here it is one graph of what the example did there, and nothing checks that another call does the same."
+        yield f"{broken}: here it is one graph of what the example did there, and nothing checks that another call does the same."
     else:
-        yield f"{cut}: here it is one graph of what the example did there, with assertions where that depends on content."
+        yield f"{broken}: here it is one graph of what the example did there, with assertions where that depends on content."
 
 
 _ASSERTIONS = re.compile(r"_assert|sym_constrain|_guards_fn|_check")

@@ -29,7 +29,7 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
         r"symbolically traced variables cannot be used as inputs to control flow",
         "symbolic_trace runs the code once with stand-ins (Proxy) that have no value, so it cannot know which way an if, "
         "a while, "
-        "an assert or bool() goes here. Dynamo knows the values of what is no tensor, and cuts the graph at what is one.",
+        "an assert or bool() goes here. Dynamo knows the values of what is no tensor, and breaks the graph at what is one.",
         "concrete_args={…} fixes an argument that decides; for a tensor torch.where or torch.cond",
     ),
     (
@@ -84,7 +84,7 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
         r"get value out of a tracing tensor|_local_scalar_dense",
         "make_fx runs the code once and records the operators; a Python number of a tensor's content (.item(), int(), "
         "bool(), an "
-        "if on a tensor) would become a constant that is wrong for the next input, so it refuses. Dynamo cuts the graph here.",
+        "if on a tensor) would become a constant that is wrong for the next input, so it refuses. Dynamo has a graph break here.",
         _DATA_DEPENDENT,
     ),
     (
@@ -92,7 +92,7 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
         r"GuardOnDataDependentSymNode|data-dependent|Could not (guard|extract)",
         "torch.export makes one graph for all inputs, and which way this goes depends on the content of a tensor, which "
         "it does not "
-        "have. Dynamo cuts the graph here and goes on; torch.export may not.",
+        "have. Dynamo breaks the graph here and continues behind it; torch.export may not.",
         "torch.cond, torch.where, or torch._check for what is always so",
     ),
     (

@@ -349,7 +349,7 @@ def cost_words(cost_ns: float) -> str:
     return f"{cost_ns:.0f} ns" if cost_ns < 1000 else f"{cost_ns / 1000:.1f} µs"
 
 
-def dearest(checks: Iterable[ExplainedCheck], count: int = 2) -> str:
+def most_expensive(checks: Iterable[ExplainedCheck], count: int = 2) -> str:
     """Return ``relations between sizes (505 ns) and argument x (72 ns)``: the groups (``guard_groups``)
     whose checks take most time.
     """

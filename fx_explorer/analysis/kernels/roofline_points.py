@@ -83,7 +83,7 @@ class KernelRoofline:
 
     roof: Roof | None
     points: Sequence[KernelPoint]
-    """Those with a point first, the dearest first; then the others in the order they run."""
+    """Those with a point first, the most expensive first; then the others in the order they run."""
 
     @property
     def drawn(self) -> list[KernelPoint]:

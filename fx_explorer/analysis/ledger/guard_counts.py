@@ -1,4 +1,4 @@
-"""The guards of a call: how many are evaluated in C++ and how many in Python, which are dearest, and what
+"""The guards of a call: how many are evaluated in C++ and how many in Python, which are most expensive, and what
 torch's guard filters would drop of them.
 """
 
@@ -8,7 +8,7 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from fx_explorer.analysis.guards.guard_tree import ExplainedCheck, dearest, explained_checks
+from fx_explorer.analysis.guards.guard_tree import ExplainedCheck, explained_checks, most_expensive
 from fx_explorer.analysis.words import listed
 from fx_explorer.model import Compilation, FilterAnswer, Guard, GuardCheck, OptionInForce, Origin
 from fx_explorer.session import SessionReader
@@ -58,8 +58,8 @@ class GuardCounts:
 
     in_cpp: int = 0
     in_python: int = 0
-    dearest: str = ""
-    """The dearest checks by themselves, with the values' names in the program."""
+    most_expensive: str = ""
+    """The most expensive checks by themselves, with the values' names in the program."""
     filters: tuple[FilterEffect, ...] = ()
     """Those of torch's filters that would drop any check, the one that drops least first."""
     dropped: tuple[Filtered, ...] = ()
@@ -82,7 +82,7 @@ def guard_counts(reader: SessionReader, compilations: Collection[str]) -> GuardC
     return GuardCounts(
         len(explained) - in_python,
         in_python,
-        dearest(explained, MOST_NAMED),
+        most_expensive(explained, MOST_NAMED),
         tuple(_filters(reader, explained, guards, owners)),
         tuple(filtered(reader)),
         [one.check for one in explained],

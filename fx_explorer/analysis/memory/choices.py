@@ -82,7 +82,7 @@ def _why_saved(choice: model.PartitionChoice) -> str:
     if choice.ground == "no_cut":
         return f"saved because the backward needs it: {_who_decided(choice)}"
     if choice.ground == "cut":
-        return f"saved because that is the smallest cut; {_weight(choice)}"
+        return f"saved because that is the minimum cut; {_weight(choice)}"
     if choice.reason.endswith(INPUT):
         return "saved because it comes into the graph from outside; it is there in any case"
     return f"saved because it is not computed twice: {_reason(choice)}"

@@ -116,11 +116,11 @@ BREAKS: dict[str, OptionWords] = {
         {"false": "a graph break at each", "true": "captured, with a size that is a symbol"},
     ),
     "dynamo.nested_graph_breaks": OptionWords(
-        "Where a break inside an inlined function cuts.",
+        "Which function a graph break inside an inlined function breaks.",
         "",
         {
             "false": "the caller breaks at the call, the function is compiled apart",
-            "true": "the cut is made in the function",
+            "true": "the inlined function breaks",
         },
     ),
     "dynamo.suppress_errors": OptionWords(

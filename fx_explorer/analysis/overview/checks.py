@@ -185,10 +185,10 @@ def _guards(reader: SessionReader, limit: int) -> Check:
 
 def _skipped_frames(reader: SessionReader, limit: int) -> Check:
     if is_log(reader):
-        told = "a log does not tell of every function that was left to Python: capture the program to check it"
+        told = "a log does not record every function that runs in eager mode: capture the program to check it"
         return Check("no-skipped-frames", limit, told, is_met=False)
     left = list(_left_findings(reader))
-    measured = f"{counted(len(left), 'function')} left to Python"
+    measured = f"{counted(len(left), 'function')} not compiled"
     return _at_most("no-skipped-frames", limit, len(left), measured, iter(left))
 
 

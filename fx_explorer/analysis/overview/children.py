@@ -85,7 +85,7 @@ def children_facts(reader: SessionReader) -> Iterator[Fact]:
         text = f"{processes} compiled {counted(found.compilations, 'function')} into {counted(found.graphs, 'graph')}"
         breaks = [in_file(one.file, one.line) for one in found.of("break")]
         text += (
-            f", cut by {breaks_hit(len(breaks), found.graph_breaks)} at {listed(breaks, 5)}."
+            f", with {breaks_hit(len(breaks), found.graph_breaks)} at {listed(breaks, 5)}."
             if breaks
             else "."
         )

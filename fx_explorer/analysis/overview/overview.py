@@ -200,11 +200,11 @@ def _graphs(
         what = "Everything became one graph" if _all_was_compiled(reader) else "One graph was made"
         yield Fact("graphs", "good", f"{what}: {counted(operations, 'operation')}.", view="graphs")
     elif broken and all(one.is_wrappers for one in broken):
-        text = f"The code became {found}. None of your lines cuts it: torch's DistributedDataParallel breaks around it."
+        text = f"The code became {found}. None of your lines breaks it: torch's DistributedDataParallel breaks around it."
         yield Fact("graphs", "good", text, _names_in_words(compilations), view="graphs")
     elif figures.graph_breaks:
         lines = counted(figures.graph_breaks, "line")
-        text = f"The code became {found}: it was cut at {lines}, listed below.{_lost_rests(broken)}"
+        text = f"The code became {found}: it breaks at {lines}, listed below.{_lost_rests(broken)}"
         yield Fact("graphs", "notice", text, _names_in_words(compilations), view="graphs")
     else:
         reason = f"{counted(frames, 'function')} compiled"
@@ -215,7 +215,7 @@ def _graphs(
         )
         if after_reset:
             reason += f", {counted(after_reset, 'time')} again after torch._dynamo.reset()"
-        text = f"The code became {found} ({reason}), none of them cut."
+        text = f"The code became {found} ({reason}), without a graph break."
         yield Fact("graphs", "good", text, _names_in_words(compilations), view="graphs")
 
 
@@ -352,7 +352,7 @@ def _not_compiled(reader: SessionReader, compilation: model.Compilation, raised:
         )
     why = stopped_by(reader, compilation) or compilation.error
     return Fact(
-        "graphs", "notice", f"{name} was left to Python, not compiled.", why, place, "graphs"
+        "graphs", "notice", f"{name} was not compiled, it runs in eager mode.", why, place, "graphs"
     )
 
 

@@ -69,7 +69,7 @@ class ProfileFigures:
     profiles: int
     """How many profiles the session has."""
     kernels: tuple[KernelShare, ...]
-    """The dearest first, as in every list."""
+    """The most expensive first, as in every list."""
     nodes: tuple[NodeShare, ...]
     lines: tuple[LineShare, ...]
     modules: tuple[ModuleRow, ...]

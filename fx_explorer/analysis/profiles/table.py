@@ -26,7 +26,7 @@ RUNS = Column("runs", is_number=True, priority=4)
 
 
 class ProfileTable(NamedTuple):
-    """Rows of one kind, the dearest first."""
+    """Rows of one kind, the most expensive first."""
 
     title: str
     columns: Sequence[Column]

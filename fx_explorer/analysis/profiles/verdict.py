@@ -1,4 +1,4 @@
-"""A profile in sentences: where the time of the GPU is, what is dearest, and what it waits for."""
+"""A profile in sentences: where the time of the GPU is, what is most expensive, and what it waits for."""
 
 from __future__ import annotations
 
@@ -28,16 +28,21 @@ MOSTLY = 0.9
 
 def verdict(figures: ProfileFigures) -> list[str]:
     """Return the sentences, the most telling first."""
-    return [*_where(figures), *_dearest(figures), *_idle(figures), *_doubts(figures)]
+    return [*_where(figures), *_most_expensive(figures), *_idle(figures), *_doubts(figures)]
 
 
 def in_short(figures: ProfileFigures) -> list[str]:
-    """Return what the overview says: where the time is, what is dearest, and for how long the GPU is idle. Where little
+    """Return what the overview says: where the time is, what is most expensive, and for how long the GPU is idle. Where little
     was joined, why.
     """
     is_joined = figures.profile.joined_s >= MOSTLY * figures.profile.compiled_s > 0
     doubts = [] if is_joined else figures.profile.notes
-    return [*islice(_where(figures), 1), *_dearest(figures), *islice(_idle(figures), 1), *doubts]
+    return [
+        *islice(_where(figures), 1),
+        *_most_expensive(figures),
+        *islice(_idle(figures), 1),
+        *doubts,
+    ]
 
 
 def profile_in_words(reader: SessionReader) -> str:
@@ -74,7 +79,7 @@ def _where(figures: ProfileFigures) -> Iterator[str]:
         )
 
 
-def _dearest(figures: ProfileFigures) -> Iterator[str]:
+def _most_expensive(figures: ProfileFigures) -> Iterator[str]:
     whole = figures.profile.work_s
     told = []
     if figures.lines:
@@ -93,7 +98,7 @@ def _dearest(figures: ProfileFigures) -> Iterator[str]:
             f"kernel {name} ({_part(kernel.time.seconds, whole)}, {counted(kernel.time.runs, 'run')})"
         )
     if told:
-        yield f"Dearest: {', '.join(told)}."
+        yield f"Most expensive: {', '.join(told)}."
 
 
 def _idle(figures: ProfileFigures) -> Iterator[str]:

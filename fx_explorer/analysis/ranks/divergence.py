@@ -302,7 +302,7 @@ STATUS_WORDS = {
     "ok": "compiled",
     "broke": "compiled up to a graph break",
     "failed": "failed to compile",
-    "skipped": "left to Python",
+    "skipped": "not compiled, runs in eager mode",
     "running": "was still compiling",
 }
 

@@ -105,7 +105,7 @@ def add_partition_choices(
     if cut is not None and not _tells_reasons(cut):
         recording.unavailable(
             "why torch rules out that a value is computed again",
-            f"torch {torch.__version__} does not note it in its cut",
+            f"torch {torch.__version__} does not record it when it partitions",
         )
 
 

@@ -47,7 +47,7 @@ def given_up_hook(recording: Recording) -> contextlib.AbstractContextManager[Non
         def format_error_msg(
             error: Exception, code: types.CodeType, *args: Any, **kwargs: Any
         ) -> Any:
-            with recording.noting("a function left to Python", "dynamo"):
+            with recording.noting("a function that runs in eager mode", "dynamo"):
                 if not getattr(error, "logged", False) and not _is_called_by_autograd():
                     _add(
                         recording,

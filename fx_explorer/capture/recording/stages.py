@@ -50,7 +50,7 @@ def missing(
         why = f": {error}" if error else ""
         return (
             dict.fromkeys(
-                absent, f"the compiler gave up before it, and the function was left to Python{why}"
+                absent, f"the compiler gave up before it, and the function runs in eager mode{why}"
             )
             or None
         )

@@ -25,7 +25,7 @@ share of compile time, by operations. Modules in one another are sorted among th
 
 examples:
   fx-explorer modules model.py                          the tree, repeated layers folded
-  fx-explorer modules model.py --gpu h100 --sort time   with estimated times, the dearest first
+  fx-explorer modules model.py --gpu h100 --sort time   with estimated times, the most expensive first
   fx-explorer modules model.fxs --depth 2 --all         of a saved session: two levels, every layer
   fx-explorer modules model.fxs --format csv            a line for each module; also json, markdown
 

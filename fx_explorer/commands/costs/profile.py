@@ -53,7 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="text (default), or another",
     )
     parser.add_argument(
-        "--all", dest="every", action="store_true", help="every row, and not only the dearest"
+        "--all",
+        dest="every",
+        action="store_true",
+        help="every row, and not only the most expensive",
     )
 
 

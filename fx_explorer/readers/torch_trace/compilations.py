@@ -44,7 +44,7 @@ _STAGES: tuple[Stage, ...] = (
     "kernel",
 )
 
-_LEFT_TO_PYTHON = ("Unsupported", "UserError", "SkipFrame")
+_RUNS_IN_EAGER = ("Unsupported", "UserError", "SkipFrame")
 """Kinds of failures after which Dynamo leaves the frame to Python."""
 
 _NUMBERS = re.compile(r"(?:!\d{1,9}/)?(?P<frame>\d{1,9})/(?P<recompile>\d{1,9})")
@@ -402,7 +402,7 @@ def _why_missing(state: LogCompilation) -> str:
 
 def _status(found: dict[str, Any], has_broken: bool) -> Status:
     if found.get("fail_type"):
-        return "skipped" if found["fail_type"] in _LEFT_TO_PYTHON else "failed"
+        return "skipped" if found["fail_type"] in _RUNS_IN_EAGER else "failed"
     if not found.get("has_guarded_code", True):
         return "skipped"
     return "broke" if has_broken else "ok"

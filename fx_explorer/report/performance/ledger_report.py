@@ -192,7 +192,11 @@ def _filters(figures: LedgerFigures) -> list[dict[str, object]]:
 def _guards(figures: LedgerFigures) -> Iterator[str]:
     guards = figures.guards
     if guards.whole:
-        dear = f"; the dearest by themselves: {guards.dearest}" if guards.dearest else ""
+        dear = (
+            f"; the most expensive by themselves: {guards.most_expensive}"
+            if guards.most_expensive
+            else ""
+        )
         yield f"Guards: {checks_in_words(guards.in_cpp, guards.in_python)}{dear}. View 5 of the app lists them."
     for one in guards.dropped:
         yield f"The guard filter {one.filter} dropped {one.dropped:,} of the {counted(one.guards, 'guard')} of this program."

@@ -31,7 +31,7 @@ Format = Callable[[ProfileFigures, bool], str]
 
 
 def profile_text(figures: ProfileFigures, every: bool, width: int | None = None) -> str:
-    """Return the verdict and the tables in columns; ``every`` row of them, or the dearest. Lines have at most ``width``
+    """Return the verdict and the tables in columns; ``every`` row of them, or the most expensive. Lines have at most ``width``
     cells, None where a program reads.
     """
     blocks: list[Block] = [*verdict(figures)]
@@ -147,7 +147,7 @@ def _without_ids(row: dict[str, object]) -> dict[str, object]:
 
 
 def _shown(table: ProfileTable, every: bool) -> Table:
-    """Return the rows that are shown: ``every`` one, or the dearest."""
+    """Return the rows that are shown: ``every`` one, or the most expensive."""
     rows = table.rows if every else table.rows[:MOST_ROWS]
     more = len(table.rows) - len(rows)
     note = f"and {more:,} more (--all shows them)" if more else ""

@@ -205,11 +205,11 @@ def roofline_svg(found: KernelRoofline) -> str:
 
 
 LABELLED = 12
-"""So many of the dearest places have names."""
+"""So many of the most expensive places have names."""
 
 
 def _labels(drawn: Sequence[KernelPoint]) -> list[tuple[str, float, float]]:
-    """Return a name for each place, the dearest places first: repeated layers stand in one."""
+    """Return a name for each place, the most expensive places first: repeated layers stand in one."""
     places: dict[tuple[float, float], list[KernelPoint]] = {}
     for one in drawn:
         places.setdefault((round(one.intensity, 2), float(f"{one.flops_per_s:.2g}")), []).append(

@@ -144,7 +144,7 @@ def group_figures(group: RankGroup) -> str:
     return f"{count}{f' ({listed(told)})' if told else ''}, {took}"
 
 
-_STATUSES = {"failed": "failed", "skipped": "left to Python", "running": "without an end"}
+_STATUSES = {"failed": "failed", "skipped": "runs in eager mode", "running": "without an end"}
 
 
 def agreed(ranks: ComparedRanks) -> tuple[list[str], list[str]]:

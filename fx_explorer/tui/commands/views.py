@@ -89,7 +89,7 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "support",
         "v u",
         "backend support",
-        "What the backend supports: its segments, what crosses their borders, why they are cut, every operator's share.",
+        "What the backend supports: its segments, what crosses their borders, why the graph is split there, every operator's share.",
     ),
 )
 """(name, key, label, sentence) of the views that have no number."""

@@ -221,7 +221,7 @@ class Pane(TellsUnreadable, Vertical):
         self._rows.load(rows, columns, line=row)
 
     def sort_by_time(self) -> bool:
-        """Show the rows of the graph by their times in a profile, with the cursor on the dearest; or as the graph has
+        """Show the rows of the graph by their times in a profile, with the cursor on the most expensive; or as the graph has
         them again, with the cursor on the same node. Returns whether the pane shows times of nodes as rows.
         """
         reader, document = self._reader, self.document

@@ -182,7 +182,7 @@ class MachineWords:
 # lines cost.
 
 FEW_BLOCKS, MANY_BLOCKS = 1, 3
-"""So many kernels of a line have a block in the gutter: the dearest alone, and more in a wide pane."""
+"""So many kernels of a line have a block in the gutter: the most expensive alone, and more in a wide pane."""
 
 WIDE_CELLS = 60
 
@@ -209,7 +209,7 @@ class SourceMarks:
             return False
         self._events, self._heat = events, heat
         self._write()
-        kinds = {line: kernel_kind(one.dearest) for line, one in heat.items()}
+        kinds = {line: kernel_kind(one.most_expensive) for line, one in heat.items()}
         self._code.colour_numbers((lambda line: kinds.get(line, "")) if kinds else None)
         return True
 

@@ -14,7 +14,7 @@ from fx_explorer.model import Kernel
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.selection import graph_texts
 from fx_explorer.tui.selection.graph_rows import time_cell
-from fx_explorer.tui.selection.shown_lines import ShownLines, dearest_first
+from fx_explorer.tui.selection.shown_lines import ShownLines, most_expensive_first
 from fx_explorer.tui.tasks.beside import BackgroundTask, TaskResult
 from fx_explorer.tui.widgets.lines.code_view import CodeView
 from fx_explorer.tui.widgets.lines.line_painter import Piece
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SORTED_AT_ONCE = 2_000
 """Nodes that are sorted before the next frame; more are sorted beside the screen."""
 
-SORTED_WORDS = "dearest first"
+SORTED_WORDS = "most expensive first"
 
 
 class PaneTimes:
@@ -63,13 +63,13 @@ class PaneTimes:
         shown: ShownLines,
         take: Callable[[list[int]], None],
     ) -> None:
-        """Give ``take`` the lines of a graph, the dearest first; those of a large graph are sorted beside the screen."""
+        """Give ``take`` the lines of a graph, the most expensive first; those of a large graph are sorted beside the screen."""
         if self._sorting.is_busy:
             return
         opened = shown.opened().lines
         lines: Sequence[int] = range(len(times.seconds)) if opened is None else opened
         if len(lines) <= SORTED_AT_ONCE:
-            take(dearest_first(lines, times))
+            take(most_expensive_first(lines, times))
             return
 
         def taken(made: TaskResult[list[int]]) -> None:
@@ -77,7 +77,7 @@ class PaneTimes:
             take(made.value)
 
         self._sorting.begin(
-            reader.path, lambda _: dearest_first(lines, times), taken, lambda _: None
+            reader.path, lambda _: most_expensive_first(lines, times), taken, lambda _: None
         )
 
     def show_before_lines(self, reader: SessionReader, document: Document, kernel: int) -> None:

@@ -134,8 +134,8 @@ class SortedLines(ShownLines):
         return self._rows.get(line, 0)
 
 
-def dearest_first(lines: Sequence[int], times: GraphTimes) -> list[int]:
-    """Return lines of a graph by the time of the node there, the dearest first. Those of one time, and those behind that
+def most_expensive_first(lines: Sequence[int], times: GraphTimes) -> list[int]:
+    """Return lines of a graph by the time of the node there, the most expensive first. Those of one time, and those behind that
     have none, stand as the graph has them.
     """
     return sorted(lines, key=times.seconds.__getitem__, reverse=True)

@@ -175,9 +175,9 @@ STEPS: tuple[TourStep, ...] = (
     ),
     TourStep(
         "lit",
-        "What is the same computation is lit in all panes, down to the lines of a kernel.",
+        "The lines that belong together are highlighted in all panes, down to the lines of a kernel.",
         "line.down",
-        "until something lights up beside your source",
+        "until something is highlighted beside your source",
         lambda before, now: now.lit > 0 and now.row != before.row,
         _in("source"),
         "preset.source",

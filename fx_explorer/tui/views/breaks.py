@@ -181,7 +181,7 @@ def _notice(
         parts.append(f"{breaks_hit(len(breaks), hits)}, costliest first")
         parts += [f"{counted(graphs, 'more graph')} by them"] if graphs else []
     if left:
-        parts.append(f"{counted(len(left), 'function')} left to Python")
+        parts.append(f"{counted(len(left), 'function')} not compiled")
     if again:
         parts.append(counted(len({r.compilation for r in again}), "recompile"))
     measures = ", x t how long each takes" if can_measure else ""
@@ -261,7 +261,7 @@ def run_time_lines(reader: SessionReader, found: DistinctBreak) -> list[str]:
         return [f"Run time: {found.cost.run.in_words}.", what]
     if call_time(reader):
         return [
-            "Run time: not told apart. Its function is left to Python whole, or the calls did not come by this line."
+            "Run time: not separated. Its function is not compiled, or the calls did not reach this line."
         ]
     if is_log(reader):
         return [f"Run time: not measured. {NO_PROGRAM}"]
@@ -276,7 +276,8 @@ def left_text(reader: SessionReader, found: DistinctFallback) -> str:
         ("What to try", [f"• {hint}" for hint in found.hints]),
         ("Your stack, innermost last", stack_lines(reader, found.stack)),
     ]
-    head = f"{found.registry_id}  {plain_function(found.function)} was left to Python whole: {first_line(found.reason)}".strip()
+    name = plain_function(found.function)
+    head = f"{found.registry_id}  {name} was not compiled, it runs in eager mode: {first_line(found.reason)}".strip()
     return "\n".join([head, "", *_laid_out(parts)]).rstrip()
 
 

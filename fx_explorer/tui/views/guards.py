@@ -16,8 +16,8 @@ from fx_explorer.analysis.guards.guard_tree import (
     ExplainedCheck,
     GuardGroup,
     cost_words,
-    dearest,
     guard_groups,
+    most_expensive,
     verdicts,
 )
 from fx_explorer.analysis.guards.kinds import KIND_IN_WORDS, guard_kinds
@@ -281,7 +281,7 @@ def _notice(reader: SessionReader, search: str) -> str:
         return f"{counted(guards, 'guard')}; the most frequent: {frequent}."
     slowest = _slowest(reader)
     owner = slowest.compilation if slowest else None
-    expensive = dearest(one for group in guard_groups(reader, owner) for one in group.checks)
+    expensive = most_expensive(one for group in guard_groups(reader, owner) for one in group.checks)
     told = (
         f"{counted(guards, 'guard')}{_tree_cost(reader, slowest)}.",
         dropped,

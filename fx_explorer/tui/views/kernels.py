@@ -41,7 +41,9 @@ MODULE = TableColumn("module", min_width=12, max_width=30, priority=2, keeps="en
 BYTES = TableColumn(
     "bytes", is_number=True, min_width=8, priority=1, total=lambda value: size(round(value))
 )
-BAR = TableColumn("of the dearest", "good", is_bar=True, min_width=BAR_CELLS, priority=3)
+BAR = TableColumn("relative time", "good", is_bar=True, min_width=BAR_CELLS, priority=3)
+BAR_OF_BYTES = replace(BAR, title="relative bytes")
+"""It stands where no kernel has a time."""
 REST = (
     TableColumn("language", "muted", min_width=7, priority=9),
     TableColumn("nodes", is_number=True, priority=8),
@@ -103,6 +105,7 @@ class _Shown(Sequence[TableRow]):
         titles = {TIME_TITLES[kind] for kind in kinds}
         self._time = titles.pop() if len(titles) == 1 else "time" if kinds else ""
         self._is_mixed = self._time == "time"
+        self._bar = BAR if self._time else BAR_OF_BYTES
         self._has_bytes = any(one.size_bytes > 0 for one in costs)
         self._launches = launch_counts(reader)
         self._has_versions = any(one.version and one.version.count > 1 for one in costs)
@@ -130,7 +133,7 @@ class _Shown(Sequence[TableRow]):
             (MODULE, self._has_modules),
             (BYTES, self._has_bytes),
             (time, bool(self._time)),
-            (BAR, self._most > 0),
+            (self._bar, self._most > 0),
             (LAUNCHES, bool(self._launches)),
         )
         return (*(column for column, has in wanted if has), *REST)
@@ -187,7 +190,7 @@ class _Shown(Sequence[TableRow]):
         values: dict[str, float] = {
             "#": kernel.id,
             "calls": use.calls,
-            "of the dearest": self._weight(one),
+            self._bar.title: self._weight(one),
         }
         values |= {"launches": self._launches.get(kernel.id, 0)} if self._launches else {}
         values |= {"bytes": one.size_bytes} if one.size_bytes >= 0 else {}

@@ -37,7 +37,7 @@ def test_a_break_in_an_optimizer_is_torchs(tmp_path: Path) -> None:
     step = found[__file__, line_of("optimizer.step()")]
     assert step.chain[-1].file.endswith("optimizer.py")  # as torch's own stack has it
     assert step.in_words == (
-        f"torch itself asks for a cut in {step.chain[-1].function} (torch/optim/optimizer.py:{step.chain[-1].line}), "
+        f"torch itself asks for a graph break in {step.chain[-1].function} (torch/optim/optimizer.py:{step.chain[-1].line}), "
         "which this line calls"
     )
     assert not any("graph_break" in hint for hint in step.hints)
@@ -46,7 +46,7 @@ def test_a_break_in_an_optimizer_is_torchs(tmp_path: Path) -> None:
         zero.in_words
         == "it calls Optimizer.zero_grad of torch, which torch keeps out of compilation"
     )
-    assert any("torch itself asks for a cut" in fact.text for fact in overview(reader))
+    assert any("torch itself asks for a graph break" in fact.text for fact in overview(reader))
     assert failures(reader) == []
 
 
@@ -56,7 +56,7 @@ def test_a_cut_of_the_users_own_stays_the_users(tmp_path: Path) -> None:
         one for one in distinct_breaks(reader) if one.line == line_of("_dynamo.graph_break()")
     )
     assert own.elsewhere is None
-    assert own.in_words == "a cut was asked for here (torch._dynamo.graph_break)"
+    assert own.in_words == "the code asks for a graph break here (torch._dynamo.graph_break)"
     assert any("graph_break" in hint for hint in own.hints)
 
 

@@ -25,7 +25,7 @@ def test_it_counts_what_the_session_of_the_log_has(name: str, tmp_path: Path) ->
     read_log(LOGS / name, tmp_path / "s.fxs")
     with SessionReader(tmp_path / "s.fxs") as reader:
         known = totals(reader)
-        breaks = [fact.text for fact in overview(reader) if " cuts the graph" in fact.text]
+        breaks = [fact.text for fact in overview(reader) if " breaks the graph" in fact.text]
     size, counted, *lines = first_words(LOGS / name)
     assert f"{known.compilations} compilation" in counted
     assert f" {known.recompiles} recompile" in counted
@@ -33,7 +33,7 @@ def test_it_counts_what_the_session_of_the_log_has(name: str, tmp_path: Path) ->
         f" {known.graph_breaks} graph break" if known.graph_breaks else "no graph break"
     ) in counted
     assert {line.split()[1] for line in lines} == {
-        text.removeprefix("Look first at: ").split(" cuts the graph")[0] for text in breaks
+        text.removeprefix("Look first at: ").split(" breaks the graph")[0] for text in breaks
     }
     assert "begins at 03:" in size
 

@@ -55,7 +55,7 @@ def test_save_keeps_what_was_read_and_needs_the_log_no_more(
     assert cli.main(["job.log", "--save", "kept.fxs"]) == 0
     said = capsys.readouterr()
     assert "saved kept.fxs" in said.err
-    assert "cuts the graph" in said.out
+    assert "breaks the graph" in said.out
     Path("job.log").unlink()
     with SessionReader("kept.fxs") as reader:
         texts = {row.title: reader.text(row.text) for row in reader.rows(model.Artifact)}

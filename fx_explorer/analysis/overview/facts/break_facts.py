@@ -16,7 +16,7 @@ def break_fact(one: DistinctBreak, *, advises: bool = True) -> Fact:
     where = in_file(one.file, one.line) if one.file else "somewhere"
     hits = f" ({counted(one.count, 'time')})" if one.count > 1 else ""
     loss = f". {one.loss[0].upper()}{one.loss[1:]}" if one.loss else ""
-    text = f"{where} cuts the graph{hits}: {one.in_words}{loss}."
+    text = f"{where} breaks the graph{hits}: {one.in_words}{loss}."
     cost = one.cost.in_words if one.cost.is_known and one.cost != NO_COST else ""
     hint = one.hints[0] if one.hints and advises else ""
     detail = " · ".join(part for part in (one.code, cost, hint) if part)

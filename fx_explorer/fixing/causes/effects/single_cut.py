@@ -52,7 +52,7 @@ def _kept_out(site: Site, function: cst.FunctionDef) -> Fix:
     start = code.line_start(first)
     return site.edit(
         f"keep {function.name.value}() out of compilation as a whole",
-        "It breaks in several places; kept out, it is one cut instead.",
+        "It has several graph breaks; kept out, it is one instead.",
         [
             *imports(code, "torch"),
             Splice(start, start, f"{code.indent(function)}@torch.compiler.disable\n"),
@@ -67,7 +67,7 @@ def _call_kept_out(site: Site) -> Iterator[Fix]:
         if name and root != "torch" and not _is_method(site.code, call):
             yield site.edit(
                 f"keep what {site.code.source(call.func)}() does out of compilation as a whole",
-                "What it calls breaks in several places; kept out, it is one cut instead.",
+                "What it calls has several graph breaks; kept out, it is one instead.",
                 [
                     *imports(site.code, "torch"),
                     replaced(

@@ -23,7 +23,7 @@ from fx_explorer.tui.views.table import Detail, TableColumn, TableRow, ViewTable
 BAR_CELLS = 16
 PART_OF_SCREEN = 3
 
-DEAREST = 12
+MOST_EXPENSIVE = 12
 """So many lines of the user's are listed in a detail."""
 
 TONES: dict[str, str] = {
@@ -109,10 +109,13 @@ class _Zoomed:
         if self.at:
             part = careful_share(frame.duration_s, whole_s)
             return f"{frame.name}: {seconds(frame.duration_s)}, {part} of all. Escape leaves it."
-        dearest = max(self.parts, key=lambda part: part.frame.self_s).frame
+        most_expensive = max(self.parts, key=lambda part: part.frame.self_s).frame
         threads = [child for child in frame.children if child.kind == "thread"]
         on = f" on {counted(len(threads), 'thread')}, which run side by side" if threads else ""
-        words = f"{seconds(whole_s)} in all{on}; dearest by itself: {dearest.name}, {seconds(dearest.self_s)}. Enter opens a row."
+        by_itself = (
+            f"most expensive by itself: {most_expensive.name}, {seconds(most_expensive.self_s)}"
+        )
+        words = f"{seconds(whole_s)} in all{on}; {by_itself}. Enter opens a row."
         return words if self.whole.has_lines else f"{words} {NO_LINES}"
 
     def _svg(self) -> str:
@@ -183,9 +186,13 @@ class _Rows(Sequence[TableRow]):
             told.append(f"It is of [{part.compilation}].")
         lines = _line_sums(self._whole.parts[frame.steps.start : frame.steps.stop])
         if len(lines) > 1 or (lines and frame.kind != "line"):
-            told += ["", f"Your lines in it, the dearest of {counted(len(lines), 'line')} first:"]
             told += [
-                f"{run_time(took_s):>9}  {where}" for where, took_s in list(lines.items())[:DEAREST]
+                "",
+                f"Your lines in it, the most expensive of {counted(len(lines), 'line')} first:",
+            ]
+            told += [
+                f"{run_time(took_s):>9}  {where}"
+                for where, took_s in list(lines.items())[:MOST_EXPENSIVE]
             ]
         return "\n".join(line for number, line in enumerate(told) if line or number > 1)
 
@@ -195,7 +202,7 @@ LEAST_S = 5e-5
 
 
 def _line_sums(parts: Sequence[CompilePart]) -> dict[str, float]:
-    """Return the seconds of each line of the user's, in all modules and phases, the dearest first."""
+    """Return the seconds of each line of the user's, in all modules and phases, the most expensive first."""
     sums: dict[str, float] = {}
     for part in parts:
         if part.frame.kind == "line":

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from fx_explorer.client.session_files import copy_session, session_file
 from fx_explorer.client.trust import LOADS
+from fx_explorer.command_line.followed_log import followed_log, is_on_terminal
 from fx_explorer.command_line.given_session import is_session
-from fx_explorer.command_line.logs import followed_log, is_on_terminal
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.output.terminal import tell
-from fx_explorer.readers.debug_directory import is_debug_directory
+from fx_explorer.readers.debug_folders import is_debug_directory
 from fx_explorer.session import SessionReader
 from fx_explorer.session.elsewhere import tell_where_texts_lie
 from fx_explorer.session.untrusted.given_program import (
@@ -147,9 +147,8 @@ def given_log(
     """Make a session of a TORCH_TRACE log, and return it; None where the app reads it. Raises UsageError for what
     needs the program, or what only a capture finds out.
     """
-    from fx_explorer.command_line.logs import (
-        LogProgress,
-    )  # not needed for Python files, all of them
+    # All of them are not needed for Python files.
+    from fx_explorer.command_line.logs import LogProgress
     from fx_explorer.readers.debug_directory import read_directory
     from fx_explorer.readers.provenance import read_table
     from fx_explorer.readers.torch_logs import read_text

@@ -4,17 +4,15 @@ graphs, those after Inductor's passes, IR, and code with kernels.
 
 from __future__ import annotations
 
-import os
-import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from fx_explorer import __version__
 from fx_explorer.errors import SessionError
-from fx_explorer.model import Direction, Outcome
+from fx_explorer.model import Outcome
 from fx_explorer.outside_file import read_outside
+from fx_explorer.readers.debug_folders import GraphFolder, graph_folders, logs_beside
 from fx_explorer.readers.provenance.in_words import TITLE, in_words
 from fx_explorer.readers.torch_trace.compilations import Compilations
 from fx_explorer.readers.torch_trace.graph_records import GraphRecords
@@ -175,78 +173,3 @@ def _add_meta(
         "log", {**told, **beside, "unread_graph_lines": unread_lines, "damaged_lines": []}
     )
     writer.set_meta("outcome", Outcome("finished").to_json())
-
-
-# What lies in a debug directory: a folder per graph that Inductor compiled (``DebugContext``,
-# torch/_inductor/debug.py).
-
-_FOLDER = re.compile(
-    r"(?P<model>.+?)__(?P<id>\d+)_(?P<direction>forward|backward|inference)_\d+\.(?P<order>\d+)"
-)
-
-_OF_PACKAGE = re.compile(r"(?P<model>.+?)__(?P<id>_?\d*)\.(?P<order>\d+)")
-"""The folder of what AOTInductor compiles: ``model___0.0``."""
-
-_CODE = ("output_code.py", "output_code.cpp", "fx_graph_readable.py")
-
-_BELOW = (".", "torchinductor", "run_*/torchinductor", "torch_compile_debug/run_*/torchinductor")
-"""Where the folders lie, from the directory that was named."""
-
-_LOGS = (
-    "tlparse/*.log",
-    "../tlparse/*.log",
-    "torch_compile_debug/tlparse/*.log",
-    "../../tlparse/*.log",
-)
-"""Where torch 2.13 writes a TORCH_TRACE log of the same run."""
-
-
-@dataclass(frozen=True, slots=True)
-class GraphFolder:
-    """The folder of one graph."""
-
-    path: Path
-    program: str
-    """``model 0``: forward and backward of one graph of Dynamo's have the same."""
-    direction: Direction
-    order: int
-
-
-def is_debug_directory(directory: Path) -> bool:
-    """Return whether Inductor wrote into it. Raises PermissionError for a directory that cannot be looked into."""
-    if directory.is_dir():
-        os.scandir(directory).close()
-    return directory.is_dir() and bool(graph_folders(directory))
-
-
-def graph_folders(directory: Path) -> list[GraphFolder]:
-    """Return the folders in the order Inductor compiled them. The directory may be one of them, or lie up to three above."""
-    paths = {path for below in _BELOW for path in directory.glob(f"{below}/*__*") if path.is_dir()}
-    found = [folder for path in (directory.absolute(), *paths) if (folder := _folder(path))]
-    return sorted(found, key=lambda folder: (folder.path.parent, folder.order))
-
-
-def logs_beside(directory: Path) -> list[Path]:
-    return sorted({log.resolve() for pattern in _LOGS for log in directory.glob(pattern)})
-
-
-def _folder(path: Path) -> GraphFolder | None:
-    named = _FOLDER.fullmatch(path.name)
-    if not any((path / name).is_file() for name in _CODE):
-        return None
-    if not named and (package := _OF_PACKAGE.fullmatch(path.name)):
-        name = f"{package['model']} {package['id'].strip('_')}".strip()
-        return GraphFolder(path, name, "inference", int(package["order"][:9]))
-    if not named:
-        return None
-    directions: dict[str, Direction] = {
-        "forward": "forward",
-        "backward": "backward",
-        "inference": "inference",
-    }
-    return GraphFolder(
-        path,
-        f"{named['model']} {named['id']}",
-        directions[named["direction"]],
-        int(named["order"][:9]),
-    )

@@ -141,7 +141,6 @@ NO_MACHINE_WORDS = "This SASS has no machine words: the control bits of its arch
 def layout_of(language: str, text: str) -> LineLayout | None:
     """Return the columns of PTX, SASS or AMDGCN; None for any other text."""
     from fx_explorer.analysis.kernel_ir.instruction_parts import is_assembly
-    from fx_explorer.tui.assembly import columns_of
 
     level = next((level for level in LEVELS if level == language and is_assembly(level)), None)
     return columns_of(level, text) if level else None

@@ -127,7 +127,7 @@ BY_ITSELF = {
     "a tensor of chance": ("net.noise = torch.tensor(list(os.urandom(8)))", "net.noise"),
     "a key of a dict": ("SEEN[time.time_ns()] = {'step': 1}", "global SEEN"),
     "a list of no fixed length": (
-        "LAST = [0] * os.urandom(1)[0]",
+        "LAST = [0] * (1 + os.urandom(1)[0])",
         "global LAST",
     ),
     "a value that is there by chance": ("state.kept = None if coin() else 'set'", "kept"),

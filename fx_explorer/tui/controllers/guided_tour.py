@@ -12,9 +12,9 @@ from fx_explorer.tui.controllers.fixes import Fixes
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.keys import first_key
 from fx_explorer.tui.screens.menu import MenuScreen
-from fx_explorer.tui.tour.moment import TourMoment
 
 if TYPE_CHECKING:
+    from fx_explorer.tui.tour.moment import TourMoment
     from fx_explorer.tui.tour.panel import PanelText
     from fx_explorer.tui.tour.steps import TourStep
     from fx_explorer.tui.tour.walk import GuidedTour
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 def moment(services: Services, fixes: Fixes, captures: int, target: Path) -> TourMoment:
     """Return the app as it is now. Takes some microseconds: it is asked ten times a second."""
+    from fx_explorer.tui.tour.moment import TourMoment
+
     explorer, shown = services.explorer, services.captures
     waiting = shown.waiting
     panes = explorer.linked.panes if explorer.view == "source" else []
@@ -91,8 +93,6 @@ class Guide:
         """
         if self._walk is None:
             return
-        from fx_explorer.tui.controllers.guided_tour import moment
-
         now = moment(self._services, self._fixes, self.captures, self._walk.target)
         if self._began is None:
             self._began = now

@@ -71,7 +71,7 @@ class TablePane(TellsUnreadable, Vertical):
 
     DEFAULT_CSS = """
     TablePane { height: 1fr; }
-    TablePane > Words { background: $surface; padding: 0 1; height: auto; }
+    TablePane > TableNotes { background: $surface; padding: 0 1; height: auto; }
     TablePane > RowList { height: 3fr; }
     TablePane > .totals { background: $surface; color: $text-muted; padding: 0 1; }
     TablePane > .detail { height: 2fr; border-top: solid $border; }

@@ -71,7 +71,7 @@ class Explorer(TellsUnreadable, Screen[None]):
     Explorer Outline.-hidden { display: none; }
     Explorer { overflow: hidden; }
     Explorer.-few-rows > PipelineBar, Explorer.-few-rows > Separator { display: none; }
-    Explorer.-few-rows > InspectorLine, Explorer.-few-rows TablePane > Words { display: none; }
+    Explorer.-few-rows > InspectorLine, Explorer.-few-rows TablePane > TableNotes { display: none; }
     Explorer.-few-rows .pane-title, Explorer.-few-rows .pane-tabs { display: none; }
     Explorer.-few-rows TablePane > .totals, Explorer.-few-rows TablePane > .detail { height: 0; border: none; }
     """

@@ -189,7 +189,7 @@ def ending(run: model.BytecodeRun) -> str:
     words = {
         "returned": "The call returned.",
         "raised": "",
-        "limit": f"The limit of {run.steps:,} steps is reached: the program went on unrecorded.",
+        "limit": f"The limit of {run.steps:,} steps is reached: the program continued unrecorded.",
         "stopped": "",
         "": "The worker ended here.",
     }

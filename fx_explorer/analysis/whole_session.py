@@ -21,7 +21,7 @@ from fx_explorer.session.queries.graph.graphs import captured_graph_count, captu
 from fx_explorer.session.queries.guards import check_count
 from fx_explorer.session.queries.kernel.kernels import kernel_count
 
-NOTHING_SAVED = "A log does not say what the forward keeps for the backward, nor in which storages it lies. Capture the program to see it."
+NOTHING_SAVED = "A log does not say what the forward saves for the backward, nor in which storages it lies. Capture the program to see it."
 
 NO_PROGRAM = (
     "This was read from a log, which has no program to run: open its target, FILE.py:OBJECT."

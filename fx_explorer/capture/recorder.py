@@ -42,7 +42,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "functions that the program gives to AOTAutograd": ("aot.direct_calls", "aot_calls_hook"),
     "what the program traces with make_fx": ("aot.direct_calls", "make_fx_hook"),
     "what the program gives to torch.compiler.precompile": ("aot.direct_calls", "precompile_hook"),
-    "why values are saved or computed again": ("aot.partition_choices", "cut_hook"),
+    "why values are saved or recomputed": ("aot.partition_choices", "cut_hook"),
     "graphs of nested compile regions": ("aot.partition", "nested_region_hooks"),
     "Dynamo's graphs": ("dynamo.graph", "graph_hook"),
     "buckets of DistributedDataParallel": ("dynamo.ddp_buckets", "bucket_hook"),

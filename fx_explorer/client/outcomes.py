@@ -96,7 +96,7 @@ def outcome_of(remains: EndedWorker) -> Outcome:
         told = f"the process {how} while {remains.python} imported torch{_where(remains.stacks)}: this torch does not work there."
         return Outcome(
             "not_started",
-            f"{told} Install it anew, or choose another interpreter with --python.",
+            f"{told} Install it again, or choose another interpreter with --python.",
             4,
         )
     if status < 0:

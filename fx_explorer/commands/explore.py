@@ -14,7 +14,7 @@ from fx_explorer.command_line.profiles import add_profile_argument
 
 EPILOG = """\
 examples:
-  fx-explorer model.py                                   pauses after Dynamo: . steps, r goes on
+  fx-explorer model.py                                   pauses after Dynamo: . steps, r continues
   fx-explorer model.py --run                             straight to the end
   fx-explorer model.py --call 'Net(2)' --inputs 'torch.randn(4, 32)'
   fx-explorer model.py --gpu h100                        the kernels of a GPU that is not there
@@ -52,9 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_force_argument(parser)
     add_profile_argument(parser)
     add_theme_argument(parser)
-    stops = parser.add_argument_group(
-        "where the compiler waits for you"
-    ).add_mutually_exclusive_group()
+    stops = parser.add_argument_group("where the compiler pauses").add_mutually_exclusive_group()
     stops.add_argument(
         "--run",
         action="store_true",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 examples:
-  fx-explorer tour                      go on where you left, or begin
+  fx-explorer tour                      continue where you left, or begin
   fx-explorer tour --again              from the start
 """
 

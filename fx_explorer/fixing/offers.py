@@ -121,7 +121,7 @@ def why_not_tried(reader: SessionReader, request: CaptureRequest | None) -> str:
     if request is None:
         return "The session does not say how it was captured, so nothing can be tried. Open its target: fx-explorer TARGET."
     if reader.meta("outcome") is None:
-        return "The capture has not ended, so its breaks are not all counted. Let it go on to the end, then try."
+        return "The capture has not ended, so its breaks are not all counted. Let it continue to the end, then try."
     if any(one.variant_of for one in reader.rows(model.Compilation)):
         return "The session has other variants, whose breaks count twice. Capture again, and try before you compile another one."
     file = target_file(request.target)

@@ -87,7 +87,7 @@ def why_not(command_id: str, now: Situation) -> str:
     if command_id in (*NEEDS_PAUSE, *NEEDS_COMPILER, "step.abort"):
         return _why_not_stepping(command_id, now.compiler)
     if command_id.startswith("tour."):
-        return "" if now.is_tour else "No tour is going on: fx-explorer tour begins one."
+        return "" if now.is_tour else "No tour is running: fx-explorer tour begins one."
     if command_id in NEEDS_PROGRAM and not now.can_run and now.compiler == "none":
         return "This is a saved session: there is no program to run."
     if command_id == "capture.without_weights" and not now.has_gpu:

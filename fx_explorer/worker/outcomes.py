@@ -85,7 +85,7 @@ class Outcomes:
         """Return the outcome, marked as incomplete when the session is."""
         if not self.problem:
             return outcome
-        told = f"{self.problem} The program went on: {outcome.kind}"
+        told = f"{self.problem} The program continued: {outcome.kind}"
         return Outcome(
             "incomplete",
             f"{told} ({outcome.message})" if outcome.message else told,

@@ -51,9 +51,9 @@ async def test_errors_that_the_program_catches_and_functions_after_a_reset_are_t
         facts = overview(reader)
     texts = [fact.text for fact in facts]
     assert not any(fact.severity == "problem" for fact in facts), texts
-    assert "Compiling cut raised an error, and the program went on (2 times)." in texts
+    assert "Compiling cut raised an error, and the program continued (2 times)." in texts
     assert any(
-        text.startswith("Compiling raised an error, and the program went on:")
+        text.startswith("Compiling raised an error, and the program continued:")
         and "on purpose" in text
         for text in texts
     )

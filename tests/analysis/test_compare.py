@@ -170,7 +170,7 @@ def test_two_variants_are_compared_in_figures_and_documents(branched: SessionRea
     assert told["kernels"] == ("3", "5")
     assert told["  C++"] == ("1", "3")
     assert told["kernels only here"] == ("none", "small_0 and small_1")
-    assert told["kept for the backward"] == ("128 B", "128 B")
+    assert told["saved for the backward"] == ("128 B", "128 B")
     assert told["compiling took"][0].startswith("2.0")
     pairs = {(pair.title, pair.is_shared) for pair in document_pairs(branched, first, variant)}
     assert ("Dynamo graph", True) in pairs

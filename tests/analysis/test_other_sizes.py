@@ -99,7 +99,7 @@ def test_sums_over_versions_are_called_that_and_each_version_is_listed(
     assert not any("versions" in what for what in plain)
     both = record(tmp_path / "both.fxs", calling(4, 8))  # type: ignore[arg-type]
     told = {one.what: one for one in figures_of_both(four_and_eight[0], both)}
-    assert {"kernels, all versions", "kept for the backward, all versions"} <= told.keys()
+    assert {"kernels, all versions", "saved for the backward, all versions"} <= told.keys()
     first, second = told["  [0/0]"], told["  [0/1]"]
     assert first.left == first.right
     assert (second.left, second.right != "0") == ("0", True)

@@ -36,7 +36,7 @@ def test_a_training_step_that_went_well(step: SessionReader) -> None:
         "Forward: 1 generated kernel doing 1 operation and 2 library calls (addmm)."
     ]
     assert texts(facts, "memory") == [
-        "For the backward the forward keeps 128 B it computed (1 tensor)."
+        "For the backward the forward saves 128 B it computed (1 tensor)."
     ]
     assert texts(facts, "time") == ["Compiling took 2.00 s."]
     assert texts(facts, "next") == [

@@ -78,7 +78,7 @@ def test_a_size_is_variable_with_one_compilation(tmp_path: Path) -> None:
     calls: list[Call] = [(ones(4),), (ones(6),), (ones(9),)]
     told = first_remedy(tmp_path, doubled, calls)
     assert (
-        "torch._dynamo.mark_dynamic(x, 0) before the first call, or torch.compile(…, dynamic=True), spares this one too"
+        "torch._dynamo.mark_dynamic(x, 0) before the first call, or torch.compile(…, dynamic=True), also avoids this one"
         in told
     )
     assert compilations(doubled, calls) == 2
@@ -126,7 +126,7 @@ def remedies(tmp_path: Path, function: Any) -> list[str]:
     [
         (makes_its_own, "y is made inside makes_its_own, at line "),
         (gives_on, "z is passed by gives_on, at line "),
-        (Keeps(), "self.kept is made anew inside Keeps.forward, at line "),
+        (Keeps(), "self.kept is created at each call inside Keeps.forward, at line "),
     ],
 )
 def test_what_the_users_code_does_not_hold_is_not_to_be_marked(
@@ -197,7 +197,7 @@ def test_the_remedy_of_sizes_that_were_taken_for_one_holds(tmp_path: Path) -> No
 
 def test_sizes_that_vary_together_need_dynamic_true_only(tmp_path: Path) -> None:
     calls: list[Call] = [(ones(4), ones(4)), (ones(6), ones(6)), (ones(9), ones(9))]
-    assert "or torch.compile(…, dynamic=True), spares this one too" in first_remedy(
+    assert "or torch.compile(…, dynamic=True), also avoids this one" in first_remedy(
         tmp_path, pair, calls
     )
     assert compilations(pair, calls, dynamic=True) == 1
@@ -225,7 +225,7 @@ def test_a_size_that_the_code_needs_as_a_number_has_no_mark(tmp_path: Path) -> N
 @pytest.mark.parametrize("values", [(3, 5, 7), (2.0, 3.0, 4.0)])
 def test_a_number_is_variable_with_dynamic_true(tmp_path: Path, values: tuple[float, ...]) -> None:
     calls: list[Call] = [(ones(4), value) for value in values]
-    assert "torch.compile(…, dynamic=True) makes k variable at once" in first_remedy(
+    assert "torch.compile(…, dynamic=True) makes k dynamic at once" in first_remedy(
         tmp_path, times, calls
     )
     assert compilations(times, calls) == 2

@@ -143,7 +143,7 @@ def test_values_say_what_they_were_and_what_is_gone(
         ),
         (
             model.BytecodeRun(1, "", "limit", 10_000),
-            "The limit of 10,000 steps is reached: the program went on unrecorded.",
+            "The limit of 10,000 steps is reached: the program continued unrecorded.",
         ),
         (model.BytecodeRun(1, "", "", 0), "The worker ended here."),
     ],

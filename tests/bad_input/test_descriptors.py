@@ -88,7 +88,7 @@ async def test_a_program_that_takes_all_descriptors_keeps_its_files_and_is_told_
     assert ended.printed() == ["all of mine is mine"]
     assert ended.outcome.kind == "incomplete"
     assert ended.outcome.message.startswith("the program closed descriptors that are not its own")
-    assert ended.outcome.message.endswith("The program went on: finished")
+    assert ended.outcome.message.endswith("The program continued: finished")
     assert ended.outcome.exit_code == 0
     assert ended.compilations == 1, "what was captured before is kept"
     assert intact(tmp_path / "s.fxs")

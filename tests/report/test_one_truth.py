@@ -170,10 +170,10 @@ def test_what_is_saved_and_what_is_computed_again(reports: Reports) -> None:
     assert f"storages, {saves}; of these" in reports.notice("memory")
     computed = re.search(r"of these (.*?) were computed", reports.notice("memory"))
     assert computed
-    assert f"keeps {computed[1]} it computed" in reports.told("memory")
+    assert f"saves {computed[1]} it computed" in reports.told("memory")
     again = re.search(r"(\d+) operations? \(", reports.notice("memory"))
-    in_both = reports.stages(r"([\d,]+) in both, so computed again")
-    views = reports.stages(r"computed again \(([\d,]+) of them")
+    in_both = reports.stages(r"([\d,]+) in both, so recomputed")
+    views = reports.stages(r"recomputed \(([\d,]+) of them")
     assert (number(again[1]) if again else 0) == in_both - views
     assert f" · saved {saves} · " in reports.modules()
 

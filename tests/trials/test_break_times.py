@@ -131,7 +131,7 @@ async def test_a_program_that_is_compiled_anew_at_every_call_is_refused(tmp_path
         "import torch\nstate = {'calls': 0}\n\ndef f(x):\n    torch._dynamo.reset()\n"
         "    return torch.compile(lambda y: y.sin(), backend='eager')(x)\n\nexample_inputs = (torch.ones(3),)\n"
     )
-    with pytest.raises(UsageError, match="compiled anew at every call"):
+    with pytest.raises(UsageError, match="recompiled at every call"):
         await measure_breaks(program(tmp_path, text))
 
 
@@ -192,7 +192,7 @@ def test_a_report_is_written_also_when_nothing_could_be_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refused(*_: object) -> BreakTimes:
-        raise UsageError("It is compiled anew at every call.")
+        raise UsageError("It is recompiled at every call.")
 
     monkeypatch.setattr(measure_first, "measure_breaks", refused)
     assert (
@@ -201,7 +201,7 @@ def test_a_report_is_written_also_when_nothing_could_be_measured(
     )
     printed = capsys.readouterr()
     assert json.loads(printed.out)["measured_call"] is None
-    assert "breaks are not measured: It is compiled anew at every call." in printed.err
+    assert "breaks are not measured: It is recompiled at every call." in printed.err
 
 
 def test_a_saved_session_is_not_measured(

@@ -103,13 +103,13 @@ async def test_escape_ends_what_measures(open_app: OpenApp, tmp_path: Path) -> N
 
 async def test_what_cannot_be_measured_is_told(open_app: OpenApp, tmp_path: Path) -> None:
     capture, measuring = FakeCapture(tmp_path / "s.fxs", two_breaks), FakeMeasuring()
-    measuring.ending.set_exception(UsageError("It is compiled anew at every call."))
+    measuring.ending.set_exception(UsageError("It is recompiled at every call."))
     async with open_app(
         make_capture=lambda: capture, target="p.py", measure_breaks=measuring
     ) as driver:
         await captured(driver, capture)
         await driver.press("4", "x", "t", "enter")
-        await driver.until(lambda: "It is compiled anew at every call." in messages(driver))
+        await driver.until(lambda: "It is recompiled at every call." in messages(driver))
         capture.end()
 
 

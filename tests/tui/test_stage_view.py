@@ -51,10 +51,10 @@ async def test_each_step_shows_what_the_stage_did_and_the_last_one_lists_all(
         assert [pane.document.title for pane in driver.panes] == ["Pre-grad graph", "Joint graph"]
         assert "← mm             backward" in driver.screen
         assert "· permute        view" in driver.screen
-        assert ". goes on to the partitioner" in driver.screen
+        assert ". continues to the partitioner" in driver.screen
         await driver.press("full_stop")
         capture.leave("joint")
-        await driver.until(lambda: "goes on to" not in driver.screen)  # nothing waits meanwhile
+        await driver.until(lambda: "continues to" not in driver.screen)  # nothing waits meanwhile
         capture.pause("partition", "forward")
         await driver.until(lambda: len(driver.explorer.linked.stage_words.sentences) == 2)
         await driver.until(lambda: "↔ mul_1          in both" in driver.screen)
@@ -110,7 +110,7 @@ async def test_the_stages_of_a_saved_session_open_before_beside_after(
         await opened_stage(driver, 2)
         assert "AOTAutograd: 3 operations became 34: 7 by decomposition" in driver.screen
         assert "< hidden         decomposed" in driver.screen
-        assert "goes on" not in driver.screen  # nothing waits
+        assert "continues" not in driver.screen  # nothing waits
         await driver.press("v", "t", "end", "enter")
         assert [pane.document.title for pane in driver.panes] == [
             "Backward · post-grad",
@@ -159,14 +159,14 @@ async def test_what_needs_all_stages_asks_once_and_goes_on_by_itself(
         await driver.until(lambda: "paused after the joint graph" in driver.header)
         await driver.press("x", "t")
         assert (
-            "Not compiled yet: go on to the end, then build and run it, for its time?"
+            "Not compiled yet: continue to the end, then build and run it, for its time?"
             in driver.screen
         )
         await driver.press("n")
         assert capture.sent == []
         await driver.press("x", "t", "y")
         assert capture.sent == [Command("go")]
-        capture.say(Notice("done", text="going on"))
+        capture.say(Notice("done", text="continuing"))
         capture.say(Notice("gate", state="end", gate="joint", compilation="0/0"))
         capture.stay()
         capture.say(Notice("gate", state="begin"))
@@ -184,7 +184,7 @@ async def test_levels_below_a_kernel_that_is_not_compiled_yet_are_asked_for_when
         capture.say(Notice("gate", state="begin", gate="dynamo"))
         await driver.until(lambda: "paused after Dynamo" in driver.header)
         await driver.press("p", "k")
-        assert "Not compiled yet: go on to the end, then “below the kernel”?" in driver.screen
+        assert "Not compiled yet: continue to the end, then “below the kernel”?" in driver.screen
         await driver.press("y")
         capture.say(Notice("gate", state="end", gate="dynamo"))
         capture.stay()

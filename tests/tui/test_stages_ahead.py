@@ -18,10 +18,10 @@ from tests.tui.test_live_capture import FakeCapture, step
 from tests.tui.test_stepping import messages
 
 AT_DYNAMO = Notice("gate", state="begin", gate="dynamo")
-ASKED = "Not compiled yet: go on to the end"
+ASKED = "Not compiled yet: continue to the end"
 ONLY_SAYS_SO = re.compile(
     r"not compiled|no kernel|nothing (has been|was|is) (compiled|generated|saved)|has not ended|"
-    r"go on to the end|not been (made|compiled)|yet\b",
+    r"continue to the end|not been (made|compiled)|yet\b",
     re.IGNORECASE,
 )
 
@@ -152,8 +152,8 @@ async def test_after_yes_the_compiler_goes_on_and_the_view_is_there_when_it_is_t
         await paused(driver, capture)
         await driver.press("6", "y", "1")
         assert capture.sent == [Command("go")]
-        assert "going on, then “kernels”" in driver.header
-        capture.say(Notice("done", text="going on"))
+        assert "continuing, then “kernels”" in driver.header
+        capture.say(Notice("done", text="continuing"))
         capture.say(Notice("gate", state="end", gate="dynamo"))
         capture.session_path.unlink()
         capture.stay()

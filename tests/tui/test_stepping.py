@@ -37,8 +37,8 @@ async def test_a_pause_is_in_the_header_the_bar_and_the_footer_and_going_on_show
         )
         await driver.until(lambda: "‖ paused after the partition [0/0] backward" in driver.header)
         assert "‖ AOTAutograd" in driver.screen
-        assert ". step  c c go on  c o options" in driver.screen
-        assert "c t run to  c k skip graph" in driver.screen
+        assert ". step  c c continue  c o options" in driver.screen
+        assert "⏎ go there  c t run to" in driver.screen
         await driver.pilot.press("full_stop")
         await driver.pilot.pause()
         assert "▷ on to the next pause" in driver.header
@@ -218,7 +218,7 @@ def test_a_gate_inside_another_variant_leads_back_to_that_variant(tmp_path: Path
     assert live.waiting is None
     live.take(AT_DYNAMO)
     assert live.waiting == Waiting("dynamo", "0/0")
-    live.send(Command("go"), "going on")
+    live.send(Command("go"), "continuing")
     live.take(Notice("done"))
     live.take(LEFT_DYNAMO)
     assert live.waiting is None
@@ -256,11 +256,9 @@ async def test_the_first_screen_says_what_waits_and_which_key_goes_on(
         write_training_step(capture.session_path, finished=False)
         capture.say(Notice("gate", state="begin", gate="dynamo"))
         await driver.until(
-            lambda: "start here  ▲ The compiler waits for you: 1 graph is captured" in driver.screen
+            lambda: "start here  ▲ Paused after Dynamo: 1 graph is captured" in driver.screen
         )
-        assert driver.explorer.facts.fact.text.endswith(
-            "C goes on to the end, . shows what Dynamo did and steps on from there."
-        )
+        assert driver.explorer.facts.fact.text.endswith("C compile to the end · . next stage")
         assert "Still at work" not in driver.screen
         capture.say(Notice("gate", state="end", gate="dynamo"))
         await driver.until(lambda: "Still at work" in driver.screen)
@@ -268,7 +266,7 @@ async def test_the_first_screen_says_what_waits_and_which_key_goes_on(
             Notice("gate", state="begin", gate="partition", compilation="0/0", direction="backward")
         )
         await driver.until(
-            lambda: "waits for you after the partition of [0/0], backward." in driver.screen
+            lambda: "Paused after the partition of [0/0], backward." in driver.screen
         )
         capture.end()
 
@@ -281,7 +279,7 @@ async def test_variants_are_measured_when_the_program_has_ended(
         capture.say(AT_DYNAMO)
         await driver.until(lambda: "paused after Dynamo" in driver.header)
         await driver.press("x", "t")
-        assert "Not compiled yet: go on to the end, then build and run it" in driver.screen
+        assert "Not compiled yet: continue to the end, then build and run it" in driver.screen
         await driver.press("n")
         write_training_step(tmp_path / "s.fxs")
         capture.say(LEFT_DYNAMO)

@@ -149,7 +149,7 @@ async def test_an_option_is_changed_at_a_pause_and_compared_with_how_it_was(
         assert capture.sent[-1] == Command("go")
         assert hands.keys <= 10
 
-        capture.say(Notice("done", text="going on"))
+        capture.say(Notice("done", text="continuing"))
         capture.say(Notice("gate", state="end", gate="joint", compilation="0/0"))
         capture.stay()
         capture.say(AT_HAND)

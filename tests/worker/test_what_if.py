@@ -85,7 +85,7 @@ async def test_other_inputs_are_asked_about_at_the_pause_and_at_the_end(program:
     )
     rejected = "forward would be compiled again: [0/0] fails at tensor 'x' size mismatch at index 0. expected 4, actual 8"
     accepted = "[0/0] would be used again: all its guards hold"
-    assert [one.text for one in found.answers if one.text != "going on"] == [
+    assert [one.text for one in found.answers if one.text != "continuing"] == [
         rejected,
         rejected,
         accepted,
@@ -104,7 +104,7 @@ async def test_what_lowering_asked_of_a_size_counts_too(tmp_path: Path) -> None:
         [Command("go"), ask("torch.ones(512, 8)"), ask("torch.ones(513, 8)")],
         pause="dynamo",
     )
-    assert [one.text for one in found.answers if one.text != "going on"] == [
+    assert [one.text for one in found.answers if one.text != "continuing"] == [
         "[0/0] would be used again: all its guards hold",
         f"forward would be compiled again: [0/0] fails at {AT_MOST_512}",
     ]
@@ -135,5 +135,5 @@ async def test_the_first_compiled_function_of_a_script_is_asked(tmp_path: Path) 
 async def test_at_a_gate_of_one_graph_it_is_too_early_to_ask(program: Path) -> None:
     found = await converse(program, [ask("torch.ones(4, 8)")], pause="step")
     assert found.answers[0].text == (
-        "Other inputs can be asked about when the program has run and all guards are made: go on first."
+        "Other inputs can be asked about when the program has run and all guards are made: continue first."
     )

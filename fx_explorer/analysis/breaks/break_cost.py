@@ -127,9 +127,9 @@ class BreakCost:
         if self.read_again.count:
             parts.append(f"{self.read_again.in_words} through memory")
         if self.saved.count:
-            parts.append(f"{self.saved.in_words} of them kept for the backward")
+            parts.append(f"{self.saved.in_words} of them saved for the backward")
         if self.kept_twice.count:
-            parts.append(f"{self.kept_twice.in_words} kept on both sides")
+            parts.append(f"{self.kept_twice.in_words} saved on both sides")
         if self.kernels:
             parts.append(f"{counted(self.kernels, 'kernel')} at the break")
         return ", ".join(parts) or "no more graphs, and no tensor crosses"

@@ -210,7 +210,9 @@ def _lines(one: FunctionCall, depth: int, marked: int) -> Iterator[str]:
     else:
         made = "no graph"
     yield f"{'  ' * depth}{plain_function(one.function)}  [{names}]  {made}"
-    yield from (f"{'  ' * depth}  ↻ Dynamo began anew: {reason}" for reason in one.restart_reasons)
+    yield from (
+        f"{'  ' * depth}  ↻ Dynamo started again: {reason}" for reason in one.restart_reasons
+    )
     for hit in one.breaks:
         mark = "▶" if hit.id == marked else "✗"
         yield f"{'  ' * depth}  {mark} {in_file(hit.file, hit.line)}  {hit.code.strip()}"

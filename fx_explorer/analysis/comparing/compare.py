@@ -81,7 +81,7 @@ def figures(
         count_figure("operations, post-grad", *(sum(side.operations.values()) for side in found))
     )
     rows.append(count_figure("operations run eagerly", *(side.eager for side in found)))
-    rows.append(size_figure("kept for the backward", *(side.saved_bytes for side in found)))
+    rows.append(size_figure("saved for the backward", *(side.saved_bytes for side in found)))
     rows += run_times(reader, left, right)
     rows += _compile_times(reader, left, right)
     rows += _differing_operations(*(side.operations for side in found))

@@ -29,7 +29,7 @@ from fx_explorer.analysis.words import size
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernel.kernels import kernels_by_compilation
 
-KEPT = "kept for the backward"
+KEPT = "saved for the backward"
 
 COMPILE_TIME = "compiling took"
 """The figure in which any two captures differ."""

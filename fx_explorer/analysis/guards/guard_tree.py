@@ -280,7 +280,7 @@ def can_fail(
     # A leaf of the tree may be of another kind than the guard that it is for.
     is_identity = check.kind in _IDENTITY or guard_kind in _IDENTITY
     if is_identity and check.origin != "argument":
-        return "hardly", f"{plain_source(check.source, of)} would have to be assigned anew"
+        return "hardly", f"{plain_source(check.source, of)} would have to be assigned again"
     if check.origin == "module":
         return _module_chance(check)
     if check.origin == "argument":

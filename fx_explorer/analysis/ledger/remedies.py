@@ -194,7 +194,7 @@ SETTINGS = (
         "dynamo.use_recursive_dict_tags_for_guards",
         True,
         "modules whose dicts nobody has written to since are not looked into",
-        "torch has it off by default; code, defaults and closures of functions must not be bound anew",
+        "torch has it off by default; code, defaults and closures of functions must not be rebound",
         _is_of_module,
     ),
     GuardSetting(
@@ -215,7 +215,7 @@ SETTINGS = (
         "dynamo.skip_guards_on_constant_func_defaults",
         True,
         "constant default values of functions are then not checked",
-        "a default value that is set anew after compiling is not noticed: the old one is used",
+        "a default value that is set again after compiling is not noticed: the old one is used",
         _is_default,
     ),
     GuardSetting(

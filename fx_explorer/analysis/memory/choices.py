@@ -15,9 +15,9 @@ from fx_explorer.session import SessionReader
 
 _WORDS = {
     "forward RNG seed": "it is the seed of random numbers",
-    "not in recomputable allowlist": "torch computes only cheap operations twice, and it is none of their list",
-    "compute intensive op": "torch computes no matrix multiplication, convolution or attention twice",
-    "random op": "it draws random numbers, which would be other ones the second time",
+    "not in recomputable allowlist": "it is not among the operations that are cheap to recompute",
+    "compute intensive op": "torch recomputes no matrix multiplication, convolution or attention",
+    "random op": "it draws random numbers, which would differ when recomputed",
     "non-builtin op": "it is an operator of the program's, and torch does not know what it costs",
     "materialized in backward": "the backward would have to write it to memory in any case",
     "too far from backward": "it is too many operations away from the backward",
@@ -25,7 +25,7 @@ _WORDS = {
     "marked MUST_SAVE": "the program's checkpoint policy asks for it",
     "marked by checkpoint policy": "the program's checkpoint policy asks for it",
     "non-tensor output": "it is no tensor, and only its parts are saved",
-    "view op (recompute_views=True)": "a view costs nothing the second time",
+    "view op (recompute_views=True)": "recomputing a view costs nothing",
 }
 """The end of torch's reason (``solve_min_cut``, torch/_functorch/partitioners.py) → the same in plain
 words. Any other is told as torch writes it.
@@ -85,17 +85,17 @@ def _why_saved(choice: model.PartitionChoice) -> str:
         return f"saved because that is the minimum cut; {_weight(choice)}"
     if choice.reason.endswith(INPUT):
         return "saved because it comes into the graph from outside; it is there in any case"
-    return f"saved because it is not computed twice: {_reason(choice)}"
+    return f"saved: {_reason(choice)}"
 
 
 def _why_recomputed(choice: model.PartitionChoice) -> str:
     if choice.ground == "must_recompute":
-        return f"computed again because {_reason(choice)}"
+        return f"recomputed because {_reason(choice)}"
     if choice.ground == "cannot_save":
-        return f"computed again because it is never saved: {_reason(choice)}"
+        return f"recomputed because it is never saved: {_reason(choice)}"
     if choice.ground == "no_cut":
-        return f"computed again in the backward: {_who_decided(choice)}"
-    return f"computed again from saved values; {_weight(choice)}"
+        return f"recomputed in the backward: {_who_decided(choice)}"
+    return f"recomputed in the backward from saved values; {_weight(choice)}"
 
 
 def _who_decided(choice: model.PartitionChoice) -> str:

@@ -26,7 +26,7 @@ ARGUMENTS: dict[str, OptionWords] = {
         "Use it to be told of a break instead of paying for it. While it is on, Dynamo also captures .item() and operations "
         "with dynamic output (capture_scalar_outputs, capture_dynamic_output_shape_ops), so some breaks go away by themselves.",
         {
-            "false": "at a graph break run that piece in Python, and go on behind it",
+            "false": "at a graph break run that piece in Python, and continue behind it",
             "true": "a graph break raises",
         },
     ),
@@ -299,8 +299,8 @@ FUSION: dict[str, OptionWords] = {
         "For inference: weights cannot change afterwards.",
     ),
     "functorch.activation_memory_budget": OptionWords(
-        "How much the forward may keep for the backward, as a part of the default.",
-        "1.0: as much as makes the run fastest. 0.0: nothing, as if all were checkpointed; what is missing is computed again.",
+        "How much the forward may save for the backward, as a part of the default.",
+        "1.0: as much as makes the run fastest. 0.0: nothing, as if all were checkpointed; what is missing is recomputed in the backward.",
     ),
 }
 

@@ -75,7 +75,7 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
     for found in failures(reader):
         failure, message = found.failure, first_line(found.failure.message)
         if failure.where == "compiler":
-            what = "Compiling raised an error, and the program went on"
+            what = "Compiling raised an error, and the program continued"
             yield Fact(
                 "run",
                 "notice" if went_on(reader) else "problem",
@@ -155,7 +155,7 @@ def _ended(reader: SessionReader, outcome: model.Outcome) -> Fact:
         "killed": f"{name} was ended by a signal.",
         "timed_out": f"{name} took too long and was stopped.",
         "cancelled": "The capture was cancelled; what was seen until then is kept.",
-        "incomplete": f"{name} went on to its end, but not all of it could be recorded.",
+        "incomplete": f"{name} continued to its end, but not all of it could be recorded.",
         "not_started": "Nothing was compiled: the target could not be started.",
     }
     if outcome.went_well:

@@ -338,7 +338,7 @@ def _not_compiled(reader: SessionReader, compilation: model.Compilation, raised:
     name = plain_function(compilation.function)
     place = place_of_path(reader, compilation.file, compilation.line)
     if raised and went_on(reader):
-        text = f"Compiling {name} raised an error, and the program went on."
+        text = f"Compiling {name} raised an error, and the program continued."
         why = compilation.error or stopped_by(reader, compilation)
         return Fact("graphs", "notice", text, why, place, "graphs")
     if compilation.status == "failed":
@@ -375,7 +375,7 @@ def _other_variants(reader: SessionReader) -> Iterator[Fact]:
         return
     saved = sum(one.variant.saved_s for one in found)
     text = f"{counted(len(found), 'other variant')} {'was' if len(found) == 1 else 'were'} tried from a pause"
-    text += f", which spared {seconds(saved)} of compiling again." if saved else "."
+    text += f", which saved {seconds(saved)} of compiling again." if saved else "."
     told = [
         f"[{one.variant.name}] from {one.gate_in_words}: {listed(one.changes) or 'as before'}"
         for one in found
@@ -558,7 +558,7 @@ def _memory(reader: SessionReader) -> Iterator[Fact]:
     if every.unknown_sizes:
         detail += f"; {counted(every.unknown_sizes, 'size')} not known"
     kept = f"{size(computed.size_bytes)} it computed ({counted(computed.count, 'tensor')})"
-    text = f"For the backward the forward keeps {kept if computed.count else 'nothing it computed'}"
+    text = f"For the backward the forward saves {kept if computed.count else 'nothing it computed'}"
     others = every.size_bytes - computed.size_bytes
     # With a graph break a graph's input may be what an earlier graph computed.
     which = "parameters and inputs of the graphs" if reader.has(model.GraphBreak) else ""

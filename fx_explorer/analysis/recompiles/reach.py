@@ -51,7 +51,7 @@ def out_of_reach(reader: SessionReader, source: str, of: model.Compilation) -> O
     if attribute and (made_at := _assigned_at(reader, of, attribute)):
         function = function_resumed(of.function)
         return OutOfReach(
-            f"{name} is made anew inside {function}, at line {made_at}",
+            f"{name} is created at each call inside {function}, at line {made_at}",
             "make it once, before the first call",
         )
     return _passed_by(reader, name, frames, of)

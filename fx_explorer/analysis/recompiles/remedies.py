@@ -103,27 +103,27 @@ def _marks(change: GuardChange, sizes: CallSizes) -> str:
         return f"{once}{_without_marks(sizes.beyond, sizes)}"
     if is_unfinished(change.source) or any(is_unfinished(name) for name, _ in every):
         # No line of the program can mark a value that has no name.
-        spares = "spares this one too" if sizes.became_dynamic else "avoids it"
-        return once.strip() if sizes.alike else f"{once}torch.compile(…, dynamic=True) {spares}."
-    spared = "this one too" if sizes.became_dynamic else "it"
-    verb = ("spare" if sizes.became_dynamic else "avoid") + ("s" if len(every) == 1 else "")
+        avoids = "also avoids this one" if sizes.became_dynamic else "avoids it"
+        return once.strip() if sizes.alike else f"{once}torch.compile(…, dynamic=True) {avoids}."
+    recompile = "this one" if sizes.became_dynamic else "it"
+    also = "also " if sizes.became_dynamic else ""
+    verb = also + ("avoids" if len(every) == 1 else "avoid")
     if sizes.alike:
         others = listed(f"size {index} of {name}" for name, index in sizes.alike)
         return (
-            f"{once}{marks} before the first call {verb} {spared}. torch.compile(…, dynamic=True) does not: {others} and size "
+            f"{once}{marks} before the first call {verb} {recompile}. torch.compile(…, dynamic=True) does not: {others} and size "
             f"{change.index} of {change.name} were equal in the compiled call, and torch then takes them for one size."
         )
-    spares = "spares" if sizes.became_dynamic else "avoids"
-    return f"{once}{marks} before the first call, or torch.compile(…, dynamic=True), {spares} {spared}."
+    return f"{once}{marks} before the first call, or torch.compile(…, dynamic=True), {also}avoids {recompile}."
 
 
 _NOT_HELD = "no line of your program holds it before the call, to mark it"
 
 
 def _without_marks(beyond: OutOfReach, sizes: CallSizes) -> str:
-    spares = "spares this one too" if sizes.became_dynamic else "avoids it"
+    avoids = "also avoids this one" if sizes.became_dynamic else "avoids it"
     # Sizes that were equal in the compiled call are one size to torch, also with dynamic=True.
-    always = "" if sizes.alike else f" torch.compile(…, dynamic=True) {spares}; otherwise"
+    always = "" if sizes.alike else f" torch.compile(…, dynamic=True) {avoids}; otherwise"
     instead = beyond.instead if always else f"{beyond.instead[0].upper()}{beyond.instead[1:]}"
     return f"{beyond.where}: {_NOT_HELD}.{always} {instead}."
 
@@ -137,7 +137,7 @@ def _of_number(change: GuardChange, reason: str, sizes: CallSizes) -> str:
             "from the second compilation on."
         )
     if sizes.became_dynamic:
-        return f"{NO_MORE} torch.compile(…, dynamic=True) makes {change.name} variable at once, and spares this one too."
+        return f"{NO_MORE} torch.compile(…, dynamic=True) makes {change.name} dynamic at once, and also avoids this one."
     if change.where == "global":
         return f"Pass {change.name} as an argument, or make it a tensor, where the code only computes with it {NOT_TRIED}."
     if is_unfinished(change.source):
@@ -227,7 +227,7 @@ _REMEDIES: dict[str, Callable[[GuardChange], str]] = {
         f"{BOTH_STAY} With many: each function with code of its own is compiled, so let one function decide what to do."
     ),
     "gone": lambda _: (
-        "Keep what is passed alive between the calls: a function or object made anew for each is another one."
+        "Keep what is passed alive between the calls: a function or object that is created for each is another one."
     ),
     "same": lambda _: "Always pass the same tensor twice, or never: a clone() is another tensor.",
     "keys": _of_keys,
@@ -259,7 +259,7 @@ _REMEDIES: dict[str, Callable[[GuardChange], str]] = {
         f"{BOTH_STAY} Otherwise call torch.compile once, or each time with the same arguments."
     ),
     "backend": lambda _: (
-        "Give torch.compile the same backend each time: of your own function one object, not one made anew."
+        "Give torch.compile the same backend each time: of your own function one object, not one for each call."
     ),
 }
 
@@ -269,7 +269,7 @@ def _of_relation(change: GuardChange) -> str:
         return f"The code decides by these sizes, and each way is compiled. {BOTH_STAY}"
     marks = f"torch._dynamo.mark_dynamic({change.name}, {change.index}) and torch._dynamo.mark_dynamic({change.other})"
     return (
-        f"{marks} before the first call make them two sizes, and spare this one, unless the code needs them equal; so does a "
+        f"{marks} before the first call make them two sizes, and avoid this one, unless the code needs them equal; so does a "
         "first call in which they differ."
     )
 

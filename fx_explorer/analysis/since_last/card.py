@@ -210,7 +210,7 @@ def _later_lines(
         )
     kept = figures.get(KEPT)
     if kept and kept.differs:
-        fact = _line("Kept for the backward", kept, "memory")
+        fact = _line("Saved for the backward", kept, "memory")
         yield replace(fact, severity="notice") if fact.severity == "problem" else fact
 
 

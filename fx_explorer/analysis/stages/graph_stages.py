@@ -230,7 +230,7 @@ def partition_work(reader: SessionReader, point: StagePoint) -> StageWork:
     saved = reader.count(model.SavedTensor, compilation=saving_variant(reader, variant).id)
     words = _told(
         [
-            (was["both"], f"{was['both']:,} in both, so computed again{_views_among(again)}"),
+            (was["both"], f"{was['both']:,} in both, so recomputed{_views_among(again)}"),
             (was["removed"], f"{was['removed']:,} removed"),
             (made["made"], f"{made['made']:,} made"),
             (saved, f"{counted(saved, 'value')} saved for the backward"),

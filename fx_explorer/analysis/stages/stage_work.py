@@ -62,7 +62,7 @@ def _of_the_backward(partition: StageWork) -> StageWork:
     """Return the partition as the pause before the backward tells it: what it did was told before the forward."""
     again, own = partition.became.get("both", 0), partition.became.get("backward", 0)
     parts = [f"{counted(own, 'operation')} of its own"] if own else []
-    parts += [f"{counted(again, 'operation')} of the forward, computed again"] if again else []
+    parts += [f"{counted(again, 'operation')} of the forward, recomputed"] if again else []
     if parts:
         return replace(partition, sentence=f"Now the backward: {listed(parts)}.")
     return partition

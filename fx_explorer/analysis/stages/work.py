@@ -85,7 +85,7 @@ EXPLAINED: dict[StageKey, str] = {
     "pre_grad": "These passes rewrite Dynamo's graph before autograd sees it.",
     "joint": "AOTAutograd writes operations in terms of simpler ATen operations, and adds those of the backward.",
     "joint_passes": "Constants are folded and patterns replaced while forward and backward are one graph.",
-    "partition": "One graph becomes a forward and a backward; cheap values are computed again rather than kept.",
+    "partition": "One graph becomes a forward and a backward; cheap values are recomputed rather than saved.",
     "backend": "A backend of your own has published this stage.",
     "post_grad": "These passes rewrite the ATen graph: patterns are replaced, copies and duplicates go.",
     "pre_fusion": "Each operation becomes a loop over elements or a library call; views become index arithmetic.",

@@ -43,11 +43,11 @@ class VariantStart:
 
 
 REDONE: dict[Gate, str] = {
-    "dynamo": "everything after Dynamo is done again",
-    "pre_grad": "AOTAutograd and Inductor are done again",
-    "joint": "the partition and Inductor are done again",
-    "partition": "the lowering is done again",
-    "post_grad": "fusion and code are done again",
+    "dynamo": "everything after Dynamo runs again",
+    "pre_grad": "AOTAutograd and Inductor run again",
+    "joint": "the partition and Inductor run again",
+    "partition": "the lowering runs again",
+    "post_grad": "fusion and code run again",
 }
 
 

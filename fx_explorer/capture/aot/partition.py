@@ -222,7 +222,7 @@ def recording_partition(
             add_aot_graph(recording, segment, forward, "forward")
             add_aot_graph(recording, segment, backward, "backward")
             add_saved_tensors(recording, segment)
-        with recording.noting("why values are saved or computed again", "forward"):
+        with recording.noting("why values are saved or recomputed", "forward"):
             add_partition_choices(recording, segment, partition)
         return forward, backward
 

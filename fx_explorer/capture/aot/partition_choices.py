@@ -50,7 +50,7 @@ def cut_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
             graphs: list[Any] = []
             with _watched(graphs):
                 result = original(joint_graph, *args, **kwargs)
-            with recording.noting("why values are saved or computed again", "forward"):
+            with recording.noting("why values are saved or recomputed", "forward"):
                 if graphs:
                     recording.segment().cuts.append(_cut(joint_graph, graphs[-1], result[0]))
             return result
@@ -104,7 +104,7 @@ def add_partition_choices(
     segment.cuts.clear()
     if cut is not None and not _tells_reasons(cut):
         recording.unavailable(
-            "why torch rules out that a value is computed again",
+            "why torch rules out that a value is recomputed",
             f"torch {torch.__version__} does not record it when it partitions",
         )
 

@@ -281,7 +281,7 @@ class Recording:
         raised = self.take_error(name)
         if raised:
             return one_line(f"{type(raised.error).__name__}: {raised.error}")
-        return "Dynamo began anew"
+        return "Dynamo started again"
 
     def take_error(self, name: str) -> BackendError | None:
         """Return what a backend raised in the compilation, and forget it."""

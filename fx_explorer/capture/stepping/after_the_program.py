@@ -188,7 +188,7 @@ def _compile_outside(
         stepper.recording.notify(Notice("note", text=text))
 
 
-NOT_RAISED = "the program has not had this exception, since it went on while the graph waited; without a pause it does"
+NOT_RAISED = "the program has not had this exception, since it continued while the graph waited; without a pause it does"
 
 
 # Guards on sizes that lowering asks for.

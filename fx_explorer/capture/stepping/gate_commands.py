@@ -52,7 +52,7 @@ def obey_at_gate(
         kept = stepper.current_kept()
         if command.compilation and stepper.kept_of(command.compilation) is not kept:
             raise UsageError(
-                "Another compilation can be taken up again once the program has ended; go on first."
+                "Another compilation can be taken up again once the program has ended; continue first."
             )
         _leave_for_another(stepper, kept, variant, command)
     raise _no_command(command)
@@ -79,15 +79,15 @@ def obey_for_all(stepper: Stepper, command: Command) -> str:
 def _no_command(command: Command) -> UsageError:
     if command.kind == "measure":
         return UsageError(
-            "A variant can be built and measured once the program has ended: go on first."
+            "A variant can be built and measured once the program has ended: continue first."
         )
     if command.kind == "what_if":
         return UsageError(
-            "Other inputs can be asked about when the program has run and all guards are made: go on first."
+            "Other inputs can be asked about when the program has run and all guards are made: continue first."
         )
     if command.kind == "steps":
         return UsageError(
-            "What the bytecode does can be recorded when the program has run: go on first."
+            "What the bytecode does can be recorded when the program has run: continue first."
         )
     return UsageError(f"{command.kind!r} is no command for a gate.")
 
@@ -98,7 +98,7 @@ def allow_at_gate(stepper: Stepper, command: Command) -> None:
     """
     if stepper.is_lazy and command.kind in ("skip", "again"):
         raise UsageError(
-            "This backward is compiled while the program runs it, and its forward has run: it cannot be left. Go on, or abort; "
+            "This backward is compiled while the program runs it, and its forward has run: it cannot be left. Continue, or abort; "
             "when the program has ended, every stage can be taken up again."
         )
 

@@ -263,4 +263,4 @@ _STOPS: dict[Pause, frozenset[Gate]] = {
     "step": frozenset(GATES),
 }
 
-_GOING = {"go": "going on", "step": "on to the next pause", "run_to": "on to that pause"}
+_GOING = {"go": "continuing", "step": "on to the next pause", "run_to": "on to that pause"}

@@ -82,7 +82,7 @@ class CaptureNarration:
             raise
         except OSError as error:
             self._is_output_lost = True
-            self.tell(f"the program's output cannot be written: {error.strerror}; it goes on")
+            self.tell(f"the program's output cannot be written: {error.strerror}; it continues")
 
     def tell(self, text: str) -> None:
         """Print a line that stays."""

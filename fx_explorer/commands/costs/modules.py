@@ -19,7 +19,7 @@ SORTS = ("order", "breaks", "operations", "kernels", "time", "saved", "compile")
 
 EPILOG = """\
 Each module is told with all that is in it: graph breaks, operations that Dynamo captured, calls of kernels and their time
-(measured where there is a measurement, else the least that the data sheet allows), what it keeps for the backward, and its
+(measured where there is a measurement, else the least that the data sheet allows), what it saves for the backward, and its
 share of compile time, by operations. Modules in one another are sorted among their neighbours. Repeated layers are one row:
 "0 … 11 ×12, alike", or in what they differ. The app has the same tree (v d), where enter narrows every view to a module.
 

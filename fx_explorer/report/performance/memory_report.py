@@ -49,7 +49,7 @@ class MemoryReport:
     memory: SessionMemory
     paths: dict[int, str]
     recomputed: Sequence[Recomputed] = ()
-    """What the backward computes again, biggest first."""
+    """What the backward recomputes, biggest first."""
     optimizer: str = ""
     """The optimizer whose state is counted; empty for none."""
     saved: str = ""
@@ -75,10 +75,10 @@ class MemoryReport:
 
 
 def _again(found: Sequence[Recomputed]) -> str:
-    """Say how much the backward computes again; empty where it does not."""
+    """Say how much the backward recomputes; empty where it does not."""
     bytes_ = size(sum(max(0, one.choice.size_bytes) for one in found))
     if found:
-        return f"{counted(len(found), 'operation')} of the forward ({bytes_}) are done again in the backward."
+        return f"{counted(len(found), 'operation')} of the forward ({bytes_}) are recomputed in the backward."
     return ""
 
 

@@ -10,7 +10,7 @@ _CAPTURE: tuple[HelpEntry, ...] = (
         "r",
         "capturing.again",
         "run",
-        "Run: at a pause, go on without pausing again; otherwise capture again.",
+        "Run: at a pause, continue without pausing again; otherwise capture again.",
     ),
     (
         "capture.without_weights",

@@ -86,7 +86,7 @@ _STEPS: tuple[HelpEntry, ...] = (
         "right,l",
         "go('forward')",
         "next instruction",
-        "In recorded bytecode, go on by one instruction.",
+        "In recorded bytecode, continue by one instruction.",
     ),
     (
         "steps.back",
@@ -121,7 +121,7 @@ _STEPS: tuple[HelpEntry, ...] = (
         "B",
         "go('out')",
         "out of",
-        "In recorded bytecode, go out of the function, to where its caller goes on.",
+        "In recorded bytecode, go out of the function, to where its caller continues.",
     ),
     (
         "steps.caller",
@@ -135,7 +135,7 @@ _STEPS: tuple[HelpEntry, ...] = (
         "n",
         "go('next_graph')",
         "next graph",
-        "In recorded bytecode, go on to a compiled graph's call.",
+        "In recorded bytecode, continue to a compiled graph's call.",
     ),
     (
         "steps.graph_before",

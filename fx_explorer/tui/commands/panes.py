@@ -75,7 +75,7 @@ _PANES: tuple[HelpEntry, ...] = (
         "backslash,p l",
         "panes.wrap_lines",
         "wrap lines",
-        "Let long lines of the focused pane's text go on in the next row, or show each in one row again.",
+        "Let long lines of the focused pane's text continue in the next row, or show each in one row again.",
     ),
     (
         "pane.wider",

@@ -10,7 +10,7 @@ _TOUR: tuple[HelpEntry, ...] = (
         "space n",
         "tour.skip",
         "skip this step",
-        "In the tour, go on to the next step without doing this one.",
+        "In the tour, continue with the next step without doing this one.",
     ),
     (
         "tour.back",
@@ -24,7 +24,7 @@ _TOUR: tuple[HelpEntry, ...] = (
         "space l",
         "tour.leave",
         "leave the tour",
-        "Close the tour; fx-explorer tour goes on from here.",
+        "Close the tour; fx-explorer tour continues from here.",
     ),
 )
 

@@ -11,7 +11,7 @@ VIEWS: tuple[tuple[str, str, str], ...] = (
     ("breaks", "breaks", "Graph breaks and recompiles: where, why, and what to try."),
     ("guards", "guards", "What must stay true for the compiled code to be reused."),
     ("kernels", "kernels", "The generated kernels and library calls, in the order they run."),
-    ("memory", "memory", "What the forward keeps for the backward."),
+    ("memory", "memory", "What the forward saves for the backward."),
     ("console", "console", "What your program printed, and what went wrong."),
     ("time", "time", "Where compile time went."),
 )

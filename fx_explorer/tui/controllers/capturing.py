@@ -229,7 +229,7 @@ class Capturing:
             saving = f"Watching {listed(path.name for path in files)}: saving one captures again."
             if old.changed and not self._works:
                 self._services.notify(
-                    f"{old.in_words} it was captured: that is done again now. {saving}"
+                    f"{old.in_words} it was captured: it is captured again now. {saving}"
                 )
                 self.anew()
             else:
@@ -245,9 +245,9 @@ class Capturing:
         elif self._stop_asked != asked:
             self._stop_asked = asked
             what = "reading" if captures.reads_log else "capture"
-            told = f"The {what} goes on. Escape again stops it, and keeps what was found so far."
+            told = f"The {what} continues. Escape again stops it, and keeps what was found so far."
             if waiting:
-                told = "The compiler pauses. Escape again stops the capture; r goes on, c x gives up what it compiles."
+                told = "The compiler pauses. Escape again stops the capture; r continues, c x gives up what it compiles."
             self._services.notify(told)
         else:
             self._stop_asked = None

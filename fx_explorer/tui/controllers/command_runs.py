@@ -89,7 +89,7 @@ class CommandRuns:
             command_id, replace(self._situation(), reader=reader)
         )
 
-    @conversation("go on first", "ask whether to go on, for what needs the rest")
+    @conversation("continue first", "ask whether to continue, for what needs the rest")
     async def _go_on_then(self, command_id: str) -> None:
         words = f"“{by_id(command_id).title}”"
         reader = self._services.stepped_session

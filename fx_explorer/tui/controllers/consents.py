@@ -14,7 +14,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.dialogs.consent import Consent
 from fx_explorer.tui.tasks.conversation import ask
 
-QUESTION = "You did not capture this session on this machine. Go on?"
+QUESTION = "You did not capture this session on this machine. Continue?"
 QUESTION_OF_PROGRAM = "Load this program?"
 NOT_AGREED = (
     "You did not agree to run anything of this session, which you did not capture on this machine."

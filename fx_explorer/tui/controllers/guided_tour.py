@@ -54,11 +54,11 @@ def _saved_ns(file: Path) -> int:
 
 # What the tour is made of is imported where it is needed: most who start the app go through none.
 
-NO_TOUR = "No tour is going on: fx-explorer tour begins one."
-LEFT = "The tour is closed; the app stays. fx-explorer tour goes on from here."
+NO_TOUR = "No tour is running: fx-explorer tour begins one."
+LEFT = "The tour is closed; the app stays. fx-explorer tour continues from here."
 NOT_KEPT = "How far you came cannot be kept ({problem}): the next tour begins from the start."
 
-BACK_TO_THE_TOUR = "to get back to where the tour goes on"
+BACK_TO_THE_TOUR = "to get back to where the tour continues"
 WAITS = "Wait a moment: torch.compile is at work."
 
 SKIPS, BACK, LEAVES = "tour.skip", "tour.back", "tour.leave"

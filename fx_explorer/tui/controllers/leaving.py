@@ -210,7 +210,7 @@ class Quitting(Dialog[Answer]):
             yield Label(printable(f"{self._what} is not saved."), markup=False)
             yield Label("s    save it as a file, and quit", markup=False)
             yield Label("d    discard it, and quit", markup=False)
-            yield Label("esc  go on looking at it", markup=False)
+            yield Label("esc  keep looking at it", markup=False)
 
     def action_answer(self, answer: Answer) -> None:
         self.dismiss(answer)

@@ -121,9 +121,9 @@ class Stepping:
 
     async def go_on_then(self, what: str, then: Callable[[], Awaitable[None]]) -> bool:
         """Ask whether to go on to the end, for something that needs all stages, and do that when
-        everything is compiled. ``what`` completes “goes on, then …”. Returns whether it goes on.
+        everything is compiled. ``what`` completes “continues, then …”. Returns whether it goes on.
         """
-        question = f"Not compiled yet: go on to the end, then {what}?"
+        question = f"Not compiled yet: continue to the end, then {what}?"
         if (
             not await ask(
                 self.app, Consent(question, "The compiler pauses, and this needs what comes later.")
@@ -133,7 +133,7 @@ class Stepping:
             return False
         self._then = then
         self._shows_next_stage = False
-        self.send(Command("go"), f"going on, then {what}")
+        self.send(Command("go"), f"continuing, then {what}")
         return True
 
     def send_then(self, command: Command, doing: str, then: Callable[[], Awaitable[None]]) -> None:
@@ -164,7 +164,7 @@ class Stepping:
 
     def go_on(self) -> None:
         self._shows_next_stage = False
-        self._leave_gate(Command("go"), "going on")
+        self._leave_gate(Command("go"), "continuing")
 
     def skip_graph(self) -> None:
         self._leave_gate(Command("skip"), "running this graph eagerly")
@@ -182,7 +182,7 @@ class Stepping:
             for gate in ahead
         ]
         gate = await ask(
-            self.app, Chooser("Go on until the compiler has come through", matching(choices))
+            self.app, Chooser("Continue until the compiler has come through", matching(choices))
         )
         if gate:
             self._shows_next_stage = self._leave_gate(
@@ -266,11 +266,11 @@ _NEXT: Mapping[Gate, str] = {
 
 
 def next_key(keymap: Keymap, gate: Gate, direction: Direction, *, is_inductors: bool) -> str:
-    """Return ``. goes on to fusion: …``. What another backend than Inductor does next is not known."""
+    """Return ``. continues to fusion: …``. What another backend than Inductor does next is not known."""
     key = first_key(by_id("step.next"), keymap)
     if not key:
         return ""
     if not is_inductors or gate not in _NEXT:
-        return f"{key} goes on."
+        return f"{key} continues."
     done = "; the forward is through" if (gate, direction) == ("partition", "backward") else ""
-    return f"{key} goes on to {_NEXT[gate].format(graph=f'{direction} graph' if direction else 'graph')}{done}."
+    return f"{key} continues to {_NEXT[gate].format(graph=f'{direction} graph' if direction else 'graph')}{done}."

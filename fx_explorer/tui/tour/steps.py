@@ -62,7 +62,7 @@ def _without_a_fix(now: TourMoment) -> TourStep | None:
     how = "timed out" if now.verdict == "timed out" else f"ended with “{now.verdict}”"
     return TourStep(
         "write",
-        f"The trial {how}, so this change is not written; the tour goes on without it.",
+        f"The trial {how}, so this change is not written; the tour continues without it.",
         "dialog.close",
         "to go back to the app, or try another change first",
         lambda _, later: later.screen == MAIN_SCREEN,
@@ -141,7 +141,7 @@ STEPS: tuple[TourStep, ...] = (
     ),
     TourStep(
         "step",
-        "The compiler waits for you after Dynamo, its first stage: nothing has been made of the graph yet.",
+        "The compiler pauses after Dynamo, its first stage: nothing has been compiled from the graph yet.",
         "step.next",
         "to begin, and to see what Dynamo did",
         lambda _, now: now.shows_stage and bool(now.gate),
@@ -161,7 +161,7 @@ STEPS: tuple[TourStep, ...] = (
         "go",
         "AOTAutograd wrote your operations as simpler ones, and derived the backward from them; Inductor comes next.",
         "capture.again",
-        "to go on to the end without pausing",
+        "to continue to the end without pausing",
         lambda _, now: now.is_compiled,
         lambda now: bool(now.gate),
         resumes_at="step",

@@ -220,14 +220,14 @@ def break_text(reader: SessionReader, found: DistinctBreak) -> str:
         ("", marked_code(found.code, found.carets)),
         ("What it costs", [f"{found.cost.in_words}.", *run_time_lines(reader, found)]),
         (
-            "Kept for the backward across it",
+            "Saved for the backward across it",
             [kept_line(reader, one) for one in found.cost.kept_across],
         ),
         ("Why", [found.explanation] if found.explanation else []),
         ("What to try", [f"• {hint}" for hint in found.hints]),
         ("Where, outermost first", _chain(found)),
         ("Runs in eager mode", [rest.in_words.rstrip(",") for rest in found.eager_rests]),
-        ("Goes on in", [plain_function(name) for name in found.resume_functions]),
+        ("Resumes in", [plain_function(name) for name in found.resume_functions]),
         ("Calls, with the graphs they became", _tree(reader, found)),
         ("Your stack, innermost last", stack_lines(reader, found.stack)),
         ("torch's own report", reader.text(found.text).splitlines()),
@@ -248,7 +248,7 @@ def kept_line(reader: SessionReader, one: KeptAcross) -> str:
     if one.crosses and one.is_kept_twice:
         return f"{what}  by the graph before too, as one tensor"
     if one.crosses:
-        return f"{what}  only because it crosses: what is behind cannot compute it again"
+        return f"{what}  only because it crosses: what is behind cannot recompute it"
     return f"{what}  an input that both sides keep, as one tensor"
 
 

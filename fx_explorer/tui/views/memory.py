@@ -51,7 +51,7 @@ def memory_table(reader: SessionReader) -> ViewTable:
     whole = saved_total(reader).size_bytes
     several = functions_of_versions(reader)
     return ViewTable(
-        shows="What the forward keeps for the backward, biggest first.",
+        shows="What the forward saves for the backward, biggest first.",
         notice=_notice(reader),
         origin="outputs of the forward graph that are inputs of the backward graph",
         columns=COLUMNS
@@ -229,7 +229,7 @@ def _not_kept(reader: SessionReader) -> str:
     again = recomputed(reader)
     bytes_ = sum(max(0, one.choice.size_bytes) for one in again)
     if again:
-        return f" {counted(len(again), 'operation')} ({size(bytes_)}) are done again instead."
+        return f" {counted(len(again), 'operation')} ({size(bytes_)}) are recomputed in the backward instead."
     return ""
 
 

@@ -52,7 +52,7 @@ from fx_explorer.worker.target.target import Target
 FoundT = TypeVar("FoundT")
 
 UNSTABLE = (
-    "It is compiled anew at every call, or was until torch gave it up, so there is no call to account for. "
+    "It is recompiled at every call, or was until torch gave it up, so there is no call to account for. "
     "Called twice, the program shows what changes: fx-explorer TARGET, view 4."
 )
 

@@ -18,7 +18,7 @@ from fx_explorer.worker.ending.explaining import one_line
 
 SUPPORTED = "fx-explorer works with torch 2.11 to 2.15"
 
-ADVICE = "Install torch there anew, or choose the interpreter that has it with --python."
+ADVICE = "Install torch there again, or choose the interpreter that has it with --python."
 
 
 class BrokenTorch(WorkerError):

@@ -242,9 +242,7 @@ def compared(
         if call is None and position not in before["unsupported"]:
             untried.append(f"a call with {words[position]}, which the original did not end in time")
         elif call is not None and seen[position] is None:
-            untried.append(
-                f"a call with {words[position]}, for which it would be compiled anew for long"
-            )
+            untried.append(f"a call with {words[position]}, for which recompiling would take long")
     unsupported = {words[position] for position in before["unsupported"]}
     made = {word for word, call in zip(words, before["seen"], strict=True) if call}
     comparison.not_tried += [*dict.fromkeys(untried), *sorted(unsupported - made)]

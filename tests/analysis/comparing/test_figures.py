@@ -169,7 +169,7 @@ def test_what_one_side_did_not_do_is_neither_better_nor_worse(tmp_path: Path) ->
         for sides in ((cold, warm), (warm, cold)):
             told = {figure.what: figure for figure in figures_of_both(*sides)}
             assert {figure.verdict for figure in told.values()} <= {"", "other"}
-            kept = told["kept for the backward"]
+            kept = told["saved for the backward"]
             assert "not seen" in (kept.left, kept.right)
             assert kept.change == "not compared: a graph came from torch's cache"
             assert told["kernels"].change == kept.change

@@ -125,13 +125,13 @@ def test_its_figures_are_those_of_diff(pair: Pair, capsys: pytest.CaptureFixture
         "breaks": "graph breaks",
         "graphs": "graphs",
         "kernels": "kernels",
-        "memory": "kept for the backward",
+        "memory": "saved for the backward",
     }
     shown = {one.difference: sides(one.text) for one in card if one.difference in names}
     assert shown == {aspect: figures[names[aspect]] for aspect in shown}
     assert {"breaks", "graphs", "kernels"} <= {*shown}
     assert ("memory" in shown) == (
-        figures["kept for the backward"][0] != figures["kept for the backward"][1]
+        figures["saved for the backward"][0] != figures["saved for the backward"][1]
     )
     assert (
         sides(told(card, "time").text.replace("Compiling took", "Compiling took:"))

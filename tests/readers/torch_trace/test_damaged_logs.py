@@ -159,7 +159,7 @@ def test_report_and_diff_take_logs(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["diff", *packed]) in (0, 1)
     said = capsys.readouterr().out
     assert "rank_0" in said
-    assert "kept for the backward" not in said  # no log says it, and 0 would be no answer
+    assert "saved for the backward" not in said  # no log says it, and 0 would be no answer
 
 
 def test_graph_and_fix_take_logs(capsys: pytest.CaptureFixture[str]) -> None:

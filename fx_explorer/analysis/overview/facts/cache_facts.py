@@ -30,7 +30,7 @@ def cache_facts(reader: SessionReader) -> Iterator[Fact]:
         yield Fact("caches", "good", warm_sentence(warm), done_sentence(warm), view="time")
     missed = {one.compilation.id for one in answers if one.record.outcome == "miss"}
     if missed:
-        text = f"{counted(len(missed), 'compilation')} found nothing in torch's caches, and compiled anew."
+        text = f"{counted(len(missed), 'compilation')} found nothing in torch's caches, and was compiled again."
         yield Fact("caches", "notice", text, COMPARE, view="time")
     for sentence in bypass_sentences(answers):
         yield Fact("caches", "notice", sentence, view="time")

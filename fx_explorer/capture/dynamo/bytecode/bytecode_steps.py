@@ -94,5 +94,7 @@ def _ended(run: BytecodeRun, recorder: StepRecorder, recording: Recording) -> By
 
 def in_words(run: BytecodeRun) -> str:
     count = f"{run.steps:,} steps of Dynamo's bytecode recorded"
-    cut = ": that is the limit, and the program went on unrecorded" if run.ended == "limit" else ""
+    cut = (
+        ": that is the limit, and the program continued unrecorded" if run.ended == "limit" else ""
+    )
     return " ".join(filter(None, [f"{count}{cut}.", run.said]))

@@ -110,7 +110,7 @@ class Panes:
         else:
             pane.toggle_wrap()
             self._explorer.notify(
-                "Long lines go on in the next row."
+                "Long lines continue in the next row."
                 if pane.wraps
                 else "Each line is in one row again."
             )

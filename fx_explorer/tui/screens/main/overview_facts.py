@@ -58,12 +58,12 @@ class OverviewFacts:
 
 
 # What the first screen says while the compiler waits: what has happened, what waits, and which
-# key goes on.
+# key continues.
 
 _BACKENDS_OWN = (
     "What comes next is the backend's own affair: there is nothing to change here, but to look at."
 )
-_RAN = "Your program has already run to its end, uncompiled."
+_RAN = "Your program has finished in eager mode; its graphs are kept here for compiling."
 
 
 def waiting_fact(reader: SessionReader, waiting: Waiting | None, keymap: Keymap) -> Fact | None:
@@ -80,8 +80,8 @@ def waiting_fact(reader: SessionReader, waiting: Waiting | None, keymap: Keymap)
         else:
             are = "are captured and none is compiled yet"
         end, step = _key("step.go", keymap), _key("step.next", keymap)
-        going = f"{end} goes on to the end, {step} shows what Dynamo did and steps on from there."
-        text = f"The compiler waits for you: {counted(figures.graphs, 'graph')} {are}. {going}"
+        going = f"{end} compile to the end · {step} next stage"
+        text = f"Paused after Dynamo: {counted(figures.graphs, 'graph')} {are}. {going}"
         raised = reader.rows(Failure, where="program")
         ran = _RAN
         if raised:
@@ -89,7 +89,7 @@ def waiting_fact(reader: SessionReader, waiting: Waiting | None, keymap: Keymap)
         return Fact("next", "notice", text, f"{ran} {_before(keymap)}", view=view)
     direction = f", {waiting.direction}" if waiting.direction else ""
     after = printable(waiting.after)
-    text = f"The compiler waits for you after {after} of [{waiting.compilation}]{direction}. {_going(keymap)}"
+    text = f"Paused after {after} of [{waiting.compilation}]{direction}. {_going(keymap)}"
     skip, abort = _key("step.skip", keymap), _key("step.abort", keymap)
     leaving = (
         f"{skip} runs this graph eagerly, {abort} gives up, and ends a program that still runs."
@@ -99,14 +99,14 @@ def waiting_fact(reader: SessionReader, waiting: Waiting | None, keymap: Keymap)
 
 
 def _going(keymap: Keymap) -> str:
-    return f"{_key('step.go', keymap)} goes on to the end, {_key('step.next', keymap)} goes on to the next stage."
+    return f"{_key('step.go', keymap)} compile to the end · {_key('step.next', keymap)} next stage"
 
 
 def _before(keymap: Keymap) -> str:
     option, mark, applied = (
         _key(command, keymap) for command in ("step.option", "step.mark", "step.pass")
     )
-    return f"Before you go on: {option} changes options, {mark} marks a region, {applied} applies a pass of yours."
+    return f"Before you continue: {option} changes options, {mark} marks a region, {applied} applies a pass of yours."
 
 
 def _key(command_id: str, keymap: Keymap) -> str:

@@ -31,7 +31,7 @@ DOES = {
     "aot_eager_default_partitioner": "as aot_eager; saves all that the backward needs",
     "aot_eager_decomp_partition": "as aot_eager, with Inductor's decompositions and partitioner",
     "aot_eager_decomp_partition_with_mode": "the same under a dispatch mode",
-    "aot_eager_decomp_partition_crossref": "the same, each operator held against what its fake says",
+    "aot_eager_decomp_partition_crossref": "the same, each operator compared with its fake",
     "aot_ts": "AOTAutograd's graphs, run by TorchScript",
     "ts": "Dynamo's graphs, run by TorchScript",
     "invoke_subgraph": "AOTAutograd's graphs as regions, for tracing within tracing",

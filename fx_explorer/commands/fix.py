@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target_argument(parser)
     what = parser.add_argument_group("what to do with the fixes")
     what.add_argument(
-        "--try", dest="trying", action="store_true", help="try each fix, and say what came of it"
+        "--try", dest="trying", action="store_true", help="try each fix, and say its result"
     )
     what.add_argument(
         "--all",

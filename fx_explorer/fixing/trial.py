@@ -184,7 +184,7 @@ def _of_unfinished(outcome: Outcome) -> tuple[Verdict, str]:
         after = f"after {limit['seconds']} " if limit else ""
         return "timed out", f"{after}(not verified); a longer --timeout may settle it"
     problem = outcome.message or outcome.kind
-    return "refused", f"the changed program did not get through: {problem}"
+    return "refused", f"the changed program failed: {problem}"
 
 
 def _new_failure(before: SessionFigures, failures: Sequence[model.Failure]) -> model.Failure | None:

@@ -126,4 +126,4 @@ def _but_not(marked: DynamicTrial | None) -> str:
 def _default(default: DynamicTrial | None) -> str:
     if default is None or default.others != "compiled again":
         return ""
-    return "By default torch compiles once more when a size has changed, and keeps that size variable from then on."
+    return "By default torch compiles once more when a size has changed, and keeps that size dynamic from then on."

@@ -42,7 +42,7 @@ class DynamicMarkTrial:
         if self.is_timed_out:
             return f"timed out: {self.problem}, not verified"
         if self.after is None:
-            return f"tried, and the program did not get through: {self.problem}"
+            return f"tried, and the program failed: {self.problem}"
         return f"tried, {counted(self.before, 'compilation')} → {self.after}"
 
 

@@ -64,7 +64,7 @@ _TEXTS: dict[str, tuple[str, Group]] = {
     ),
     "stages": (
         "One line for each stage, in order. Enter shows what stood before it beside what stood after it, and in each row\n"
-        "what became of the operation there. While the compiler waits, . continues and shows what the next stage did.",
+        "the effect on the operation there. While the compiler waits, . continues and shows what the next stage did.",
         "Stepping",
     ),
     "graphs": ("Enter opens the graph in a linked pane.", "Moving"),

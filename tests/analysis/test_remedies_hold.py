@@ -319,5 +319,5 @@ def test_an_integer_of_a_module_is_variable_from_the_second_compilation_on(tmp_p
         return int(counter.frame_count)
 
     told = causes(record(tmp_path / "s.fxs", program))[0].remedy
-    assert "allow_unspec_int_on_nn_module = True makes it variable from the second" in told
+    assert "allow_unspec_int_on_nn_module = True makes it dynamic from the second" in told
     assert (bare(program), bare(program, allow_unspec_int_on_nn_module=True)) == (3, 2)

@@ -109,7 +109,7 @@ def test_a_speed_up_reaches_as_far_where_the_uncompiled_rounds_alone_were_distur
 
 def test_few_rounds_that_were_disturbed_show_nothing(tmp_path: Path) -> None:
     found = figures(tmp_path, [(51e-3, 200 * QUIET)] * 3, [(0.5e-3, QUIET)] * 3)
-    assert verdict(found)[0].startswith("inductor: no difference shown, between 0.49 and ")
+    assert verdict(found)[0].startswith("inductor: no measurable difference, between 0.49 and ")
 
 
 @pytest.mark.parametrize("known_s", [0.0, "fast", None, -1.0])

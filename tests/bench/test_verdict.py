@@ -136,7 +136,7 @@ def test_where_intervals_overlap_there_is_no_winner(tmp_path: Path) -> None:
     )
     told = " ".join(verdict(found))
     assert told.startswith("It was not shown that compiling pays")
-    assert "inductor: no difference shown, between 0." in told
+    assert "inductor: no measurable difference, between 0." in told
     assert found.cells[1].pays_after is None
 
 
@@ -158,7 +158,7 @@ def test_it_pays_from_the_batch_on_from_which_it_is_faster(tmp_path: Path) -> No
     told = verdict(figures(tmp_path, *cells))[0]
     assert told.startswith("inductor pays from batch 32 on:")
     assert "Below: batch 1, 0.7" in told
-    assert "batch 8, no difference shown" in told
+    assert "batch 8, no measurable difference" in told
 
 
 def test_sizes_that_do_not_grow_have_no_point_from_which_it_pays(tmp_path: Path) -> None:
@@ -200,7 +200,9 @@ def test_one_round_does_not_show_which_is_faster(tmp_path: Path) -> None:
 
 def test_few_rounds_of_which_one_is_slower_show_no_difference(tmp_path: Path) -> None:
     found = figures(tmp_path, (UNCOMPILED, [0.001, 0.001]), (INDUCTOR, [0.0005, 0.002]))
-    assert verdict(found)[0].startswith("inductor: no difference shown, between 0.48 and 2.08 ×")
+    assert verdict(found)[0].startswith(
+        "inductor: no measurable difference, between 0.48 and 2.08 ×"
+    )
     assert not any("pays" in sentence for sentence in verdict(found))
 
 
@@ -433,7 +435,7 @@ def test_two_benches_are_compared_cell_by_cell(tmp_path: Path) -> None:
     with SessionReader(tmp_path / "0.fxs") as left, SessionReader(tmp_path / "1.fxs") as right:
         found = {one.what: (one.left, one.right) for one in figures_of_both(left, right)}
     assert found["a call, inductor at batch 1"] == ("499 µs", "201 µs")
-    assert "a call, uncompiled at batch 1, no difference shown" in found
+    assert "a call, uncompiled at batch 1, no measurable difference" in found
 
 
 def test_the_report_has_the_bench_as_its_schema_says(tmp_path: Path) -> None:

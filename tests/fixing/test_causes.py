@@ -90,7 +90,7 @@ REFUSED = [
     ("calls:trained_differently", OUTSIDE, "results differ: the output"),
     ("calls:returns_what_it_trained", BACKWARD, "there is nothing to compare with"),
     ("values:grown_with_the_input", WHILE, "results differ: input 1 after the call"),
-    ("values:grown_by_a_number", WHILE, "the changed program did not get through"),
+    ("values:grown_by_a_number", WHILE, "the changed program failed"),
     (
         "values:checked",
         "assert without the text",
@@ -104,7 +104,7 @@ REFUSED = [
     ("values:item_for_the_caller", IN_TENSOR, "was 4.0 and is a tensor []"),
     ("values:item_that_decides", NUMBER, "the break stays"),
     ("values:branch_of_two_dtypes", WHERE, "its dtype was torch.float32 and is torch.float64"),
-    ("values:branch_of_two_shapes", COND, "the changed program did not get through"),
+    ("values:branch_of_two_shapes", COND, "the changed program failed"),
     ("values:size_that_decides", SIZE, "the break stays"),
     ("values:mask_of_rows", ZEROS, "results differ: the output"),
     (
@@ -131,7 +131,7 @@ REFUSED = [
     ("calls:named_global", OUT, "results differ: global SEEN"),
     ("calls:counted_in_a_function", OUT, "counted_in_a_function.calls"),
     ("calls:changed_on_entering", "leave doubled(y) out", "results differ: the output"),
-    ("control:caught", "leave the try out", "did not get through"),
+    ("control:caught", "leave the try out", "the changed program failed"),
     ("control:generated", "let numbers() return a list", "results differ"),
 ]
 

@@ -105,7 +105,7 @@ def test_a_compiler_that_fails_is_refused() -> None:
 def test_a_program_that_did_not_get_through_is_refused() -> None:
     assert judge(Outcome("killed", "ended by SIGSEGV"), BEFORE, BETTER, EQUAL) == (
         "refused",
-        "the changed program did not get through: ended by SIGSEGV",
+        "the changed program failed: ended by SIGSEGV",
     )
 
 

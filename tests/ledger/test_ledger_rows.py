@@ -193,7 +193,9 @@ def test_a_difference_is_claimed_only_where_the_rounds_show_it() -> None:
         verdict(figures(entry("kernel", 100)))[0]
         == "A call of Net takes 100 µs, 50 µs uncompiled: 0.50 × as fast."
     )
-    assert verdict(figures(entry("kernel", 100), call=noisy))[0].endswith("no difference is shown.")
+    assert verdict(figures(entry("kernel", 100), call=noisy))[0].endswith(
+        "no measurable difference."
+    )
 
 
 def test_skipping_guards_is_told_with_what_it_saves_and_what_it_risks() -> None:
@@ -356,6 +358,6 @@ def test_a_remedy_saves_something_only_where_it_is_more_than_two_processes_diffe
         before = dict.fromkeys(rounds, 100 * US)
         return saved_in_words(before, dict.fromkeys(rounds, after_us * US), "wall")
 
-    assert told(97).startswith("no difference is shown")
+    assert told(97).startswith("no measurable difference")
     assert told(90) == "saves 10 µs of 100 µs (6 µs to 14 µs)"
     assert told(110).startswith("costs 10 µs")

@@ -58,7 +58,7 @@ async def test_nothing_is_loaded_before_the_user_agrees(
             "models/net.pt2 is an ExportedProgram. Loading an ExportedProgram can run code of whoever made it"
             in words(driver)
         )
-        assert "y does it" in driver.screen
+        assert "y yes" in driver.screen
         await driver.until(lambda: driver.header.endswith("waits for your answer"))
         await driver.press(key)
         await driver.until(

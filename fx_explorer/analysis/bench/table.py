@@ -82,7 +82,7 @@ def _speed_up(one: CellFigures) -> str:
     if found is None:
         return "1" if one.rounds else ""
     shown = f"{factor(found.middle)} ({factor(found.low)} to {factor(found.high)})"
-    return shown if one.is_faster or one.is_slower else f"{shown}, no difference shown"
+    return shown if one.is_faster or one.is_slower else f"{shown}, no measurable difference"
 
 
 def _graphs(one: CellFigures) -> str:

@@ -122,7 +122,7 @@ def _rough(figures: BenchFigures) -> Iterator[str]:
             yield f"{where}: about {middle} × as fast as uncompiled ({' to '.join(ends)}) {rounds}."
         else:
             range_seen = f"between {' and '.join(ends)} × as fast as uncompiled"
-            yield f"{where}: no difference shown, {range_seen} {rounds}."
+            yield f"{where}: no measurable difference, {range_seen} {rounds}."
 
 
 def _spent(figures: BenchFigures) -> Iterator[str]:
@@ -246,7 +246,7 @@ def _compared(one: CellFigures) -> str:
     if one.is_faster or one.is_slower:
         return f"{_times(one)} as fast as uncompiled"
     low, high = (factor(end) for end in (one.speed_up.low, one.speed_up.high))
-    return f"no difference shown, between {low} and {high} × as fast as uncompiled"
+    return f"no measurable difference, between {low} and {high} × as fast as uncompiled"
 
 
 def _times(one: CellFigures) -> str:

@@ -116,7 +116,7 @@ def _benches(left: SessionReader, right: SessionReader) -> list[Figure]:
         other = cells[1].get((contender, size_words))
         if one and other:
             if one.low <= other.high and other.low <= one.high:
-                alike = ", no difference shown"
+                alike = ", no measurable difference"
             else:
                 alike = ""
             what = f"a call, {' at '.join(filter(None, (contender, size_words)))}{alike}"

@@ -56,7 +56,7 @@ def saved_in_words(
     between_s = 2 * BETWEEN_PROCESSES[clock] * median(before[i] for i in both)
     saved = Interval(saved.middle, saved.low - between_s, saved.high + between_s)
     if saved.low <= 0 <= saved.high:
-        return f"no difference is shown ({_span(saved)})"
+        return f"no measurable difference ({_span(saved)})"
     verb = "saves" if saved.low > 0 else "costs"
     ends = _apart(saved)
     return f"{verb} {run_time(abs(saved.middle))} of {run_time(median(before[i] for i in both))} ({ends})"

@@ -41,7 +41,7 @@ UNSURE: frozenset[How] = frozenset({"seq_nr", "stack_trace"})
 from what the compiler itself kept.
 """
 
-OWN_STACK = "the node's own user stack names this line"
+OWN_STACK = "from the node's stack trace"
 
 Relation = Literal["from", "became", "kernel", "source"]
 

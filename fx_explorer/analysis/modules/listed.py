@@ -32,7 +32,7 @@ NO_TIMES = "Kernel times are not known: a capture with --gpu h100 estimates them
 
 SHARED_OUT = "Compile time is shared out by operations (≈)."
 
-NO_MODULE_IN_A_LOG = "The log names no module: torch writes none of them there. Capture the program to see what became of its modules."
+NO_MODULE_IN_A_LOG = "The log names no module: torch writes none of them there. Capture the program to see its modules."
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,7 +90,7 @@ IN_NO_MODULE = "in no module"
 
 NO_MODULES = (
     "No module was called in what was compiled: it is a function of tensors. "
-    "Kernels (6) and source (2) show what became of its lines."
+    "Kernels (6) and source (2) show what its lines were compiled to."
 )
 
 

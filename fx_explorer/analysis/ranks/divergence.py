@@ -168,7 +168,7 @@ class _Comparison:
         part = (
             f"{_function(two)} is another part of the model on {self._these} than on {self._those}"
         )
-        yield "parts", f"{part}: its graphs are not held against one another"
+        yield "parts", f"{part}: their graphs are not compared"
         if one.has_failed != two.has_failed:
             yield "status", self._statuses(one, two)
         elif one.breaks != two.breaks and one.has_ended and two.has_ended:

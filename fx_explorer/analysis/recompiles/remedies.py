@@ -16,7 +16,7 @@ from fx_explorer.analysis.recompiles.changes import KEYWORDS, GuardChange
 from fx_explorer.analysis.recompiles.reach import OutOfReach
 from fx_explorer.analysis.words import listed
 
-NO_MORE = "torch made it variable in this compilation, so other values need no more."
+NO_MORE = "torch made it dynamic in this compilation, so other values do not recompile."
 
 BOTH_STAY = "Nothing, when there are only these two: both compilations stay in use."
 
@@ -71,7 +71,7 @@ def _of_size(change: GuardChange, reason: str, sizes: CallSizes) -> str:
     if _is_parameter(change, reason):
         return (
             f"Keep {change.name} at one size: the sizes of parameters and buffers are compiled in, also with dynamic=True. For "
-            "a parameter torch._dynamo.config.force_parameter_static_shapes = False makes them variable from the second "
+            "a parameter torch._dynamo.config.force_parameter_static_shapes = False makes them dynamic from the second "
             "compilation on."
         )
     if sizes.is_specialized:
@@ -133,7 +133,7 @@ def _of_number(change: GuardChange, reason: str, sizes: CallSizes) -> str:
     if "allow_unspec_int_on_nn_module" in reason:
         config = "torch._dynamo.config.allow_unspec_int_on_nn_module = True"
         return (
-            f"Make {change.name} a tensor (register_buffer), or do not change it between calls. {config} makes it variable "
+            f"Make {change.name} a tensor (register_buffer), or do not change it between calls. {config} makes it dynamic "
             "from the second compilation on."
         )
     if sizes.became_dynamic:

@@ -142,9 +142,9 @@ def _heading(
         return Fact("since", "changed", text, difference="others")
     changed = f"Since the last capture you changed {listed(done)}"
     if is_same:
-        text = f"{changed}, and nothing came of it: {same}."
+        text = f"{changed}, without an effect: {same}."
     else:
-        text = f"{changed}. What came of it:"
+        text = f"{changed}. The effect:"
     return Fact(
         "since", "good" if is_same else "changed", text, difference="source" if edited else "others"
     )
@@ -215,7 +215,7 @@ def _later_lines(
 
 
 def _time(figure: Figure) -> Fact:
-    words = "Two captures of one program differ in this, too." if figure.differs else ""
+    words = "Within run-to-run noise." if figure.differs else ""
     return Fact("since", "changed", f"Compiling took {_arrow(figure)}.", words, difference="time")
 
 

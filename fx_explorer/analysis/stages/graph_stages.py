@@ -157,11 +157,11 @@ def tracing_work(reader: SessionReader, point: StagePoint) -> StageWork:
             (made["made"], f"{made['made']:,} of no known origin"),
         ]
     )
-    left = f"; nothing is known to come of {unknown:,} of the {before:,}" if unknown else ""
+    left = f"; {unknown:,} of the {before:,} have no known successor" if unknown else ""
     if unknown < before or made["made"] < after:
         told = f": {words}{left}"
     else:
-        told = "; which came of which is not known"
+        told = "; how they are related is not known"
     return StageWork(
         point, before, after, was, made, f"{point.title}: {_became(before, after)}{told}.", fates
     )

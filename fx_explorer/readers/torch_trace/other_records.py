@@ -264,7 +264,7 @@ def _summary(pieces: _Pieces) -> list[str]:
         kinds.setdefault(shape, []).append(name)
     if pieces.nodes:
         lines += [
-            f"vLLM cut the graph into {len(pieces.nodes)} pieces, {len(kinds)} of them different. It compiles "
+            f"vLLM split the graph into {len(pieces.nodes)} pieces, {len(kinds)} of them different. It compiles "
             f"{len(compiled)}, and runs the others as they are.",
             "",
             *(_equal_line(names, pieces.nodes[names[0]]) for names in kinds.values()),

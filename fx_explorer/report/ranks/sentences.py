@@ -116,7 +116,7 @@ def first_of_group(found: Sequence[RankFinding], group: RankGroup) -> RankFindin
 def group_words(ranks: ComparedRanks, group: RankGroup) -> str:
     """Return what a group is to the first one, in a few words."""
     if group is ranks.groups[0]:
-        return "what the others are held against" if len(ranks.groups) > 1 else "alike"
+        return "the baseline of the others" if len(ranks.groups) > 1 else "alike"
     first = first_of_group(ranks.findings, group)
     of_group = [one for one in ranks.findings if one.ranks == group.ranks]
     has_parts = any(one.aspect == "parts" for one in of_group)

@@ -23,7 +23,7 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "stages",
         "v t",
         "what each stage did",
-        "Stage by stage what became of your operations: from Dynamo to the kernels, what went in and what came out.",
+        "Your operations stage by stage, from Dynamo to the kernels: what went in and what came out.",
     ),
     (
         "modules",
@@ -41,7 +41,7 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "sizes",
         "v s",
         "dynamic sizes",
-        "Which sizes may differ from call to call, and who fixed the others.",
+        "Dynamic and specialized sizes, and what decided each.",
     ),
     (
         "backend",

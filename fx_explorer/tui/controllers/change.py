@@ -146,7 +146,7 @@ def _of_files(changed: Sequence[ChangedFile], _: SessionReader) -> Differences:
 LOOK_S = 1.0
 """Seconds between two looks at the files."""
 
-CAPTURES_AGAIN = "{key} captures again, and says what came of it."
+CAPTURES_AGAIN = "{key} captures again, and shows the effect."
 IS_CAPTURED = "It is being captured again just now."
 NOTHING_TO_RUN = "Capture the program again to see it as it is now."
 

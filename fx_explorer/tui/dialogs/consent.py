@@ -37,7 +37,7 @@ class Consent(Dialog[bool]):
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = printable(self._question)
-            box.border_subtitle = "y does it · n or esc does not"
+            box.border_subtitle = "y yes · n no"
             yield Label(printable(self._words), markup=False)
 
     def on_key(self, event: events.Key) -> None:

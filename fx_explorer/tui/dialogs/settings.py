@@ -209,7 +209,7 @@ class SettingsDialog(TryingDialog):
         else:
             tries = ""
         opens = "⏎ edits · " if setting else "⏎ does it · " if self._chosen else ""
-        closes = "esc closes, and asks what becomes of it" if self._is_unused else "esc closes"
+        closes = "esc closes, and asks whether to keep it" if self._is_unused else "esc closes"
         return Content(f"{count:,} options" if count else ""), Content(f"{opens}{tries}{closes}")
 
     # editing

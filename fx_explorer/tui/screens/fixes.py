@@ -86,7 +86,7 @@ _COLOURS = {
 
 
 CAPTURE_AGAIN = "{file} is written. Capture again now?"
-OLD_NOW = "What is on screen is of the file as it was. The capture continues to the end, and then says what came of the fix."
+OLD_NOW = "What is on screen is of the file as it was. The capture continues to the end, and then shows the effect of the fix."
 
 WRITES = "after y writes it, keeping a backup"
 BEING_TRIED = "It is being tried: it can be written when that has ended."

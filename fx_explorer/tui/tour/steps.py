@@ -72,7 +72,7 @@ def _without_a_fix(now: TourMoment) -> TourStep | None:
 STEPS: tuple[TourStep, ...] = (
     TourStep(
         "overview",
-        "A small classifier goes through torch.compile, and this page says what came of it, the most important first.",
+        "A small classifier goes through torch.compile, and this page shows the result, the most important first.",
         "line.down",
         "to go down a line",
         lambda before, now: now.is_compiled and (now.row != before.row or now.view != before.view),
@@ -150,7 +150,7 @@ STEPS: tuple[TourStep, ...] = (
     ),
     TourStep(
         "stages",
-        "Every stage is shown like this: what went in beside what came out, and a sentence that says what became of it.",
+        "Every stage is shown like this: what went in beside what came out, and a sentence that says what the stage did.",
         "step.next",
         "until AOTAutograd has made the backward",
         lambda _, now: now.shows_stage and now.gate not in ("", "dynamo", "pre_grad"),

@@ -16,7 +16,7 @@ COLUMNS = (
     TableColumn("frame", "annotation", priority=4),
     TableColumn("size or number", "strong", min_width=16, max_width=40),
     TableColumn("now", is_number=True, min_width=5),
-    TableColumn("what came of it", min_width=18, max_width=34),
+    TableColumn("result", min_width=18, max_width=34),
     TableColumn("decided at", "link", min_width=14, priority=1),
     TableColumn("guards", is_number=True, min_width=6, priority=2),
     TableColumn("made at", "muted", min_width=14, priority=3),
@@ -30,7 +30,7 @@ TRIES = "x d tries other settings, and other inputs."
 def sizes_table(reader: SessionReader) -> ViewTable:
     found = symbols(reader)
     return ViewTable(
-        shows="Sizes and numbers that may differ from call to call, and who fixed the others.",
+        shows="Dynamic and specialized sizes",
         notice=_notice(found, "" if is_log(reader) else f" {TRIES}"),
         origin="torch's ShapeEnv and its structured records",
         columns=COLUMNS,

@@ -20,7 +20,7 @@ COLUMNS = (
     TableColumn("direction", "muted", min_width=9, priority=1),
     TableColumn("before", is_number=True, priority=2),
     TableColumn("after", is_number=True, priority=2),
-    TableColumn("what became of it", min_width=32, max_width=200),
+    TableColumn("effect", min_width=32, max_width=200),
 )
 
 

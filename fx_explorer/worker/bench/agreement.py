@@ -426,7 +426,7 @@ def _more_exact(caller: Caller) -> tuple[list[Results], str]:
     if any(one.dtype in (torch.float16, torch.bfloat16) for one in tensors):
         results, _ = _wider_run(caller, torch.float32)
     if results:
-        return results, f"{problem}, so both are held against one in float32"
+        return results, f"{problem}, so both are compared with one in float32"
     return [], f"{problem}, so they are compared by direction and size, as PyTorch's benchmarks do"
 
 

@@ -294,4 +294,4 @@ def test_where_nothing_links_the_graphs_of_a_stage_it_is_said_without_counts(
     read_log(LOGS / "vllm" / "pieces.log.gz", tmp_path / "log.fxs")
     with SessionReader(tmp_path / "log.fxs") as reader:
         told = [work.sentence for (stage, _), work in works_of(reader).items() if stage == "joint"]
-    assert told == ["AOTAutograd: 6 operations became 30; which came of which is not known."]
+    assert told == ["AOTAutograd: 6 operations became 30; how they are related is not known."]

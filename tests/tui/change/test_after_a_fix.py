@@ -257,7 +257,7 @@ async def test_for_real_the_break_of_a_fixed_program_is_gone(
             )
             assert (
                 card(driver)[0]
-                == "Since the last capture you changed m.py (1 line removed). What came of it:"
+                == "Since the last capture you changed m.py (1 line removed). The effect:"
             )
             assert "Graphs: 2 → 1." in card(driver)
             await driver.until(lambda: "old" not in driver.header)

@@ -95,7 +95,7 @@ async def test_the_card_is_the_first_that_is_said_and_its_lines_lead_to_their_di
         await captured_twice(driver, program)
         await driver.until(lambda: card(driver))
         assert card(driver) == [
-            "Since the last capture you changed m.py (1 line removed). What came of it:",
+            "Since the last capture you changed m.py (1 line removed). The effect:",
             "Graph breaks: 1 → 0.",
             "Compiling took 2.00 s → 2.00 s.",
         ]
@@ -178,7 +178,7 @@ async def test_w_at_a_pause_stops_the_compiler_and_captures_again_at_once(
         await driver.until(lambda: "paused after Dynamo" in driver.header)
         program.file.write_text(AFTER)
         await look(driver)
-        assert "w captures again, and says what came of it." in driver.screen
+        assert "w captures again, and shows the effect." in driver.screen
         await driver.press("w")
         await driver.until(
             lambda: len(program.captures) == 2 and program.captures[1].session_path.exists()

@@ -157,7 +157,7 @@ async def test_the_next_capture_is_not_old_any_more_and_the_key_for_it_is_told(
         (tmp_path / "m.py").write_text(WITHOUT_PRINT)
         await look(driver)
         assert f"✓ captured in 1.00 s · {OLD}" in driver.header
-        assert "r captures again, and says what came of it." in driver.screen
+        assert "r captures again, and shows the effect." in driver.screen
         await driver.press("r")
         await driver.until(lambda: captures[1].session_path.exists())
         await look(driver)

@@ -34,7 +34,7 @@ def stage_facts(reader: SessionReader) -> Iterator[Fact]:
     points = stage_points(reader, first) if first else []
     if first is None or len(points) < 2:
         return
-    text = f"What became of {plain_function(first.function)}, stage by stage."
+    text = f"{plain_function(first.function)}, stage by stage."
     graphs = {graph.id: graph for graph in reader.rows(model.Graph, compilation=first.id)}
     if sum(graph.node_count for graph in graphs.values()) <= MOST_NODES:
         works = [stage_work(reader, point) for point in points]

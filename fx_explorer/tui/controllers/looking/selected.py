@@ -36,9 +36,7 @@ class Selected:
             (entry, entry.place) for entry in inspect.links(reader, event.place) if entry.place
         ]
         if not links:
-            self._explorer.notify(
-                "This line is linked to nothing: no node comes from it, and nothing was made of it."
-            )
+            self._explorer.notify("No graph node comes from this line.")
             return
         choices = [
             Choice(f"{entry.label:<10} {entry.text}", certainty(entry), place)

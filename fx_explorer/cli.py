@@ -29,23 +29,49 @@ COMMANDS: dict[str, str] = {
     "tour": "walk through the app on a sample, step by step, in five minutes",
     "capture": "compile a target and save everything as a session, without a screen",
     "run": "run an unmodified script and capture every compilation in it",
-    "kernel": "compile a Triton kernel down to PTX and SASS, or AMDGCN, for a GPU that need not be there",
+    "kernel": (
+        "compile a Triton kernel down to PTX and SASS, or AMDGCN, for a GPU that need not be there"
+    ),
     "graph": "write a graph as Python, as FX's own table, or as a script that runs it alone",
     "report": "tell what happened as JSON, for a target or a session",
     "check": "for CI: fail when there are more breaks, recompiles or guards than allowed",
     "diff": "compare two sessions or targets, or the code of one target for two GPUs",
-    "ranks": "say where the ranks of a job agree, and where they first diverge, from their TORCH_TRACE logs",
+    "ranks": (
+        "say where the ranks of a job agree, and where they first diverge, from their "
+        "TORCH_TRACE logs"
+    ),
     "fix": "propose changes that take graph breaks away, try them, write them to your file",
-    "bench": "measure whether compiling pays: backends, modes and batch sizes beside the uncompiled program",
-    "ledger": "account for the time of one call: guards, kernels, breaks, autograd; line by line beside uncompiled",
-    "profile": "say where the time of a torch.profiler trace went: your lines, modules, kernels, idle times of the GPU",
-    "modules": "show your modules as a tree: breaks, operations, kernels, time, saved bytes and compile time of each",
-    "memory": "say what a training step needs at its peak, what makes it up, and what is held kernel after kernel",
+    "bench": (
+        "measure whether compiling pays: backends, modes and batch sizes beside the "
+        "uncompiled program"
+    ),
+    "ledger": (
+        "account for the time of one call: guards, kernels, breaks, autograd; line by line "
+        "beside uncompiled"
+    ),
+    "profile": (
+        "say where the time of a torch.profiler trace went: your lines, modules, kernels, "
+        "idle times of the GPU"
+    ),
+    "modules": (
+        "show your modules as a tree: breaks, operations, kernels, time, saved bytes and "
+        "compile time of each"
+    ),
+    "memory": (
+        "say what a training step needs at its peak, what makes it up, and what is held "
+        "kernel after kernel"
+    ),
     "dynamic": "compare dynamic=None, True, False and mark_dynamic on a target and on other inputs",
-    "options": "explain the options of torch.compile: what each does, its value in force, what another would change",
+    "options": (
+        "explain the options of torch.compile: what each does, its value in force, what "
+        "another would change"
+    ),
     "backends": "list the backends of torch.compile: what each does, and whether it can be used here",
     "support": "say what a backend supports of a target's graphs, where it splits them, and why",
-    "recover": "get back, or remove, the sessions of captures that were interrupted with fx-explorer itself",
+    "recover": (
+        "get back, or remove, the sessions of captures that were interrupted with "
+        "fx-explorer itself"
+    ),
     "keys": "print the table of keys",
     "doctor": "say what works on this machine",
 }
@@ -54,14 +80,20 @@ COMMANDS: dict[str, str] = {
 FOLDERS: dict[str, tuple[str, ...]] = {"costs": ("ledger", "memory", "modules", "profile")}
 """Folder of commands/ → the commands in it; the others are in none."""
 
-_BREAKS = "fx-explorer report TARGET --format text lists the graph breaks, fx-explorer fix TARGET proposes what takes them away"
+_BREAKS = (
+    "fx-explorer report TARGET --format text lists the graph breaks, fx-explorer fix TARGET "
+    "proposes what takes them away"
+)
 
 SHOWN_BY: dict[str, str] = {
     "break": _BREAKS,
     "breaks": _BREAKS,
     "recompiles": "fx-explorer report TARGET --format text lists the recompiles with their reasons",
     "guards": "fx-explorer TARGET shows the guards: press 5",
-    "kernels": "fx-explorer report TARGET --format text lists the kernels; fx-explorer kernel FILE compiles one",
+    "kernels": (
+        "fx-explorer report TARGET --format text lists the kernels; fx-explorer kernel FILE "
+        "compiles one"
+    ),
     "graphs": "fx-explorer graph TARGET lists the graphs",
 }
 """Words that users take for commands → the command that answers them, in words."""
@@ -75,7 +107,10 @@ GROUPS: dict[str, tuple[str, ...]] = {
 }
 """What commands are for → their names, as the help lists them."""
 
-DESCRIPTION = "See what torch.compile did to your model, in your terminal: graphs, breaks, guards and kernels, linked."
+DESCRIPTION = (
+    "See what torch.compile did to your model, in your terminal: graphs, breaks, guards and "
+    "kernels, linked."
+)
 
 EPILOG = """\
 examples:
@@ -113,8 +148,8 @@ class Subcommand(Protocol):
 
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM and a closed terminal end the block as Ctrl-C does: what was made for its length is taken away. What runs
-    in an event loop has its own way.
+    """Let SIGTERM and a closed terminal end the block as Ctrl-C does: what was made for its length
+    is taken away. What runs in an event loop has its own way.
     """
 
     def end(number: int, _: object) -> None:
@@ -185,7 +220,9 @@ def _exit_code(words: list[str]) -> int:
 
 
 _OUR_FAULTS = (FileNotFoundError, FileExistsError)
-"""What is missing or in the way was looked for before. Other errors of a file come from what the user named."""
+"""What is missing or in the way was looked for before. Other errors of a file come from what the
+user named.
+"""
 
 
 def _never_fail_to_print() -> None:
@@ -271,7 +308,9 @@ def _run(name: str, words: list[str]) -> int:
 
 
 def _imported(name: str) -> Subcommand:
-    """Import the module of a command, and collect no garbage meanwhile: nothing of it is, and looking costs a tenth."""
+    """Import the module of a command, and collect no garbage meanwhile: nothing of it is, and
+    looking costs a tenth.
+    """
     gc.disable()
     try:
         command: Subcommand = importlib.import_module(module_of(name))
@@ -281,8 +320,8 @@ def _imported(name: str) -> Subcommand:
 
 
 def _given_options(parser: argparse.ArgumentParser, own: list[str]) -> frozenset[str]:
-    """Return the names of what was given, with a value that may be the default's own. The parser has no
-    defaults any more then.
+    """Return the names of what was given, with a value that may be the default's own. The parser
+    has no defaults any more then.
     """
     parser._defaults.clear()
     for action in parser._actions:
@@ -329,7 +368,8 @@ def _top_parser() -> argparse.ArgumentParser:
     examples, rest = split_examples(EPILOG)
     return HelpParser(
         "fx-explorer",
-        usage="fx-explorer TARGET [OPTIONS]\n       fx-explorer COMMAND [OPTIONS]\n       fx-explorer --version",
+        usage="fx-explorer TARGET [OPTIONS]\n       fx-explorer COMMAND [OPTIONS]\n       "
+        "fx-explorer --version",
         description=DESCRIPTION,
         epilog=f"{examples}\n\n{groups}\n\n{rest}",
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -32,7 +32,10 @@ _PYTHON_KEYWORDS = " ".join(word for word in keyword.kwlist if word not in _CONS
 _PYTHON_BUILTINS = " ".join(
     name for name in dir(builtins) if name[0].isalpha() and name not in _CONSTANTS.split()
 )
-_LIBRARIES = "torch aten prims tl tl_math triton libdevice triton_helpers extern_kernels async_compile ops self cls"
+_LIBRARIES = (
+    "torch aten prims tl tl_math triton libdevice triton_helpers extern_kernels "
+    "async_compile ops self cls"
+)
 _MADE_NAMES = r"\b(?:buf|arg|tmp|primals_|tangents_|getitem_|in_ptr|out_ptr|in_out_ptr|arg_|s|u|x|r0_)\d+(?:_\d+)*\b"
 """Names that Dynamo, AOTAutograd and Inductor make up; seeing them apart from the user's own helps
 reading.
@@ -53,13 +56,17 @@ _PYTHON = (
 )
 
 _CPP_KEYWORDS = (
-    "alignas alignof asm break case catch class const const_cast constexpr continue decltype default delete do dynamic_cast "
-    "else enum explicit extern final for friend goto if inline mutable namespace new noexcept operator override private "
-    "protected public register reinterpret_cast return sizeof static static_assert static_cast struct switch template this "
+    "alignas alignof asm break case catch class const const_cast constexpr continue "
+    "decltype default delete do dynamic_cast "
+    "else enum explicit extern final for friend goto if inline mutable namespace new "
+    "noexcept operator override private "
+    "protected public register reinterpret_cast return sizeof static static_assert "
+    "static_cast struct switch template this "
     "thread_local throw try typedef typeid typename union using virtual volatile while"
 )
 _CPP_TYPES = (
-    "auto bool char double float half int long short signed unsigned void size_t ssize_t wchar_t bfloat16 "
+    "auto bool char double float half int long short signed unsigned void size_t ssize_t "
+    "wchar_t bfloat16 "
     r"u?int\d+_t c10::\w+ at::vec::\w+ at::\w+ std::\w+"
 )
 _CPP = (
@@ -115,15 +122,21 @@ _MLIR = (
 )
 
 _LLVM_KEYWORDS = (
-    "acq_rel acquire addrspace align alignstack alwaysinline asm attributes atomic br catch cc comdat constant "
-    "convergent declare define distinct dso_local exact external fast fastcc global inbounds inreg internal invoke "
-    "monotonic nnan nonnull noundef nounwind nsw nuw nneg private ptx_kernel amdgpu_kernel readnone readonly release "
-    "ret samesign section seq_cst sideeffect source_filename switch syncscope tail target datalayout triple to "
+    "acq_rel acquire addrspace align alignstack alwaysinline asm attributes atomic br "
+    "catch cc comdat constant "
+    "convergent declare define distinct dso_local exact external fast fastcc global "
+    "inbounds inreg internal invoke "
+    "monotonic nnan nonnull noundef nounwind nsw nuw nneg private ptx_kernel "
+    "amdgpu_kernel readnone readonly release "
+    "ret samesign section seq_cst sideeffect source_filename switch syncscope tail "
+    "target datalayout triple to "
     "unnamed_addr local_unnamed_addr unreachable volatile willreturn x disjoint contract"
 )
 _LLVM_INSTRUCTIONS = (
-    "add addrspacecast alloca and ashr bitcast call extractelement extractvalue fadd fcmp fdiv fmul fneg fpext "
-    "fptosi fptoui fptrunc freeze frem fsub getelementptr icmp insertelement insertvalue inttoptr lshr mul or phi "
+    "add addrspacecast alloca and ashr bitcast call extractelement extractvalue fadd "
+    "fcmp fdiv fmul fneg fpext "
+    "fptosi fptoui fptrunc freeze frem fsub getelementptr icmp insertelement insertvalue "
+    "inttoptr lshr mul or phi "
     "ptrtoint sdiv select sext shl shufflevector sitofp srem sub trunc udiv uitofp urem xor zext"
 )
 _LLVM = (

@@ -48,7 +48,8 @@ class OutputFile:
             return
         else:
             raise UsageError(
-                f"{self.path} is {kind_of(status.st_mode)}, and cannot hold a {self.what}; {self._elsewhere()}"
+                f"{self.path} is {kind_of(status.st_mode)}, and cannot hold a "
+                f"{self.what}; {self._elsewhere()}"
             )
 
     def write_text(self, text: str, errors: str = "strict") -> None:
@@ -121,7 +122,8 @@ class OutputFile:
         except FileNotFoundError:
             if self.path.is_symlink():
                 raise UsageError(
-                    f"{self.path} is a link to {os.readlink(self.path)}, which is not there; {self._elsewhere()}"
+                    f"{self.path} is a link to {os.readlink(self.path)}, which is not "
+                    f"there; {self._elsewhere()}"
                 ) from None
             return None
         except (OSError, ValueError) as error:
@@ -146,13 +148,17 @@ class OutputFile:
             return
         if not stat.S_ISREG(status.st_mode):
             raise UsageError(
-                f"{self.path} is {kind_of(status.st_mode)}, and cannot hold a {self.what}; {self._elsewhere()}"
+                f"{self.path} is {kind_of(status.st_mode)}, and cannot hold a "
+                f"{self.what}; {self._elsewhere()}"
             )
         for file in self.never:
             with contextlib.suppress(OSError, ValueError):
                 if os.path.samestat(os.stat(file), status):
                     raise UsageError(
-                        f"{self.path} is {_same(self.path, file)} that this run reads: nothing is written over it; "
+                        (
+                            f"{self.path} is {_same(self.path, file)} that this run reads: "
+                            "nothing is written over it; "
+                        )
                         + self._elsewhere()
                     )
         if status.st_size and not self.force and not self.is_ours(self.path):
@@ -167,13 +173,15 @@ class OutputFile:
                 raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
         except OSError as error:
             raise UsageError(
-                f"cannot write the {self.what} to {self.path}: {error.strerror} ({folder}); {self._elsewhere()}"
+                f"cannot write the {self.what} to {self.path}: {error.strerror} "
+                f"({folder}); {self._elsewhere()}"
             ) from error
 
     def _is_there(self) -> UsageError:
         article = "an" if self.what[0] in "aeiou" else "a"
         return UsageError(
-            f"{self.path} is there already and is not {article} {self.what} of fx-explorer: nothing is written over it; "
+            f"{self.path} is there already and is not {article} {self.what} of "
+            "fx-explorer: nothing is written over it; "
             f"{self._elsewhere()}, or replace it with --force"
         )
 

@@ -1,6 +1,8 @@
-"""Opens files that somebody else may have made: regular files only, up to a size, and never one that has to be waited for.
+"""Opens files that somebody else may have made: regular files only, up to a size, and never one
+that has to be waited for.
 
-Whatever is wrong with such a file is an OSError or a ValueError, whose words follow "it cannot be read:".
+Whatever is wrong with such a file is an OSError or a ValueError, whose words follow "it cannot be
+read:".
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ MOST_DOTS = 200
 
 
 def open_outside(path: Path, most_bytes: int | None = None) -> BufferedReader:
-    """Open a regular file for reading. Raises OSError, for a FIFO or a device and for a larger file too."""
+    """Open a regular file for reading. Raises OSError, for a FIFO or a device and for a larger file
+    too.
+    """
     _check(path, os.stat(path), most_bytes)
     # Without O_NONBLOCK, a FIFO that took its place by now would wait for whoever writes to it.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -58,7 +62,9 @@ def read_outside(path: Path, most_bytes: int) -> bytes:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return the entries of a TOML file. Raises OSError where it cannot be read, and ValueError for what is no TOML."""
+    """Return the entries of a TOML file. Raises OSError where it cannot be read, and ValueError for
+    what is no TOML.
+    """
     content = read_outside(path, MOST_OF_A_TOML)
     try:
         text = content.decode()
@@ -87,7 +93,9 @@ def shown_value(value: object) -> str:
 
 
 def shown_path(path: Path | str) -> str:
-    """Return the path for a message: its beginning and its end where it is longer than any file's name."""
+    """Return the path for a message: its beginning and its end where it is longer than any file's
+    name.
+    """
     text = str(path)
     return text if len(text) <= LONGEST_PATH else f"{text[:100]}…{text[-100:]}"
 

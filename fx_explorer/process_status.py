@@ -30,8 +30,8 @@ class ProcessStatus:
         self.group = int(fields[2])
         self.session = int(fields[3])
         self.image = fields[25]
-        """Where its stack starts. Each ``execve`` chooses that place by chance, and a fork keeps it:
-        it tells starts of programs apart. ``0`` where the system does not tell.
+        """Where its stack starts. Each ``execve`` chooses that place by chance, and a fork keeps
+        it: it tells starts of programs apart. ``0`` where the system does not tell.
         """
 
 

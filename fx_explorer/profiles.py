@@ -19,8 +19,8 @@ from fx_explorer.session import SessionReader, SessionWriter
 def joined_profile(
     session: Path, trace: Path, tell: Callable[[int], None] = lambda read: None
 ) -> Joined:
-    """Read a trace, and join it to the session. Raises ProfileError for a file that is no trace, SessionError for a
-    session that cannot be read.
+    """Read a trace, and join it to the session. Raises ProfileError for a file that is no trace,
+    SessionError for a session that cannot be read.
     """
     found = read_trace(trace, tell)
     with SessionReader(session) as reader, reader.snapshot():

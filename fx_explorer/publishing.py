@@ -1,8 +1,8 @@
 """What a backend tells of itself: ``fx_explorer.publish``, for whoever looks.
 
 Nothing but the standard library is imported, and nothing is done while nobody looks. Who looks is a
-listener (a recording, capture/backends/listening.py). It guards itself: whatever a backend gives it,
-the backend goes on.
+listener (a recording, capture/backends/listening.py). It guards itself: whatever a backend gives
+it, the backend goes on.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def publish(
 ) -> None:
     """Show a stage of a backend: a graph or a text, beside the stages of torch's own.
 
-    ``stage`` is the name it is shown under (``"segments"``, ``"program"``); stages are listed in the
-    order in which they are published. ``content`` is an FX graph or a text; or a function that makes
-    one, which is called only when somebody looks. ``language`` colours a text: ``python``, ``cpp``,
-    ``triton``, ``ir``, ``json``, …; any other is shown plain. ``links`` maps lines of the text, from
-    1, to the nodes that they compute, or to names of nodes in the graph that the backend was given.
-    ``direction`` is ``forward``, ``backward`` or ``inference``; within a compiler of AOTAutograd it
-    is known.
+    ``stage`` is the name it is shown under (``"segments"``, ``"program"``); stages are listed in
+    the order in which they are published. ``content`` is an FX graph or a text; or a function that
+    makes one, which is called only when somebody looks. ``language`` colours a text: ``python``,
+    ``cpp``, ``triton``, ``ir``, ``json``, …; any other is shown plain. ``links`` maps lines of the
+    text, from 1, to the nodes that they compute, or to names of nodes in the graph that the backend
+    was given. ``direction`` is ``forward``, ``backward`` or ``inference``; within a compiler of
+    AOTAutograd it is known.
 
     When nobody looks this does nothing. Otherwise it returns None whatever it is given: what cannot
     be shown is noted in the session, and never raised.

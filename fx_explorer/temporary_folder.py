@@ -1,7 +1,7 @@
 """Folders for what is needed only as long as something runs: sessions of logs, copies.
 
-One that is locked is in use as long as its maker lives, however that ends; what is left behind unlocked is
-found at the next start (``client/leftovers.py``).
+One that is locked is in use as long as its maker lives, however that ends; what is left behind
+unlocked is found at the next start (``client/leftovers.py``).
 """
 
 from __future__ import annotations
@@ -43,19 +43,22 @@ class Lock:
 
 
 def new_temporary_folder(prefix: str = PREFIX) -> Path:
-    """Make a folder, which is removed by whoever asked for it. Raises SessionWriteError where none can be made."""
+    """Make a folder, which is removed by whoever asked for it. Raises SessionWriteError where none
+    can be made.
+    """
     try:
         return Path(tempfile.mkdtemp(prefix=prefix))
     except OSError as error:
         raise SessionWriteError(
-            f"cannot make a temporary directory: {error.strerror or error}. Set TMPDIR to a directory with room."
+            f"cannot make a temporary directory: {error.strerror or error}. Set TMPDIR to "
+            "a directory with room."
         ) from error
 
 
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Give a folder that is gone after the block; where the process is killed within it, at the next start. Raises
-    SessionWriteError where none can be made.
+    """Give a folder that is gone after the block; where the process is killed within it, at the
+    next start. Raises SessionWriteError where none can be made.
     """
     folder = new_temporary_folder(IN_USE_PREFIX)
     with contextlib.ExitStack() as until:

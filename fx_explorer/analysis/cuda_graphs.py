@@ -149,8 +149,8 @@ def _skips(reader: SessionReader) -> Iterator[tuple[str, Reason]]:
 
 
 def skip_reason(text: str) -> Reason:
-    """Return the reason in torch's message: ``skipping cudagraphs due to mutated inputs (1 instances).
-    Found from :``, with a stack below.
+    """Return the reason in torch's message:
+    ``skipping cudagraphs due to mutated inputs (1 instances). Found from :``, with a stack below.
     """
     first = " ".join(text.partition("\n")[0].split())
     why = first.partition(" due to ")[2] or first

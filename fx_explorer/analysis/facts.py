@@ -36,6 +36,6 @@ class Fact:
     """Where enter goes. If None, ``view`` is the view that says more."""
     view: View | None = None
     difference: str = ""
-    """Which difference enter shows: what a line of the card "since the last capture" is about (its ``Aspect``),
-    or ``OF_FILES``. It comes before ``place`` and ``view``.
+    """Which difference enter shows: what a line of the card "since the last capture" is about (its
+    ``Aspect``), or ``OF_FILES``. It comes before ``place`` and ``view``.
     """

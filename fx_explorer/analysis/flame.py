@@ -129,8 +129,8 @@ def short_name(name: str) -> str:
 
 
 def flame_rows(root: FlameFrame, width: int, noun: str = "step") -> list[list[FlameBlock]]:
-    """Return the rows of the chart of a frame, itself first, as wide as all of it. The blocks below a
-    block begin where it begins.
+    """Return the rows of the chart of a frame, itself first, as wide as all of it. The blocks below
+    a block begin where it begins.
     """
     scale = _Scale(root.began_s, width / root.duration_s if root.duration_s > 0 else 0.0)
     rows, below = [[FlameBlock(0, width, (root,), root, noun)]], [root] if scale.cells_per_s else []
@@ -144,8 +144,8 @@ def flame_rows(root: FlameFrame, width: int, noun: str = "step") -> list[list[Fl
 def marked_blocks(
     rows: Sequence[Sequence[FlameBlock]], steps: Collection[int]
 ) -> list[tuple[int, FlameBlock]]:
-    """Return the blocks of these steps, each with its row: the block that is all of them; else those
-    that are mostly of them; else those that have any, if only beside what the block is.
+    """Return the blocks of these steps, each with its row: the block that is all of them; else
+    those that are mostly of them; else those that have any, if only beside what the block is.
     """
     wanted = in_order(steps)
     if not wanted:

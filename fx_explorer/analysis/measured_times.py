@@ -1,10 +1,11 @@
 """Measured times in words, and the rule for when they say something.
 
 Two times differ where an interval of their ratio or difference, round by round, does not hold "no
-difference" (``analysis/bench/interval.py``): that takes 6 rounds. Of two times that were each taken once
-nothing is called better or worse. What a whole consists of is known as well as its parts add up to it:
-what is missing, or too much, may be of any of them, and no smaller part is named. Where that, or the
-range of the middle half, is more than ``MAX_SPREAD`` of the whole, nothing is said of parts.
+difference" (``analysis/bench/interval.py``): that takes 6 rounds. Of two times that were each taken
+once nothing is called better or worse. What a whole consists of is known as well as its parts add
+up to it: what is missing, or too much, may be of any of them, and no smaller part is named. Where
+that, or the range of the middle half, is more than ``MAX_SPREAD`` of the whole, nothing is said of
+parts.
 """
 
 from __future__ import annotations
@@ -36,14 +37,15 @@ def run_time(duration_s: float) -> str:
 
 
 MAX_SPREAD = 0.3
-"""Share of a time, from which on what varies of it, or is not accounted for, is too much to tell."""
+"""Share of a time, from which on what varies of it, or is not accounted for, is too much to tell.
+"""
 
 IDLE = "measure again when the machine is idle"
 
 
 def parts_are_known(whole_s: float, parts_s: float, iqr_s: float) -> bool:
-    """Return whether parts that add up to ``parts_s`` say what a whole consists of, whose times have a
-    middle half of the range ``iqr_s``.
+    """Return whether parts that add up to ``parts_s`` say what a whole consists of, whose times
+    have a middle half of the range ``iqr_s``.
     """
     return max(abs(whole_s - parts_s), iqr_s) <= MAX_SPREAD * whole_s
 
@@ -66,7 +68,10 @@ class RunTime:
     @property
     def in_words(self) -> str:
         """Return ``4.43 ms ± 130 µs of a call of 34.6 ms (median of 55 calls on cpu)``."""
-        whole = f"a call of {run_time(self.call.median_s)} (median of {self.call.runs:,} calls on {self.call.device})"
+        whole = (
+            f"a call of {run_time(self.call.median_s)} (median of {self.call.runs:,} calls on "
+            f"{self.call.device})"
+        )
         varies = f", of widely differing times: {IDLE}" if self.varies else ""
         return f"{with_spread(self.median_s, self.iqr_s)} of {whole}{varies}"
 

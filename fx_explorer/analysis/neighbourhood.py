@@ -1,7 +1,8 @@
 """The neighbourhood of a node is what it is made from and what uses it, up to two steps away, with
 the edges between these nodes and the kernels that compute them.
 
-A node may have a thousand users. Of each side and step only some are returned, and how many more there are.
+A node may have a thousand users. Of each side and step only some are returned, and how many more
+there are.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ SHOWN_AT_A_STEP = 10
 """Nodes of one side and step that are returned, unless more are asked for."""
 
 Step = int
-"""How many steps from the node: negative towards what it is made from, positive towards what uses it."""
+"""How many steps from the node: negative towards what it is made from, positive towards what uses
+it.
+"""
 
 
 @dataclass(frozen=True)
@@ -52,8 +55,8 @@ class Neighbourhood:
 def neighbourhood(
     reader: SessionReader, node: int, shown: Mapping[Step, int] | None = None
 ) -> Neighbourhood:
-    """Find what is around a node. ``shown`` says of how many nodes a step may be, where it differs from
-    SHOWN_AT_A_STEP.
+    """Find what is around a node. ``shown`` says of how many nodes a step may be, where it differs
+    from SHOWN_AT_A_STEP.
     """
     limits = shown or {}
     steps: dict[int, Step] = {node: 0}
@@ -86,9 +89,9 @@ def neighbourhood(
 def _kernels(
     reader: SessionReader, nodes: Sequence[int], graph: model.Graph
 ) -> tuple[dict[int, model.Kernel], dict[int, int]]:
-    """Return the kernel of each node, and how many operations each of these kernels computes. Of a node
-    that is computed in several, it is the one that most of these nodes are in: that is what it is fused
-    with here.
+    """Return the kernel of each node, and how many operations each of these kernels computes. Of a
+    node that is computed in several, it is the one that most of these nodes are in: that is what it
+    is fused with here.
     """
     found = kernels_by_node(reader, nodes, graph.direction)
     shared = Counter(kernel for kernels in found.values() for kernel in kernels)

@@ -144,7 +144,9 @@ class BackendSummary:
 
     @property
     def in_words(self) -> str:
-        """Return ``5 stages published; its program has 14 instructions, 3 fell back to PyTorch in the last run``."""
+        """Return
+        ``5 stages published; its program has 14 instructions, 3 fell back to PyTorch in the last run``.
+        """
         names = stage_names(self.stages)
         parts = [f"{counted(len(names), 'stage')} published"] if names else []
         programs = [
@@ -157,11 +159,13 @@ class BackendSummary:
         if instructions:
             last = "fell back to PyTorch in the last run"
             parts.append(
-                f"its program has {counted(instructions, 'instruction')}, {fell_back or 'none'} {last}"
+                f"its program has {counted(instructions, 'instruction')}, "
+                f"{fell_back or 'none'} {last}"
             )
         elif programs:
             parts.append(
-                f"its program has {counted(sum(one.document.line_count for one in programs), 'line')}"
+                "its program has "
+                f"{counted(sum(one.document.line_count for one in programs), 'line')}"
             )
         return "; ".join(parts)
 
@@ -176,8 +180,8 @@ class BackendSummary:
 
 
 def backend_summaries(reader: SessionReader) -> list[BackendSummary]:
-    """Return what is known of every backend that published something or was counted in its calls, by
-    the order of the compilations.
+    """Return what is known of every backend that published something or was counted in its calls,
+    by the order of the compilations.
     """
     owners = {row.id: row.backend for row in reader.rows(model.Compilation)}
     stages, entries, runs = (

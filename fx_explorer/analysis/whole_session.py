@@ -21,13 +21,19 @@ from fx_explorer.session.queries.graph.graphs import captured_graph_count, captu
 from fx_explorer.session.queries.guards import check_count
 from fx_explorer.session.queries.kernel.kernels import kernel_count
 
-NOTHING_SAVED = "A log does not say what the forward saves for the backward, nor in which storages it lies. Capture the program to see it."
+NOTHING_SAVED = (
+    "A log does not say what the forward saves for the backward, nor in which storages it "
+    "lies. Capture the program to see it."
+)
 
 NO_PROGRAM = (
     "This was read from a log, which has no program to run: open its target, FILE.py:OBJECT."
 )
 
-NOT_BELOW = "A log has the source of a kernel, and nothing of what it became. Capture the program with --build to see that."
+NOT_BELOW = (
+    "A log has the source of a kernel, and nothing of what it became. Capture the program "
+    "with --build to see that."
+)
 
 
 WITHOUT_DYNAMO = ("debug_directory", "tritonparse", "provenance")
@@ -45,7 +51,9 @@ def is_debug_directory(reader: SessionReader) -> bool:
 
 
 def is_tritonparse(reader: SessionReader) -> bool:
-    """Return whether the session was made of a log of tritonparse, which has Triton's kernels and nothing of torch's stages."""
+    """Return whether the session was made of a log of tritonparse, which has Triton's kernels and
+    nothing of torch's stages.
+    """
     return (reader.meta("log") or {}).get("format") == "tritonparse"
 
 
@@ -55,7 +63,9 @@ def is_provenance(reader: SessionReader) -> bool:
 
 
 def is_text(reader: SessionReader) -> bool:
-    """Return whether the session was made of what torch prints, in which only what was asked for stands."""
+    """Return whether the session was made of what torch prints, in which only what was asked for
+    stands.
+    """
     return is_log(reader) and (reader.meta("log") or {}).get("format") == "torch_logs"
 
 
@@ -72,7 +82,9 @@ _PRINTED_BY: dict[Subject, tuple[str, ...]] = {
 
 
 def not_in_text(reader: SessionReader) -> list[Subject]:
-    """Return of what a text says nothing, neither that it is there nor that it is not; empty for any other session."""
+    """Return of what a text says nothing, neither that it is there nor that it is not; empty for
+    any other session.
+    """
     if not is_text(reader):
         return []
     printed = (reader.meta("log") or {}).get("kinds") or {}
@@ -82,7 +94,9 @@ def not_in_text(reader: SessionReader) -> list[Subject]:
 
 
 def why_not_in_text(reader: SessionReader, *subjects: Subject) -> str:
-    """Return why a view of these subjects is empty, where that is because the text says nothing of one of them."""
+    """Return why a view of these subjects is empty, where that is because the text says nothing of
+    one of them.
+    """
     absent = [subject for subject in subjects if subject in not_in_text(reader)]
     if not absent:
         return ""
@@ -91,14 +105,18 @@ def why_not_in_text(reader: SessionReader, *subjects: Subject) -> str:
 
 
 def tells_breaks(reader: SessionReader) -> bool:
-    """Return whether a session without graph breaks is one of a program without them: not where they were not written."""
+    """Return whether a session without graph breaks is one of a program without them: not where
+    they were not written.
+    """
     told = reader.meta("log") or {}
     is_of_inductor = is_log(reader) and told.get("format") in WITHOUT_DYNAMO
     return not is_of_inductor and "graph breaks" not in not_in_text(reader)
 
 
 def compiled_without_dynamo(reader: SessionReader) -> list[str]:
-    """Return what of a log was compiled or exported without a frame of Dynamo's: ``AOTInductor``, ``torch.export``."""
+    """Return what of a log was compiled or exported without a frame of Dynamo's: ``AOTInductor``,
+    ``torch.export``.
+    """
     if not is_log(reader) or (reader.meta("log") or {}).get("format") in WITHOUT_DYNAMO:
         return []
     return list(
@@ -111,8 +129,8 @@ def compiled_without_dynamo(reader: SessionReader) -> list[str]:
 
 
 def not_decoded(reader: SessionReader) -> str:
-    """Return why there may be more in a log than its session has; empty for one that was read to its end, and for any
-    other session.
+    """Return why there may be more in a log than its session has; empty for one that was read to
+    its end, and for any other session.
     """
     outcome = reader.meta("outcome")
     if not is_log(reader) or (outcome is not None and outcome["kind"] == "finished"):
@@ -123,8 +141,8 @@ def not_decoded(reader: SessionReader) -> str:
 
 
 def damage(reader: SessionReader) -> list[str]:
-    """Return what of the log could not be read or taken as torch wrote it, each in a few words; empty for a
-    log that is whole, and for any other session.
+    """Return what of the log could not be read or taken as torch wrote it, each in a few words;
+    empty for a log that is whole, and for any other session.
     """
     if not is_log(reader):
         return []
@@ -182,7 +200,8 @@ class SessionFigures(Totals):
     fixed_sizes: int
     """Sizes and numbers that were dynamic and became a constant."""
     failed: tuple[str, ...] = ()
-    """The type of the error, of each time that the compiler failed. The program may have caught it."""
+    """The type of the error, of each time that the compiler failed. The program may have caught it.
+    """
 
 
 def totals(reader: SessionReader) -> Totals:

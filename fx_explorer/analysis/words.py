@@ -27,8 +27,8 @@ def counted(number: int, noun: str) -> str:
 
 
 def breaks_hit(places: int, hits: int, noun: str = "graph break") -> str:
-    """Return ``1 graph break, hit 4 times``: a break is a place, however often the program came there. Where it came once to
-    each, ``2 graph breaks``.
+    """Return ``1 graph break, hit 4 times``: a break is a place, however often the program came
+    there. Where it came once to each, ``2 graph breaks``.
     """
     return counted(places, noun) + (f", hit {counted(hits, 'time')}" if hits > places else "")
 

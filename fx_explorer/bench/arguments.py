@@ -79,7 +79,8 @@ def _add_sizes(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         type=sizes,
-        help="sizes of a dimension of an input, by the name of its parameter; NAME:DIM,NAME:DIM=N for several at once; may be "
+        help="sizes of a dimension of an input, by the name of its parameter; "
+        "NAME:DIM,NAME:DIM=N for several at once; may be "
         "repeated, and every combination is measured",
     )
 

@@ -126,7 +126,8 @@ class ContenderProcess:
         assert self._ended is not None
         if error := self._ended.exception():
             return WorkerError(
-                f"{self._process.python} cannot be started: {error}. Choose another interpreter with --python."
+                f"{self._process.python} cannot be started: {error}. Choose another "
+                "interpreter with --python."
             )
         status = self._ended.result()
         if status == -9:

@@ -1,6 +1,6 @@
-"""A bench from beginning to end: size after size, the cells of a size taking turns. All that is measured
-is written to a session at once, so that whoever looks at it sees it grow, and a bench that is stopped
-keeps what there is.
+"""A bench from beginning to end: size after size, the cells of a size taking turns. All that is
+measured is written to a session at once, so that whoever looks at it sees it grow, and a bench that
+is stopped keeps what there is.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from fx_explorer.model import BenchCell, BenchNews, BenchRound, BenchTask, Failu
 from fx_explorer.session import SessionWriter
 
 MIN_ROUNDS, MAX_ROUNDS = ENOUGH_ROUNDS, MOST_ROUNDS
-"""A size has at least and at most so many rounds, unless the budget is spent. From 6 on the median has
-an interval of 95 %.
+"""A size has at least and at most so many rounds, unless the budget is spent. From 6 on the median
+has an interval of 95 %.
 """
 
 GRACE, MIN_GRACE_S = 0.2, 5.0
-"""Part of the budget, and least seconds, that the sizes of a bench share beyond it for the rounds that
-an interval takes. One round of each cell is made in any case.
+"""Part of the budget, and least seconds, that the sizes of a bench share beyond it for the rounds
+that an interval takes. One round of each cell is made in any case.
 """
 
 STEADY = 0.01
@@ -82,9 +82,9 @@ class Bench:
         self._time = _BudgetedTime(plan.budget_s, len(list(plan.combinations())))
 
     async def run(self) -> None:
-        """Measure every cell. Raises UsageError where the target cannot do what was asked for at all,
-        WorkerError when the interpreter cannot be started, and SessionWriteError. Whoever is cancelled
-        ends all processes; what was measured by then is in the session.
+        """Measure every cell. Raises UsageError where the target cannot do what was asked for at
+        all, WorkerError when the interpreter cannot be started, and SessionWriteError. Whoever is
+        cancelled ends all processes; what was measured by then is in the session.
         """
         combinations, contenders = list(self._plan.combinations()), self._plan.contenders()
         found = await asyncio.to_thread(machine)
@@ -150,8 +150,8 @@ class _ToldHere(Protocol):
 
 
 class _BudgetedTime:
-    """What a bench has spent, and what each size may spend on rounds. What is paid once, imports and
-    compiling, is paid whatever the budget; rounds get what is left of it.
+    """What a bench has spent, and what each size may spend on rounds. What is paid once, imports
+    and compiling, is paid whatever the budget; rounds get what is left of it.
     """
 
     def __init__(self, budget_s: float | None, sizes: int) -> None:
@@ -184,8 +184,8 @@ class _BudgetedTime:
 
     @contextlib.contextmanager
     def measuring(self) -> Iterator[None]:
-        """Count the seconds of the block, the rounds of one size. Sizes that come later need as long to
-        get ready, and have as much for their rounds.
+        """Count the seconds of the block, the rounds of one size. Sizes that come later need as
+        long to get ready, and have as much for their rounds.
         """
         self._rounds_began_s = time.monotonic()
         later = self._sizes - self._sizes_done
@@ -202,8 +202,8 @@ class _BudgetedTime:
         return self.left_s is None or took_s <= self.left_s + self._grace_s
 
     def is_enough(self, rounds: int) -> bool:
-        """Return whether so many rounds must do: all that an interval takes, as long as that does not go
-        far beyond the budget.
+        """Return whether so many rounds must do: all that an interval takes, as long as that does
+        not go far beyond the budget.
         """
         if self._budget_s is None:
             return False
@@ -292,8 +292,8 @@ class _SizeOfBench:
             await self._compare_again([one for one in compiled if one.could_say_more])
 
     async def _compare_again(self, unclear: list[_StartedCell]) -> None:
-        """Compare the results of contenders once more where that can say more of them. It may compile
-        once more: where the budget that is left does not pay for that, it is said.
+        """Compare the results of contenders once more where that can say more of them. It may
+        compile once more: where the budget that is left does not pay for that, it is said.
         """
         paid_for = [one for one in unclear if self._time.allows(one.cell.first_call_s)]
         for one in unclear:
@@ -304,7 +304,10 @@ class _SizeOfBench:
             await self._ask_besides(paid_for, "compare", self._compared)
 
     def _note_left_out(self, one: _StartedCell) -> None:
-        left_out = f"{one.could_say_more} was left out, since the budget was spent: a larger --budget does it"
+        left_out = (
+            f"{one.could_say_more} was left out, since the budget was spent: a larger "
+            "--budget does it"
+        )
         words = "; ".join(filter(None, (one.cell.agreement_words, left_out)))
         one.cell = replace(one.cell, agreement_words=words)
         self._writer.update(one.cell)
@@ -352,7 +355,9 @@ class _SizeOfBench:
             one.cell = self._end(one.cell, failed)
 
     async def _ask_besides(self, asked: list[_StartedCell], command: str, keep: Keep) -> None:
-        """Ask for what is of use beside the rounds. Where that fails, what was measured still holds."""
+        """Ask for what is of use beside the rounds. Where that fails, what was measured still
+        holds.
+        """
         for one in asked:
             if one.is_over:
                 continue
@@ -403,14 +408,15 @@ class _SizeOfBench:
                 cell,
                 CellFailed(
                     "not_measured",
-                    "the uncompiled program fails at this size, so there is nothing to compare with",
+                    "the uncompiled program fails at this size, so there is nothing to "
+                    "compare with",
                 ),
             )
 
 
 def _is_steady(running: list[_StartedCell], least_sharing_s: float = 0.0) -> bool:
-    """Return whether every speed-up is known well enough, from rounds that were not disturbed; without one, whether
-    every time is.
+    """Return whether every speed-up is known well enough, from rounds that were not disturbed;
+    without one, whether every time is.
     """
     paces = Paces([row for one in running for row in one.rounds], least_sharing_s)
     quiet = {

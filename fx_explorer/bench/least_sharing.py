@@ -1,5 +1,6 @@
-"""The least time that this machine's threads have taken to share an operation, kept from one bench to the next: a bench that
-was disturbed from beginning to end (analysis/bench/disturbed.py) cannot know it from its own rounds.
+"""The least time that this machine's threads have taken to share an operation, kept from one bench
+to the next: a bench that was disturbed from beginning to end (analysis/bench/disturbed.py) cannot
+know it from its own rounds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What the machine was like when a bench began: its processor, how fast that runs, what else it did."""
+"""What the machine was like when a bench began: its processor, how fast that runs, what else it
+did.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ LOOK_S = 0.3
 
 
 def machine() -> dict[str, object]:
-    """Return what is known of this machine: ``processor``, ``processors``, ``mhz``, and ``busy``, the
-    part of all processors' time that other programs took just now. What a system does not tell is
-    not among them. Takes ``LOOK_S`` seconds.
+    """Return what is known of this machine: ``processor``, ``processors``, ``mhz``, and ``busy``,
+    the part of all processors' time that other programs took just now. What a system does not tell
+    is not among them. Takes ``LOOK_S`` seconds.
     """
     found: dict[str, object] = {
         "processor": _processor(),
@@ -35,8 +37,8 @@ def machine() -> dict[str, object]:
 
 
 def _times() -> list[int]:
-    """Return how long all processors did what: user, nice, system, idle, iowait … (proc(5)); nothing
-    where there is no /proc.
+    """Return how long all processors did what: user, nice, system, idle, iowait … (proc(5));
+    nothing where there is no /proc.
     """
     try:
         return [int(value) for value in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]

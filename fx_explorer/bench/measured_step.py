@@ -1,5 +1,5 @@
-"""A step measured in several ways, each in a process of its own as a bench starts them: how much memory it
-takes, and how long.
+"""A step measured in several ways, each in a process of its own as a bench starts them: how much
+memory it takes, and how long.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ class MeasuredStep:
 
     name: str
     peak_bytes: int = -1
-    """The most that a step had allocated at once, beyond what is there before it; -1: not measured."""
+    """The most that a step had allocated at once, beyond what is there before it; -1: not measured.
+    """
     calls_s: tuple[float, ...] = ()
     """Seconds per step, one for each round."""
     device: str = ""
     held: tuple[HeldLine, ...] = ()
-    """What the uncompiled program holds when it holds most, beyond what is there before, by the line that
-    made it; empty for others.
+    """What the uncompiled program holds when it holds most, beyond what is there before, by the
+    line that made it; empty for others.
     """
     message: str = ""
     """Why it was measured no further; empty when it was."""
@@ -48,9 +49,9 @@ class MeasuredStep:
 async def measured_steps(
     ways: Sequence[Contender], python: str, timeout_s: float | None, tell: Told
 ) -> list[MeasuredStep]:
-    """Measure every way; the uncompiled one is first, since the others are compared with it. A way that
-    fails says why, and where the first one does, all do. Raises WorkerError when the interpreter
-    cannot be started.
+    """Measure every way; the uncompiled one is first, since the others are compared with it. A way
+    that fails says why, and where the first one does, all do. Raises WorkerError when the
+    interpreter cannot be started.
     """
     folder, lock = leftovers.new_directory()
     try:

@@ -100,7 +100,9 @@ class Phases:
         return found
 
     def turn_to(self, line: UserLine | None) -> None:
-        """Note that the innermost phase of this thread is at another line of the user's, or at none."""
+        """Note that the innermost phase of this thread is at another line of the user's, or at
+        none.
+        """
         running = self._open.get(threading.get_ident())
         if running and not running[-1].lines.is_at(line):
             running[-1].lines.turn_to(line, self._now())
@@ -117,8 +119,8 @@ class Phases:
 
 
 def _name_of_thread() -> str:
-    """Name this thread. One that Python did not start has no name: to ask Python for it would add it to the
-    threads that the program sees.
+    """Name this thread. One that Python did not start has no name: to ask Python for it would add
+    it to the threads that the program sees.
     """
     own = threading.get_ident()
     if own == threading.main_thread().ident:

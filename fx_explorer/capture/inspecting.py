@@ -238,7 +238,8 @@ def _lower_backward_at_once(stack: contextlib.ExitStack, notes: dict[str, str]) 
     stack.enter_context(backward_at_once())
     if not hasattr(config, _AT_ONCE):
         notes["backward"] = (
-            "this torch release compiles the backward only when it runs; capture with --build to see it"
+            "this torch release compiles the backward only when it runs; capture with "
+            "--build to see it"
         )
 
 
@@ -265,7 +266,8 @@ def _build_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
     _replace_while_lowering(stack, PythonWrapperCodegen, timed, lambda wrapper: None)
     if not hasattr(PythonWrapperCodegen, timed):
         notes["timing"] = (
-            f"torch has no PythonWrapperCodegen.{timed}: kernels of annotated regions may run while their code is generated"
+            f"torch has no PythonWrapperCodegen.{timed}: kernels of annotated regions may "
+            "run while their code is generated"
         )
     # No pool of compile processes is started.
     stack.enter_context(configured(config, {"compile_threads": 1}))
@@ -349,7 +351,8 @@ def _measure_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None
     def first_only(choices: list[Any]) -> list[Any]:
         if len(choices) > 1:
             notes["autotuning"] = (
-                "candidates were not timed, the first is shown; capture with --build to see the fastest"
+                "candidates were not timed, the first is shown; capture with --build to "
+                "see the fastest"
             )
         return choices[:1]
 

@@ -25,13 +25,13 @@ from fx_explorer.session import SessionWriter
 def record(path: str | Path, *, build: bool = True, use_caches: bool = False) -> Iterator[Path]:
     """Record everything ``torch.compile`` does inside the block into the session file ``path``.
 
-    Open it with ``fx-explorer PATH``, during the block or after it. ``build=False`` inspects: all code is generated, none is
-    built, and compiled functions run eagerly. ``use_caches`` leaves torch's compile caches on; what comes out of a cache was
-    not compiled, so there is less to see.
+    Open it with ``fx-explorer PATH``, during the block or after it. ``build=False`` inspects: all
+    code is generated, none is built, and compiled functions run eagerly. ``use_caches`` leaves
+    torch's compile caches on; what comes out of a cache was not compiled, so there is less to see.
 
-    What is compiled inside the block stays in use after it, also without ``build``. An exception of the block's passes through,
-    and the session is complete up to it. Raises SessionWriteError when ``path`` cannot be written, FileExistsError when
-    something is there already.
+    What is compiled inside the block stays in use after it, also without ``build``. An exception of
+    the block's passes through, and the session is complete up to it. Raises SessionWriteError when
+    ``path`` cannot be written, FileExistsError when something is there already.
 
     >>> import torch, tempfile, fx_explorer
     >>> with fx_explorer.record(tempfile.mkdtemp() + "/run.fxs", build=False) as session:

@@ -88,8 +88,8 @@ ASKED_EVERYWHERE: dict[str, tuple[str, str]] = {
         "is_traceable_wrapper_subclass",
     ),
 }
-"""What is read in many places, and not through one hook → where torch has it. Where it is not there,
-something simpler stands for it.
+"""What is read in many places, and not through one hook → where torch has it. Where it is not
+there, something simpler stands for it.
 """
 
 STEPPING = "stepping through the stages"

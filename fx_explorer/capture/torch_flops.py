@@ -55,8 +55,9 @@ def formulas() -> dict[Any, Callable[..., Any]]:
 
 
 def _as_it_is(formula: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a formula of torch's registry for ``custom_mapping``, which takes formulas of shapes and
-    wraps all but those that say that they take tensors. Those of the registry are wrapped already.
+    """Return a formula of torch's registry for ``custom_mapping``, which takes formulas of shapes
+    and wraps all but those that say that they take tensors. Those of the registry are wrapped
+    already.
     """
 
     @functools.wraps(formula)

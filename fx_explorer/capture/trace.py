@@ -200,8 +200,8 @@ class _Records:
         return message
 
     def _after_stage(self, stage: Stage | None) -> str:
-        """Say which stage of its own a backend had published last when it raised; empty where it had
-        none.
+        """Say which stage of its own a backend had published last when it raised; empty where it
+        had none.
         """
         published = self._recording.published.stages.get(self._recording.variant_id(), [])
         if stage == "backend" and published:
@@ -295,7 +295,9 @@ class _Records:
                 )
 
     def _cache_event(self, name: str, content: dict[str, Any], payload: Callable[[], Any]) -> None:
-        """Note what a cache answered, and keep the key with what it is made of, which two runs are compared by."""
+        """Note what a cache answered, and keep the key with what it is made of, which two runs are
+        compared by.
+        """
         event = str(content["name"])
         self._recording.of(name).cache_events.append(event)
         compilation, writer = self._recording.compilation_id(name), self._recording.writer

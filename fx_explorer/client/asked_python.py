@@ -1,4 +1,6 @@
-"""Asks an interpreter that the user chose: what it prints is a stranger's, and may be no answer, or one without an end."""
+"""Asks an interpreter that the user chose: what it prints is a stranger's, and may be no answer, or
+one without an end.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +44,8 @@ class Printed:
 
 
 def ask_python(python: str, *arguments: str, timeout_s: float) -> Printed:
-    """Run an interpreter with these arguments. Raises WorkerError, whose words follow its name: where it cannot be started,
-    does not end in time, or prints more than an answer can be.
+    """Run an interpreter with these arguments. Raises WorkerError, whose words follow its name:
+    where it cannot be started, does not end in time, or prints more than an answer can be.
     """
     try:
         process = subprocess.Popen(
@@ -72,7 +74,9 @@ def ask_python(python: str, *arguments: str, timeout_s: float) -> Printed:
 def _read(
     process: subprocess.Popen[bytes], until: float, timeout_s: float
 ) -> tuple[bytearray, bytearray]:
-    """Return what the process prints on its two streams. What it started may hold them open for longer than it lives."""
+    """Return what the process prints on its two streams. What it started may hold them open for
+    longer than it lives.
+    """
     printed = bytearray(), bytearray()
     with selectors.DefaultSelector() as selector:
         for pipe, content in zip((process.stdout, process.stderr), printed, strict=True):

@@ -195,11 +195,17 @@ class Capture:
         try:
             returncode = await self._run()
         except OSError as error:
-            reason = f"cannot start {self.python}: {error.strerror or error}. Choose a Python interpreter with --python."
+            reason = (
+                f"cannot start {self.python}: {error.strerror or error}. Choose a Python "
+                "interpreter with --python."
+            )
             self.outcome = Outcome("not_started", reason, 4)
             await asyncio.to_thread(self._complete, self.outcome, None)
         except Exception as error:  # noqa: BLE001 - ours; what was captured is put in its place all the same
-            failed = f"fx-explorer itself failed while it followed the program: {type(error).__name__}: {error}. Please report it."
+            failed = (
+                "fx-explorer itself failed while it followed the program: "
+                f"{type(error).__name__}: {error}. Please report it."
+            )
             self.outcome = Outcome("incomplete", failed, 4)
             await asyncio.to_thread(self._complete, self.outcome, None)
         else:
@@ -305,7 +311,10 @@ class Capture:
         if self._worker.left_the_group:
             self._console.add("", [self._left_in_words()])
         elif self._worker.left_output_open:
-            text = "a process that the program started, and that left its process group, still holds its output"
+            text = (
+                "a process that the program started, and that left its process group, still "
+                "holds its output"
+            )
             self._console.add("", [text])
         self.outcome = (self._outcome_of_program() if self._is_dismissed else None) or outcome_of(
             remains

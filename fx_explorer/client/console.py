@@ -134,7 +134,10 @@ class Console:
         writer.
         """
         if dropped := self._late - len(self._last):
-            text = f"{dropped:,} lines that were printed here are not kept: the session holds the beginning and the end"
+            text = (
+                f"{dropped:,} lines that were printed here are not kept: the session holds "
+                "the beginning and the end"
+            )
             self._rows.append(ConsoleLine(0, "", text, time.monotonic() - self._started))
         self._rows += self._last
         self._late = 0

@@ -141,8 +141,8 @@ class Descendants:
         self._thread: threading.Thread | None = None
 
     def begin(self, worker: int, marks: Path | None) -> None:
-        """Follow what ``worker`` starts. ``marks`` is the directory in which those that are recorded
-        leave their marks; None where nobody is.
+        """Follow what ``worker`` starts. ``marks`` is the directory in which those that are
+        recorded leave their marks; None where nobody is.
         """
         self._worker, self._marks = worker, str(marks) if marks else ""
         if not can_follow_processes():

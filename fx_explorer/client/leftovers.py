@@ -113,9 +113,15 @@ def news() -> list[str]:
         return []
     if len(new) == 1:
         return [
-            f"a capture was interrupted, and what it found is kept ({new[0].words}). Get or remove it: fx-explorer recover"
+            (
+                f"a capture was interrupted, and what it found is kept ({new[0].words}). Get "
+                "or remove it: fx-explorer recover"
+            )
         ]
-    told = f"{len(new)} captures were interrupted, and what they found is kept (the last: {new[-1].words})"
+    told = (
+        f"{len(new)} captures were interrupted, and what they found is kept (the last: "
+        f"{new[-1].words})"
+    )
     return [f"{told}. List, get or remove them: fx-explorer recover"]
 
 

@@ -1,5 +1,5 @@
-"""A log that is read in a process of its own, and followed as a capture is: the session grows meanwhile, and notices say how
-far it is.
+"""A log that is read in a process of its own, and followed as a capture is: the session grows
+meanwhile, and notices say how far it is.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from fx_explorer.session import SessionWriter
 from fx_explorer.session.elsewhere import tell_where_texts_lie
 from fx_explorer.temporary_folder import new_temporary_folder
 
-READ = "import sys; sys.path[:] = {path!r}; from fx_explorer.readers.beside import main; sys.exit(main())"
+READ = (
+    "import sys; sys.path[:] = {path!r}; from fx_explorer.readers.beside import main; "
+    "sys.exit(main())"
+)
 """The modules of this process, whatever lies in the directory that it was started in."""
 
 UNTIL_IT_IS_GONE_S = 0.005
@@ -32,15 +35,17 @@ STOPPED = "The reading of the log was stopped; what was found until then is kept
 
 
 class LogReadingProcess:
-    """Reads one log into a session in a temporary directory, which goes with ``discard``. The log itself is only read."""
+    """Reads one log into a session in a temporary directory, which goes with ``discard``. The log
+    itself is only read.
+    """
 
     left_behind = ""
     is_temporary = False
     """Nobody is asked when the app is left: everything is in the log."""
 
     def __init__(self, log: Path, standard_input: int = -1, *, follows: bool = False) -> None:
-        """``standard_input`` is the descriptor of a log that comes from there. With ``follows`` the reading goes on
-        with what a job adds, until it is stopped.
+        """``standard_input`` is the descriptor of a log that comes from there. With ``follows`` the
+        reading goes on with what a job adds, until it is stopped.
         """
         self._log = log
         self._follows = follows
@@ -58,8 +63,9 @@ class LogReadingProcess:
         self._looked_at = 0
 
     def begin(self) -> None:
-        """Create the session and start the process, which reads while nobody follows it yet. Raises SessionWriteError
-        when there is no room, and SessionError where a log that is followed cannot be read.
+        """Create the session and start the process, which reads while nobody follows it yet. Raises
+        SessionWriteError when there is no room, and SessionError where a log that is followed
+        cannot be read.
         """
         SessionWriter(self.session_path).close()
         if self._follows:

@@ -12,17 +12,29 @@ from typing import Literal
 
 from fx_explorer.model import Failure, Outcome
 
-OF_A_JOB = "torchrun ends the other ranks of a job when one of them fails; what failed is that rank's to say"
+OF_A_JOB = (
+    "torchrun ends the other ranks of a job when one of them fails; what failed is that "
+    "rank's to say"
+)
 
 StopReason = Literal["", "cancelled", "timed_out"]
 
 SIGNALS: dict[int, str] = {
-    signal.SIGSEGV: "a segmentation fault: native code (an extension, a library, a kernel) used memory that is not its own",
-    signal.SIGBUS: "a bus error: native code used memory that is not there (a truncated mapped file, a full /dev/shm)",
+    signal.SIGSEGV: (
+        "a segmentation fault: native code (an extension, a library, a kernel) used memory "
+        "that is not its own"
+    ),
+    signal.SIGBUS: (
+        "a bus error: native code used memory that is not there (a truncated mapped file, a "
+        "full /dev/shm)"
+    ),
     signal.SIGABRT: "an abort: native code gave up (a failed assertion, or memory that ran out)",
     signal.SIGILL: "an illegal instruction: native code was built for another processor",
     signal.SIGFPE: "an arithmetic fault in native code (an integer division by zero)",
-    signal.SIGKILL: "most often the kernel's, because memory ran out (see `dmesg`); else somebody's `kill -9`, or its own",
+    signal.SIGKILL: (
+        "most often the kernel's, because memory ran out (see `dmesg`); else somebody's "
+        "`kill -9`, or its own"
+    ),
     signal.SIGXCPU: "its CPU time limit (`ulimit -t`)",
     signal.SIGTERM: "sent by itself or from outside, not by fx-explorer",
     signal.SIGHUP: "sent by itself or from outside, as by a terminal that goes away",
@@ -93,7 +105,10 @@ def outcome_of(remains: EndedWorker) -> Outcome:
             how = f"was ended by {signal_name(-status)}"
         else:
             how = f"ended with status {status}"
-        told = f"the process {how} while {remains.python} imported torch{_where(remains.stacks)}: this torch does not work there."
+        told = (
+            f"the process {how} while {remains.python} imported "
+            f"torch{_where(remains.stacks)}: this torch does not work there."
+        )
         return Outcome(
             "not_started",
             f"{told} Install it again, or choose another interpreter with --python.",
@@ -104,7 +119,8 @@ def outcome_of(remains: EndedWorker) -> Outcome:
         explained = f" ({why})" if why else ""
         return Outcome(
             "killed",
-            f"the program was ended by {signal_name(-status)}{explained}{doing}{_where(remains.stacks)}",
+            "the program was ended by "
+            f"{signal_name(-status)}{explained}{doing}{_where(remains.stacks)}",
             status,
         )
     if not remains.activity:
@@ -115,7 +131,10 @@ def outcome_of(remains: EndedWorker) -> Outcome:
             "Is it a Python interpreter, 3.10 or newer? Choose one with --python.",
             4,
         )
-    told = f"the program ended its process with status {status} (os._exit, or another program in its place){doing}"
+    told = (
+        f"the program ended its process with status {status} (os._exit, or another program in "
+        f"its place){doing}"
+    )
     return Outcome("exited", told, status, is_early=True)
 
 

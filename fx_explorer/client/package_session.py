@@ -1,4 +1,6 @@
-"""A session of an AOTInductor package: its code as documents, its binaries in a list. Nothing of it is loaded or run."""
+"""A session of an AOTInductor package: its code as documents, its binaries in a list. Nothing of it
+is loaded or run.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ LANGUAGES = {
     ".txt": "text",
     ".ptx": "text",
 }
-"""Suffix → language. A member with another suffix is a binary (``.so``, ``.o``, ``.cubin``, weights), and only listed."""
+"""Suffix → language. A member with another suffix is a binary (``.so``, ``.o``, ``.cubin``,
+weights), and only listed.
+"""
 
 MOST_SHOWN = 2_000
 """Texts of one package that become documents."""
@@ -35,7 +39,9 @@ NOT_THERE = "an AOTInductor package has no graphs: it is what was made of them"
 
 
 def write_package_session(archive: Pt2Archive, session: Path) -> None:
-    """Write the session. Raises UnreadableProgramError when a text of the package is damaged or too large."""
+    """Write the session. Raises UnreadableProgramError when a text of the package is damaged or too
+    large.
+    """
     with SessionWriter(session) as writer:
         writer.set_meta("fx_explorer", __version__)
         writer.set_meta("environment", {})

@@ -63,7 +63,8 @@ def place_session(session: Path, output: OutputFile) -> None:
     """
     if not session.exists():
         raise SessionWriteError(
-            f"the session {session} is gone: something removed it while the capture ran (a clean-up of /tmp?)."
+            f"the session {session} is gone: something removed it while the capture ran "
+            "(a clean-up of /tmp?)."
         )
     kept = f"The session is kept in {session}; move it where there is room."
     try:

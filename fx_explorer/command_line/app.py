@@ -65,7 +65,8 @@ def explore(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.step:
         raise UsageError(
-            "--step needs a terminal: the compiler would wait for keys that nobody can press. Leave it out"
+            "--step needs a terminal: the compiler would wait for keys that nobody can "
+            "press. Leave it out"
         )
     from fx_explorer.command_line.capture_first import capture_first
 
@@ -73,12 +74,13 @@ def explore(arguments: argparse.Namespace) -> int:
 
 
 def _explore_with_profile(arguments: argparse.Namespace) -> int:
-    """Show a session with the times of a profile; without a terminal, the overview with them. Raises UsageError for what
-    is no session, or grows while it is looked at.
+    """Show a session with the times of a profile; without a terminal, the overview with them.
+    Raises UsageError for what is no session, or grows while it is looked at.
     """
     if arguments.follow:
         raise UsageError(
-            "--profile is for a log that is complete, and one that is followed grows. Leave --follow out"
+            "--profile is for a log that is complete, and one that is followed grows. "
+            "Leave --follow out"
         )
     with contextlib.ExitStack() as until:
         session = session_with_profile(arguments.target, arguments.profile, until)
@@ -88,7 +90,8 @@ def _explore_with_profile(arguments: argparse.Namespace) -> int:
 
 
 def explore_ranks(arguments: argparse.Namespace) -> int:
-    """Show the ranks of a directory, and the session of each that is chosen; without a terminal, the answer as text.
+    """Show the ranks of a directory, and the session of each that is chosen; without a terminal,
+    the answer as text.
 
     Raises SessionError where no log can be read.
     """
@@ -159,7 +162,9 @@ def _show(arguments: argparse.Namespace, session: Path | None) -> int:
 def _begin_reading(
     arguments: argparse.Namespace, log: Path, until: contextlib.ExitStack
 ) -> list[str]:
-    """Let the log be read while Textual is imported, and return what its beginning says. ``until`` ends it."""
+    """Let the log be read while Textual is imported, and return what its beginning says. ``until``
+    ends it.
+    """
     from fx_explorer.client.log_reading import LogReadingProcess
     from fx_explorer.command_line.logs import first_words
 
@@ -289,7 +294,8 @@ def add_theme_argument(parser: argparse.ArgumentParser) -> None:
         "--theme",
         choices=("auto", "dark", "light"),
         default="",
-        help="colours (default: theme in the config file, else those that go with the terminal's background)",
+        help="colours (default: theme in the config file, else those that go with the "
+        "terminal's background)",
     )
 
 
@@ -299,8 +305,8 @@ def run_app(
     make_app: Callable[[Config], ExplorerApp],
     begin: Callable[[], list[str]] | None = None,
 ) -> int:
-    """Run an app on the terminal, and return the exit code. ``title`` is shown until it is there, and below it
-    what ``begin`` says; ``theme`` is what the command line says.
+    """Run an app on the terminal, and return the exit code. ``title`` is shown until it is there,
+    and below it what ``begin`` says; ``theme`` is what the command line says.
     """
     app = made_app(title, theme, make_app, begin)
     app.run()
@@ -352,7 +358,9 @@ def made_app(
 
 
 def keyboard_in_place_of_input() -> int:
-    """Let keys come from the terminal where the standard input is a log, and return the descriptor of that."""
+    """Let keys come from the terminal where the standard input is a log, and return the descriptor
+    of that.
+    """
     log = os.dup(0)
     keyboard = os.open("/dev/tty", os.O_RDWR)
     os.dup2(keyboard, 0)

@@ -36,7 +36,8 @@ def add_kernels_argument(parser: argparse.ArgumentParser) -> None:
         "--kernels",
         metavar="NAME",
         default=NONE,
-        help="with --gpu: build these Triton kernels, for their registers and occupancy: all, none (default) or a name",
+        help="with --gpu: build these Triton kernels, for their registers and occupancy: all, "
+        "none (default) or a name",
     )
 
 

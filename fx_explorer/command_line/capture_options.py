@@ -29,7 +29,8 @@ def add_capture_arguments(parser: argparse.ArgumentParser, *, several_gpus: bool
     parser.add_argument(
         "--record-bytecode",
         action="store_true",
-        help="call the target once more, and record what Dynamo's bytecode does, instruction by instruction",
+        help="call the target once more, and record what Dynamo's bytecode does, instruction "
+        "by instruction",
     )
     add_front_end_arguments(parser)
     add_worker_arguments(parser)
@@ -43,7 +44,8 @@ def add_front_end_arguments(parser: argparse.ArgumentParser) -> None:
         action="extend",
         default=[],
         type=front_ends,
-        help=f"show the graph that it makes of the same target, too: {', '.join(FRONT_ENDS)}, all; A,B or repeated",
+        help=f"show the graph that it makes of the same target, too: {', '.join(FRONT_ENDS)}, "
+        "all; A,B or repeated",
     )
     beside.add_argument(
         "--frontend-limit",
@@ -91,7 +93,10 @@ def add_call_arguments(parser: argparse._ActionsContainer) -> None:
 
 
 def add_gpu_arguments(parser: argparse._ActionsContainer, *, several: bool = False) -> None:
-    help_line = "make the code for this GPU, which need not be there: h100, a100 … or a TOML file (doctor --gpus lists them)"
+    help_line = (
+        "make the code for this GPU, which need not be there: h100, a100 … or a TOML file "
+        "(doctor --gpus lists them)"
+    )
     if several:
         parser.add_argument(
             "--gpu",
@@ -130,7 +135,8 @@ def add_compile_arguments(parser: argparse.ArgumentParser, *, build: bool) -> No
         action="append",
         default=[],
         type=option,
-        help="a torch._inductor.config entry, e.g. max_fusion_size=8, or guard_filter_fn=NAME: a filter of torch.compiler's, "
+        help="a torch._inductor.config entry, e.g. max_fusion_size=8, or "
+        "guard_filter_fn=NAME: a filter of torch.compiler's, "
         "or FILE.py:FUNCTION, that says which guards are dropped; may be repeated",
     )
     add_setting_argument(how)
@@ -139,7 +145,8 @@ def add_compile_arguments(parser: argparse.ArgumentParser, *, build: bool) -> No
         "--build",
         action=argparse.BooleanOptionalAction,
         default=build,
-        help=f"build and run the kernels, or only generate them (default: {'build' if build else 'only generate'})",
+        help="build and run the kernels, or only generate them (default: "
+        f"{'build' if build else 'only generate'})",
     )
     how.add_argument(
         "--use-caches",
@@ -155,7 +162,8 @@ def add_setting_argument(parser: argparse._ActionsContainer) -> None:
         action="append",
         default=[],
         type=option,
-        help="any option of torch's compiler by full name, e.g. dynamo.capture_scalar_outputs=True; may be repeated",
+        help="any option of torch's compiler by full name, e.g. "
+        "dynamo.capture_scalar_outputs=True; may be repeated",
     )
 
 
@@ -170,7 +178,8 @@ def add_strictness_arguments(parser: argparse._ActionsContainer) -> None:
         "--stance",
         metavar="NAME",
         default="",
-        help="as torch.compiler.set_stance takes it, e.g. fail_on_recompile; fx-explorer options explains each",
+        help="as torch.compiler.set_stance takes it, e.g. fail_on_recompile; fx-explorer "
+        "options explains each",
     )
 
 
@@ -197,7 +206,8 @@ def request_from(arguments: argparse.Namespace, session: str = "") -> CaptureReq
     options = dict(arguments.option)
     if arguments.mode and options.keys() - {GUARD_FILTER}:
         raise UsageError(
-            "--mode and --option cannot be combined (torch.compile takes one of them); give the mode's entries with --option"
+            "--mode and --option cannot be combined (torch.compile takes one of them); "
+            "give the mode's entries with --option"
         )
     gpu = _gpu(getattr(arguments, "gpu", None))
     _check_gpu(gpu, arguments)
@@ -252,7 +262,8 @@ def _check_gpu(gpu: Gpu | None, arguments: argparse.Namespace) -> None:
     if gpu is None:
         if getattr(arguments, "no_weights", False):
             raise UsageError(
-                "--no-weights needs --gpu: tensors without content can only be compiled for, and nothing is run"
+                "--no-weights needs --gpu: tensors without content can only be compiled "
+                "for, and nothing is run"
             )
         return
     if arguments.build:
@@ -261,11 +272,13 @@ def _check_gpu(gpu: Gpu | None, arguments: argparse.Namespace) -> None:
         )
     if arguments.use_caches:
         raise UsageError(
-            "--use-caches cannot be combined with --gpu: torch's caches are kept away from a virtual GPU"
+            "--use-caches cannot be combined with --gpu: torch's caches are kept away "
+            "from a virtual GPU"
         )
     if arguments.backend not in GPU_BACKENDS:
         raise UsageError(
-            f"--gpu needs the backend {' or '.join(GPU_BACKENDS)}: {arguments.backend} would run its graphs, and the GPU is "
+            f"--gpu needs the backend {' or '.join(GPU_BACKENDS)}: {arguments.backend} "
+            "would run its graphs, and the GPU is "
             "not there"
         )
 
@@ -277,6 +290,7 @@ def add_trust_argument(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--trust",
         action="store_true",
-        help="X is a session that you did not capture on this machine, or a .pt2 file, and you trust whoever made it: "
+        help="X is a session that you did not capture on this machine, or a .pt2 file, and "
+        "you trust whoever made it: "
         "compile its kernels, run the program it names, load it",
     )

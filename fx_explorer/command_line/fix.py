@@ -85,7 +85,10 @@ async def _try(
 ALL = 0
 """``--apply all``; fixes are numbered from 1."""
 
-TOO_FEW = "there are no two good fixes, of different breaks, that go with each other: nothing to do together"
+TOO_FEW = (
+    "there are no two good fixes, of different breaks, that go with each other: nothing to "
+    "do together"
+)
 
 
 async def list_together(found: SessionFixes, arguments: argparse.Namespace) -> None:
@@ -158,7 +161,8 @@ class SessionFixes:
         fixes = [fix for _, some, _ in self.breaks for fix in some]
         if not 1 <= number <= len(fixes):
             raise UsageError(
-                f"there is no fix {number}: the list has {len(fixes)}. See it with fx-explorer fix, without --apply"
+                f"there is no fix {number}: the list has {len(fixes)}. See it with "
+                "fx-explorer fix, without --apply"
             )
         return fixes[number - 1]
 

@@ -25,13 +25,15 @@ def followed_log(given: Path) -> Path:
 
     if not is_on_terminal():
         raise UsageError(
-            "--follow shows a log in the app, which needs a terminal. Leave it out to read what is there now"
+            "--follow shows a log in the app, which needs a terminal. Leave it out to "
+            "read what is there now"
         )
     if not given.is_dir():
         found = kind_of_file(given)
         if found.kind != "log":
             raise UsageError(
-                f"--follow is for a TORCH_TRACE log that a job is writing, or the directory that TORCH_TRACE names: {given} is "
+                "--follow is for a TORCH_TRACE log that a job is writing, or the "
+                f"directory that TORCH_TRACE names: {given} is "
                 f"{found.words}"
             )
         if is_packed(given):

@@ -1,8 +1,9 @@
-"""The files that a command line names as TARGET, A or B: what each is by its content, before anything of it is loaded.
+"""The files that a command line names as TARGET, A or B: what each is by its content, before
+anything of it is loaded.
 
-A package of AOTInductor becomes a session of its texts, and a TORCH_TRACE log one of what torch says in it. An
-``ExportedProgram`` is loaded by the worker, which can run code of whoever made it, so ``--trust`` is asked for; the app
-asks by itself. What a command has no use for is refused here.
+A package of AOTInductor becomes a session of its texts, and a TORCH_TRACE log one of what torch
+says in it. An ``ExportedProgram`` is loaded by the worker, which can run code of whoever made it,
+so ``--trust`` is asked for; the app asks by itself. What a command has no use for is refused here.
 """
 
 from __future__ import annotations
@@ -35,14 +36,16 @@ TAKE_NO_SESSION = ("capture", "run", "dynamic")
 """Commands that compile what they are given."""
 
 SHOW_PACKAGES = ("explore", "capture", "report", "graph", "diff")
-"""Commands that have something to say of a package of AOTInductor. The others need a graph, or call the program."""
+"""Commands that have something to say of a package of AOTInductor. The others need a graph, or call
+the program.
+"""
 
 
 def resolve_files(command: str, arguments: argparse.Namespace, until: contextlib.ExitStack) -> None:
     """Put a session in the place of a package or a log among the targets. ``until`` removes it.
 
-    Raises UnreadableProgramError for a file that cannot be what its name or beginning says, and UsageError for
-    an ExportedProgram without ``--trust`` and for what the command has no use for.
+    Raises UnreadableProgramError for a file that cannot be what its name or beginning says, and
+    UsageError for an ExportedProgram without ``--trust`` and for what the command has no use for.
     """
     for field in ("target", "other"):
         target = getattr(arguments, field, None)
@@ -56,11 +59,14 @@ def resolve_files(command: str, arguments: argparse.Namespace, until: contextlib
 def _resolved(
     command: str, target: str, arguments: argparse.Namespace, until: contextlib.ExitStack
 ) -> Path | None:
-    """Return the session that was made of a package or a log; None for any other target, which stays as it is."""
+    """Return the session that was made of a package or a log; None for any other target, which
+    stays as it is.
+    """
     if getattr(arguments, "follow", False):
         if getattr(arguments, "save", None):
             raise UsageError(
-                "--save reads a log to its end, and one that is followed has none: press s in the app"
+                "--save reads a log to its end, and one that is followed has none: press "
+                "s in the app"
             )
         arguments.reads_log = followed_log(Path(target))
         return None
@@ -79,7 +85,8 @@ def _resolved(
         if command in TAKE_NO_SESSION:
             SessionReader(file).close()  # what cannot be read is told first
             raise UsageError(
-                f"fx-explorer {command} is for targets: {file} is captured already. Look at it with: fx-explorer {file}"
+                f"fx-explorer {command} is for targets: {file} is captured already. Look "
+                f"at it with: fx-explorer {file}"
             )
         return None
     as_python = command == "run" or getattr(arguments, "as_python", False)
@@ -92,7 +99,9 @@ def _resolved(
 def _exported(
     command: str, file: Path, name: str, arguments: argparse.Namespace, until: contextlib.ExitStack
 ) -> Path | None:
-    """Check that an ExportedProgram may be loaded, and return None; make a session of a package, and return that."""
+    """Check that an ExportedProgram may be loaded, and return None; make a session of a package,
+    and return that.
+    """
     from fx_explorer.client.package_session import (
         write_package_session,
     )  # not needed for Python files
@@ -108,8 +117,10 @@ def _exported(
         return None
     if command not in SHOW_PACKAGES:
         raise UsageError(
-            f"{file} is a package of AOTInductor: it holds compiled code, and no program that fx-explorer {command} could "
-            f"work on. Give the program that it was made of. Its code is shown by: fx-explorer {file}"
+            f"{file} is a package of AOTInductor: it holds compiled code, and no program "
+            f"that fx-explorer {command} could "
+            "work on. Give the program that it was made of. Its code is shown by: "
+            f"fx-explorer {file}"
         )
     session = place_of_session(file, arguments, until)
     write_package_session(archive, session)
@@ -117,7 +128,9 @@ def _exported(
 
 
 def _is_to_be_looked_at(file: Path) -> bool:
-    """Return whether the content of the file counts: not of a directory, unless it is called as a file of ours."""
+    """Return whether the content of the file counts: not of a directory, unless it is called as a
+    file of ours.
+    """
     return not file.is_dir() or (
         file.suffix.lower() in (SUFFIX, ".fxs") and not (file / "__main__.py").is_file()
     )
@@ -144,8 +157,8 @@ SHOW_LOGS = ("explore", "report", "check", "diff", "graph", "fix", "modules", "p
 def given_log(
     command: str, log: Path, arguments: argparse.Namespace, until: contextlib.ExitStack
 ) -> Path | None:
-    """Make a session of a TORCH_TRACE log, and return it; None where the app reads it. Raises UsageError for what
-    needs the program, or what only a capture finds out.
+    """Make a session of a TORCH_TRACE log, and return it; None where the app reads it. Raises
+    UsageError for what needs the program, or what only a capture finds out.
     """
     # All of them are not needed for Python files.
     from fx_explorer.command_line.logs import LogProgress
@@ -162,7 +175,8 @@ def given_log(
     if command not in shows or _tries(arguments):
         writer = "Triton" if kind == "tritonparse" else "torch"
         raise UsageError(
-            f"{log} is what {writer} wrote of a program, and not the program, which fx-explorer {command} needs for this. Look "
+            f"{log} is what {writer} wrote of a program, and not the program, which "
+            f"fx-explorer {command} needs for this. Look "
             f"at the log with: fx-explorer {log}"
         )
     if log == STANDARD_INPUT and sys.stdin.isatty():
@@ -212,7 +226,9 @@ def _tries(arguments: argparse.Namespace) -> bool:
 def place_of_session(
     file: Path, arguments: argparse.Namespace, until: contextlib.ExitStack
 ) -> Path:
-    """Return where the session that stands for ``file`` goes, which is told by the name of ``file``."""
+    """Return where the session that stands for ``file`` goes, which is told by the name of
+    ``file``.
+    """
     folder = until.enter_context(temporary_folder())
     session = folder / f"{file.name.partition('.')[0].strip('-') or 'log'}.fxs"
     arguments.packages = {**getattr(arguments, "packages", {}), str(session): file}

@@ -20,7 +20,8 @@ def add_target_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "target",
         metavar="X",
-        help="a session (file.fxs), or a target, which is captured first: file.py, file.py:object, model.pt2 …",
+        help="a session (file.fxs), or a target, which is captured first: file.py, "
+        "file.py:object, model.pt2 …",
     )
 
 
@@ -78,10 +79,12 @@ def is_session(target: str) -> bool:
     if found.kind == "directory":
         ranks = f" Ranks are compared by: fx-explorer ranks {target}" if is_of_ranks(target) else ""
         raise UsageError(
-            f"{target} is a directory. Give a target, a session, or one of the TORCH_TRACE logs in it.{ranks}"
+            f"{target} is a directory. Give a target, a session, or one of the "
+            f"TORCH_TRACE logs in it.{ranks}"
         )
     if path.suffix == ".log" and found.kind == "text":
         raise UsageError(
-            f"{target} is a log, but not one that torch writes for TORCH_TRACE. Give a target or a session."
+            f"{target} is a log, but not one that torch writes for TORCH_TRACE. Give a "
+            "target or a session."
         )
     return False

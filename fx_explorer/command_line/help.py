@@ -68,8 +68,8 @@ _BESIDE = re.compile(r"^(.*\S {2,})(?=\S)(.*)$")
 
 
 def _written(line: str) -> Line:
-    """Return a line as it is written in the help: an example, a command or an option with what it does beside it, or a
-    sentence.
+    """Return a line as it is written in the help: an example, a command or an option with what it
+    does beside it, or a sentence.
     """
     beside = _BESIDE.match(line)
     return Hanging(beside[1], beside[2]) if beside else line
@@ -89,7 +89,9 @@ def split_examples(epilog: str) -> tuple[str, str]:
 
 
 def reflowed(text: str) -> str:
-    """Return the text with the lines of a paragraph joined where they were only broken for want of columns."""
+    """Return the text with the lines of a paragraph joined where they were only broken for want of
+    columns.
+    """
     lines = text.split("\n")
     goes_on = (
         line[:1] not in ("", " ") and _is_full(before, line) for before, line in pairwise(lines)

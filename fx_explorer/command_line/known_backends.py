@@ -27,7 +27,9 @@ DOES = {
     "eager_noexcept": "as eager; an exception in a graph says that it is a bug",
     "eager_debug": "as eager; checks what operators say of their results",
     "pre_dispatch_eager": "Dynamo's graphs, traced once more before autograd",
-    "aot_eager": "AOTAutograd's graphs, run by PyTorch: with eager right and this wrong, it is AOTAutograd",
+    "aot_eager": (
+        "AOTAutograd's graphs, run by PyTorch: with eager right and this wrong, it is AOTAutograd"
+    ),
     "aot_eager_default_partitioner": "as aot_eager; saves all that the backward needs",
     "aot_eager_decomp_partition": "as aot_eager, with Inductor's decompositions and partitioner",
     "aot_eager_decomp_partition_with_mode": "the same under a dispatch mode",
@@ -64,8 +66,8 @@ class Backend:
 
 
 def backends_of(python: str, names: Sequence[str] = ()) -> tuple[str, list[Backend]]:
-    """Return the release of an interpreter's torch, and its backends, or those of these names. Raises
-    WorkerError where it has no torch, or does not answer.
+    """Return the release of an interpreter's torch, and its backends, or those of these names.
+    Raises WorkerError where it has no torch, or does not answer.
     """
     try:
         ended = ask_python(python, str(ASKED), *names, timeout_s=TIMEOUT_S)

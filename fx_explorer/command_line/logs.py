@@ -31,10 +31,11 @@ MOST_BREAKS = 5
 
 
 def first_words(log: Path) -> list[str]:
-    """Return how large a log is, when it begins, and which compilations, graph breaks and recompiles its first megabyte has.
+    """Return how large a log is, when it begins, and which compilations, graph breaks and
+    recompiles its first megabyte has.
 
-    Nothing is said of what is no file, since it could be read only once, and of what cannot be read: who reads the log says
-    why.
+    Nothing is said of what is no file, since it could be read only once, and of what cannot be
+    read: who reads the log says why.
     """
     if not log.is_file():
         return []
@@ -87,7 +88,10 @@ def _held(found: list[Record], what: str) -> Iterator[str]:
     for report in breaks:
         first.setdefault(_place(report), report)
     told = breaks_hit(len(first), len(breaks)) if breaks else "no graph break"
-    yield f"{what} {counted(len(compilations), 'compilation')}, {counted(len(recompiled), 'recompile')}, {told}"
+    yield (
+        f"{what} {counted(len(compilations), 'compilation')}, "
+        f"{counted(len(recompiled), 'recompile')}, {told}"
+    )
     yield from (
         f"  ✗ {place}  {first_line(report.reason)}"
         for place, report in list(first.items())[:MOST_BREAKS]

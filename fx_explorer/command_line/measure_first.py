@@ -25,7 +25,8 @@ def add_measure_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--measure-breaks",
         action="store_true",
-        help="also build the target and call it repeatedly, for the time that each graph break takes (no sessions, no scripts)",
+        help="also build the target and call it repeatedly, for the time that each graph "
+        "break takes (no sessions, no scripts)",
     )
 
 

@@ -1,5 +1,5 @@
-"""A step with several values of ``activation_memory_budget``: predicted by capturing the program once
-more for each, and measured uncompiled and compiled where that is asked for.
+"""A step with several values of ``activation_memory_budget``: predicted by capturing the program
+once more for each, and measured uncompiled and compiled where that is asked for.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ async def try_budgets(
     *,
     measures: bool,
 ) -> BudgetTrials:
-    """Predict a step for each budget, and measure all of them in turns. Raises SessionWriteError when
-    there is no room for a session, and WorkerError when the interpreter cannot be started.
+    """Predict a step for each budget, and measure all of them in turns. Raises SessionWriteError
+    when there is no room for a session, and WorkerError when the interpreter cannot be started.
     """
     trials = []
     for budget in budgets:

@@ -20,8 +20,8 @@ COLUMNS = tuple(map(Column, ("", "saved", "peak", "beyond begin", "measured", "a
 
 
 def trials_text(found: BudgetTrials, width: int | None = None) -> str:
-    """Return the answer, and a row for each way: predicted beside measured. Lines have at most ``width`` cells, None where a
-    program reads.
+    """Return the answer, and a row for each way: predicted beside measured. Lines have at most
+    ``width`` cells, None where a program reads.
     """
     rows = [_row(trial) for trial in found.trials]
     if found.uncompiled:
@@ -113,7 +113,10 @@ def _sentences(found: BudgetTrials) -> Iterator[str]:
             str, first.predicted["verdict"] if isinstance(first.predicted["verdict"], list) else []
         )
         return
-    yield f"A step needs {size(first.figure('peak_bytes'))} at its peak ({first.name}), {size(first.beyond)} beyond its begin."
+    yield (
+        f"A step needs {size(first.figure('peak_bytes'))} at its peak ({first.name}), "
+        f"{size(first.beyond)} beyond its begin."
+    )
     if (
         first.measured
         and first.measured.peak_bytes >= 0
@@ -132,14 +135,23 @@ def _beside(first: BudgetTrial, trial: BudgetTrial) -> str:
         return f"Of {trial.name} nothing can be predicted."
     told = f"{trial.name.capitalize()}: the peak is {size(trial.figure('peak_bytes'))}"
     if trial.measured and first.measured and trial.measured.call_s and first.measured.call_s:
-        return f"{told}, and a step takes {trial.measured.call_s / first.measured.call_s:.2f} times as long."
+        return (
+            f"{told}, and a step takes {trial.measured.call_s / first.measured.call_s:.2f} "
+            "times as long."
+        )
     return f"{told}."
 
 
 def _legend(found: BudgetTrials) -> Iterator[str]:
-    yield "saved, peak, beyond begin: predicted. Begin is what is there before the step: parameters, buffers, inputs."
+    yield (
+        "saved, peak, beyond begin: predicted. Begin is what is there before the step: "
+        "parameters, buffers, inputs."
+    )
     if found.uncompiled:
-        yield "measured: beyond begin, by torch's allocator in a process of its own; a step: median over 8 rounds in turns."
+        yield (
+            "measured: beyond begin, by torch's allocator in a process of its own; a step: "
+            "median over 8 rounds in turns."
+        )
     for step in (*(trial.measured for trial in found.trials), found.uncompiled):
         if step and step.message:
             yield f"{step.name}: {step.message}"

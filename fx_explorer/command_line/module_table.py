@@ -1,4 +1,6 @@
-"""The tree of modules for a person at a terminal: a table that fits, with a bar of what it is sorted by."""
+"""The tree of modules for a person at a terminal: a table that fits, with a bar of what it is
+sorted by.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ LEAST_NAME_CELLS = 24
 GAP = 2
 
 FIRST_TO_GO = ("compile_s", "breaks", "operations", "saved_bytes", "calls", "time_s")
-"""Where there is no room for all, these figures are left out, the first of them first; the one that has
-the bar stays.
+"""Where there is no room for all, these figures are left out, the first of them first; the one that
+has the bar stays.
 """
 
 
@@ -40,8 +42,8 @@ def print_modules(found: ModuleList) -> None:
 
 
 def barred(found: ModuleList) -> str:
-    """Return the figure that has a bar: that which the rows are sorted by, else the time, or what else
-    there is.
+    """Return the figure that has a bar: that which the rows are sorted by, else the time, or what
+    else there is.
     """
     wanted = (found.sort, "time_s", "saved_bytes", "operations")
     return next((name for name in wanted if name and getattr(found.whole, name)), "operations")
@@ -68,7 +70,9 @@ def _table(found: ModuleList, width: int) -> list[Table | str]:
 
 
 def _named(row: ModuleRow, room: int) -> Text:
-    """Return the name of a module, cut in the middle where it has no room, and its type where that has room too."""
+    """Return the name of a module, cut in the middle where it has no room, and its type where that
+    has room too.
+    """
     indent = INDENT * row.depth
     title = Text(indent + cut_in_middle(printable(row.title), room - len(indent)))
     kind = Text(f" {printable(row.type)}" if row.type else "", style="dim")

@@ -18,10 +18,14 @@ from fx_explorer.highlight import printable
 from fx_explorer.output.terminal import tell
 from fx_explorer.temporary_folder import temporary_folder
 
-HELP = "show the times of this profile beside the session: what torch.profiler wrote with export_chrome_trace, .json or .json.gz"
+HELP = (
+    "show the times of this profile beside the session: what torch.profiler wrote with "
+    "export_chrome_trace, .json or .json.gz"
+)
 
 FOR_SESSIONS = (
-    "a profile is read beside a session or a log of the same program, and {target} is neither. Record the program first, with "
+    "a profile is read beside a session or a log of the same program, and {target} is "
+    "neither. Record the program first, with "
     "a profiler in it: fx-explorer run {target}"
 )
 
@@ -31,7 +35,8 @@ def add_profile_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def session_with_profile(target: str, trace: Path, until: contextlib.ExitStack) -> Path:
-    """Return a session that has the profile: the one that is given, or a copy, which ``until`` removes.
+    """Return a session that has the profile: the one that is given, or a copy, which ``until``
+    removes.
 
     Raises UsageError for a target that is no session, ProfileError for a file that is no profile.
     """

@@ -47,7 +47,9 @@ class ReadingProgress(LiveLine):
 
 
 def _time_left(took_s: float, done: int, of: int) -> str:
-    """Return how long the others take at the speed so far; empty for less than a minute, and while it is not known."""
+    """Return how long the others take at the speed so far; empty for less than a minute, and while
+    it is not known.
+    """
     if took_s < FIRST_LINE_S or not done:
         return ""
     minutes = took_s / done * (of - done) / 60
@@ -58,7 +60,9 @@ def _time_left(took_s: float, done: int, of: int) -> str:
 
 
 def is_of_ranks(target: str) -> bool:
-    """Return whether a target is a directory with logs, or with sessions of ranks; not a package of Python."""
+    """Return whether a target is a directory with logs, or with sessions of ranks; not a package of
+    Python.
+    """
     directory = Path(target)
     if (
         not directory.is_dir()

@@ -1,4 +1,6 @@
-"""What the user called a target: a package is worked on as a session that was made of it, and told by its own name."""
+"""What the user called a target: a package is worked on as a session that was made of it, and told
+by its own name.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The standard streams of the process, whatever state the caller left them in: closed, full, or with nobody at their end.
+"""The standard streams of the process, whatever state the caller left them in: closed, full, or
+with nobody at their end.
 
-Output is data: where it is lost, the command has failed, and says so. Narration on standard error is for people: where
-nobody can read it, it is dropped, and the command does what it was asked for.
+Output is data: where it is lost, the command has failed, and says so. Narration on standard error
+is for people: where nobody can read it, it is dropped, and the command does what it was asked for.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def make_usable() -> None:
-    """Open what is closed, so that no file of ours takes the place of a standard stream, and let nothing that is written to
-    standard error raise. For a process of its own, when it begins.
+    """Open what is closed, so that no file of ours takes the place of a standard stream, and let
+    nothing that is written to standard error raise. For a process of its own, when it begins.
     """
     for descriptor in (0, 1, 2):
         _open_if_closed(descriptor)
@@ -92,7 +93,9 @@ def why_output_is_lost() -> str:
 
 
 def drop_output() -> None:
-    """Give up what is left of the output: Python would complain again when it flushes it at its end."""
+    """Give up what is left of the output: Python would complain again when it flushes it at its
+    end.
+    """
     with suppress(OSError, ValueError):
         descriptor = os.open(os.devnull, os.O_WRONLY)
         os.dup2(descriptor, sys.stdout.fileno())

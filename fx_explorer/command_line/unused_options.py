@@ -1,5 +1,5 @@
-"""Options of capturing that are given with a saved session or with a package of AOTInductor: nothing is
-captured, so each is refused, and none is silently left out.
+"""Options of capturing that are given with a saved session or with a package of AOTInductor:
+nothing is captured, so each is refused, and none is silently left out.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ ALSO_OF_SESSIONS = ("trust", "python", "timeout", "as_python", "gpu", "no_weight
 
 
 def refuse_capture_options(arguments: argparse.Namespace, also: Sequence[str] = ()) -> None:
-    """Raise UsageError for the first option given that says how to capture what is captured already, and for
-    any of ``also``.
+    """Raise UsageError for the first option given that says how to capture what is captured
+    already, and for any of ``also``.
     """
     parser = argparse.ArgumentParser(add_help=False)
     add_capture_arguments(parser)
@@ -30,5 +30,6 @@ def refuse_capture_options(arguments: argparse.Namespace, also: Sequence[str] = 
         option = action.option_strings[-1 if getattr(arguments, action.dest) is False else 0]
         what = "is compiled already" if is_of_package(arguments) else "is captured already"
         raise UsageError(
-            f"{option} is for targets: {shown_name(arguments)} {what}. Capture its program with {option}."
+            f"{option} is for targets: {shown_name(arguments)} {what}. Capture its "
+            f"program with {option}."
         )

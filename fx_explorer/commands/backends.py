@@ -1,5 +1,5 @@
-"""``fx-explorer backends``: the backends of torch.compile, what each does, and whether it can be used
-here.
+"""``fx-explorer backends``: the backends of torch.compile, what each does, and whether it can be
+used here.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
     unknown = set(arguments.names) - {one.name for one in found}
     if unknown:
         raise UsageError(
-            f"torch {release} has no backend {', '.join(sorted(unknown))}: fx-explorer backends lists them"
+            f"torch {release} has no backend {', '.join(sorted(unknown))}: fx-explorer "
+            "backends lists them"
         )
     shown = [one for one in found if arguments.all or arguments.names or not one.is_for_tests]
     if arguments.format == "json":

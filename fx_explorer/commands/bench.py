@@ -1,5 +1,5 @@
-"""``fx-explorer bench X``: whether compiling pays for X, a target, and from which size on; or what a
-bench that was saved found.
+"""``fx-explorer bench X``: whether compiling pays for X, a target, and from which size on; or what
+a bench that was saved found.
 """
 
 from __future__ import annotations
@@ -137,7 +137,8 @@ def _tell(reader: SessionReader, arguments: argparse.Namespace, svg: OutputFile 
     figures = bench_figures(reader)
     if figures is None:
         raise UsageError(
-            f"{arguments.target} has no bench; make one with: fx-explorer bench TARGET -o {arguments.target}"
+            f"{arguments.target} has no bench; make one with: fx-explorer bench TARGET -o "
+            f"{arguments.target}"
         )
     if arguments.format == "text":
         sys.stdout.write(bench_text(figures, width_for(sys.stdout)))
@@ -193,8 +194,8 @@ async def _measure(arguments: argparse.Namespace, svg: OutputFile | None) -> int
 
 
 def _of_uncompiled(reader: SessionReader) -> tuple[int, str]:
-    """Return the exit code of a program that fails uncompiled at every size, and its traceback where
-    it raised; 0 for any other.
+    """Return the exit code of a program that fails uncompiled at every size, and its traceback
+    where it raised; 0 for any other.
     """
     states = {cell.state for cell in reader.rows(BenchCell) if not cell.is_compiled}
     if not states or states & {"measured", "not_measured"}:
@@ -206,8 +207,8 @@ def _of_uncompiled(reader: SessionReader) -> tuple[int, str]:
 
 
 async def _run_until_stopped(bench: Coroutine[object, object, None]) -> int:
-    """Run the bench; Ctrl-C, SIGTERM and a closed terminal stop it. Return the signal's number; 0 for
-    none. Raises whatever the bench raises.
+    """Run the bench; Ctrl-C, SIGTERM and a closed terminal stop it. Return the signal's number; 0
+    for none. Raises whatever the bench raises.
     """
     loop, running = asyncio.get_running_loop(), asyncio.create_task(bench, name="bench")
     stopped_by = 0

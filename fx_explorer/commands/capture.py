@@ -57,7 +57,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _keep(arguments: argparse.Namespace, output: Path) -> int:
-    """Keep the session that was made of an AOTInductor package: there is nothing to run, and nothing to compile."""
+    """Keep the session that was made of an AOTInductor package: there is nothing to run, and
+    nothing to compile.
+    """
     from fx_explorer.client.session_files import copy_session, session_file
     from fx_explorer.command_line.unused_options import refuse_capture_options
 

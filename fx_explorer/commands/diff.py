@@ -112,7 +112,8 @@ def _sides(arguments: argparse.Namespace) -> list[argparse.Namespace]:
             refuse_gpu(_with(arguments, arguments.target, gpus[0]))
         return [_with(arguments, arguments.target, gpu) for gpu in gpus]
     raise UsageError(
-        "diff compares two: fx-explorer diff A B, or one target for two GPUs: diff TARGET --gpu a100 --gpu h100"
+        "diff compares two: fx-explorer diff A B, or one target for two GPUs: diff "
+        "TARGET --gpu a100 --gpu h100"
     )
 
 
@@ -139,7 +140,8 @@ def _session(side: argparse.Namespace, path: Path) -> Path:
     if ended:
         error = ProgramError if ended == ProgramError.exit_code else WorkerError
         raise error(
-            f"{side.target} could not be captured to its end, so there is nothing to compare it with"
+            f"{side.target} could not be captured to its end, so there is nothing to "
+            "compare it with"
         )
     return path
 
@@ -168,11 +170,15 @@ def _code(left: SessionReader, right: SessionReader, name: str) -> Iterator[str]
     ]
     if not pairs:
         raise UsageError(
-            f"neither session has a kernel called {name!r}; without --kernel, diff lists those that differ"
+            f"neither session has a kernel called {name!r}; without --kernel, diff lists "
+            "those that differ"
         )
     for pair in pairs:
         rows = code_diff(left, right, pair)
-        yield f"[{pair.compilation}] {pair.direction} {pair.name}: {difference_in_words(rows, 'line')}"
+        yield (
+            f"[{pair.compilation}] {pair.direction} {pair.name}: "
+            f"{difference_in_words(rows, 'line')}"
+        )
         for row in rows:
             if row.before is not None and row.sign != "+":
                 yield f"{'-' if row.sign == '~' else row.sign} {row.before}"

@@ -32,8 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "target",
         metavar="TARGET",
-        help="file.py, file.py:object, package.module:object, model.pt2, a session.fxs, a TORCH_TRACE log (- for one "
-        "that comes from another program), printed TORCH_LOGS, a log of tritonparse, a debug directory, or a directory of logs",
+        help="file.py, file.py:object, package.module:object, model.pt2, a session.fxs, a "
+        "TORCH_TRACE log (- for one "
+        "that comes from another program), printed TORCH_LOGS, a log of tritonparse, a "
+        "debug directory, or a directory of logs",
     )
     parser.add_argument(
         "-o",
@@ -62,7 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--follow",
         action="store_true",
-        help="TARGET is a TORCH_TRACE log that a job is writing, or the directory of its logs: show what comes as it comes",
+        help="TARGET is a TORCH_TRACE log that a job is writing, or the directory of its "
+        "logs: show what comes as it comes",
     )
     add_capture_arguments(parser)
 

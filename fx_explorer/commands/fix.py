@@ -160,7 +160,10 @@ SEE_ONE = "see one: --diff N"
 
 def _no_breaks(found: SessionFixes) -> str:
     if not found.tells_breaks:
-        return "what was given says nothing of graph breaks: a capture, a TORCH_TRACE log or TORCH_LOGS=graph_breaks does"
+        return (
+            "what was given says nothing of graph breaks: a capture, a TORCH_TRACE log or "
+            "TORCH_LOGS=graph_breaks does"
+        )
     if found.stopped:
         return f"no graph breaks up to where the program stopped: {found.stopped}"
     if found.recompiles and found.recompiles.causes:

@@ -1,4 +1,6 @@
-"""``fx-explorer graph X [NAME]``: a graph as the Python it stands for, as FX's own table, or as a script that runs it alone."""
+"""``fx-explorer graph X [NAME]``: a graph as the Python it stands for, as FX's own table, or as a
+script that runs it alone.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,9 @@ def _answer(
 
 
 def _no_graph(reader: SessionReader) -> str:
-    """Say that there is no graph. A package of AOTInductor never has one: what it has is told, and what to do."""
+    """Say that there is no graph. A package of AOTInductor never has one: what it has is told, and
+    what to do.
+    """
     if (reader.meta("target") or {}).get("kind") != "package":
         return "No graph was recorded."
     texts = [
@@ -102,7 +106,8 @@ def _no_graph(reader: SessionReader) -> str:
     ]
     listed = "\n".join(printable(f"      {document.title}") for document in texts)
     return (
-        "A package of AOTInductor has no graph: it holds what was compiled. For its graph, give the ExportedProgram that it "
+        "A package of AOTInductor has no graph: it holds what was compiled. For its "
+        "graph, give the ExportedProgram that it "
         f"was made of (torch.export.save). Its documents, which the app shows:\n{listed}"
     )
 
@@ -128,7 +133,9 @@ def _listed(graphs: list[Document]) -> str:
 
 
 def _the_one(reader: SessionReader, graphs: list[Document], name: str) -> Document:
-    """Return the graph of this number, title or stage, or the only one with these words in its title. Raises UsageError."""
+    """Return the graph of this number, title or stage, or the only one with these words in its
+    title. Raises UsageError.
+    """
     wanted = name.lower()
     words = wanted.split()
     if not graphs:

@@ -95,7 +95,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise UsageError("--bench measures one kernel: give its NAME, or a part of it")
         if arguments.gpu is not None:
             raise UsageError(
-                "--bench runs the kernel on this machine's GPU, which that of --gpu is not: give one of the two"
+                "--bench runs the kernel on this machine's GPU, which that of --gpu is "
+                "not: give one of the two"
             )
         arguments.build = (
             True  # of a target: without that it is not known what the kernel is launched with
@@ -144,7 +145,8 @@ def _text_of_launched(reader: SessionReader, arguments: argparse.Namespace, sess
 
     if arguments.passes or arguments.mlir_pass is not None:
         raise UsageError(
-            "passes are for a virtual GPU, whose kernels we compile ourselves: --gpu h200, for example"
+            "passes are for a virtual GPU, whose kernels we compile ourselves: --gpu "
+            "h200, for example"
         )
     if not arguments.name:
         kernels = [

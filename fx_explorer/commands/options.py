@@ -191,7 +191,8 @@ async def _try(found: SessionOptions, arguments: argparse.Namespace) -> int:
 
     if found.request is None:
         raise UsageError(
-            "the session does not say how it was captured, so nothing can be tried; give its target instead"
+            "the session does not say how it was captured, so nothing can be tried; give "
+            "its target instead"
         )
     check_program(arguments)
     settings, worker = dict(arguments.trying), TrialWorker(arguments.python, arguments.timeout)

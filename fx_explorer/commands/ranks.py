@@ -41,7 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--check",
         action="store_true",
-        help="exit code 1 when the ranks diverge, and when one is missing, cannot be read, or has an end that is unknown",
+        help="exit code 1 when the ranks diverge, and when one is missing, cannot be read, or "
+        "has an end that is unknown",
     )
     add_engine_argument(parser)
 
@@ -51,7 +52,8 @@ def add_engine_argument(parser: argparse.ArgumentParser) -> None:
         "--engine",
         metavar="ADDRESS",
         default="",
-        help="have the logs read by a Dask cluster that sees the same files and has fx-explorer: dask://HOST:PORT",
+        help="have the logs read by a Dask cluster that sees the same files and has "
+        "fx-explorer: dask://HOST:PORT",
     )
 
 

@@ -72,7 +72,8 @@ def _list(found: list[Leftover]) -> None:
         tell(Hanging(f"{number:>3}  ", printable(str(leftover))))
     if found:
         tell(
-            "\nget one: fx-explorer recover N [-o FILE]   remove one, or all: fx-explorer recover [N] --remove"
+            "\nget one: fx-explorer recover N [-o FILE]   remove one, or all: "
+            "fx-explorer recover [N] --remove"
         )
     else:
         print("no capture was interrupted: nothing is left")
@@ -90,5 +91,6 @@ def _recover(leftover: Leftover, output: Path) -> None:
         raise UsageError(f"{error}. It is still in {leftover.session}") from error
     remove(leftover)
     print(
-        f"recovered {printable(str(output))} (look at it with: fx-explorer {printable(str(output))})"
+        f"recovered {printable(str(output))} (look at it with: fx-explorer "
+        f"{printable(str(output))})"
     )

@@ -39,7 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=["json", "text"],
         default="json",
-        help="json: the documented schema (default); text: the overview, and kernels with their lines, modules, bytes, times",
+        help="json: the documented schema (default); text: the overview, and kernels with "
+        "their lines, modules, bytes, times",
     )
     parser.add_argument(
         "-o", "--output", metavar="FILE", type=Path, help="write there instead of to stdout"

@@ -48,14 +48,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--build",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="build and run the kernels as the script alone would, or only generate them (default: build, but with --gpu)",
+        help="build and run the kernels as the script alone would, or only generate them "
+        "(default: build, but with --gpu)",
     )
     add_gpu_arguments(parser)
     parser.add_argument(
         "--backend",
         metavar="NAME",
         default="",
-        help="the backend in place of those that the script gives to torch.compile: a registered one, or FILE.py:FUNCTION",
+        help="the backend in place of those that the script gives to torch.compile: a "
+        "registered one, or FILE.py:FUNCTION",
     )
     add_setting_argument(parser)
     add_strictness_arguments(parser)

@@ -1,5 +1,5 @@
-"""``fx-explorer support X --backend B``: what a backend supports of a target's graphs, and where it cuts
-them.
+"""``fx-explorer support X --backend B``: what a backend supports of a target's graphs, and where it
+cuts them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Tell what is supported. Returns the exit code of the capture; 2 where no backend could be asked."""
+    """Tell what is supported. Returns the exit code of the capture; 2 where no backend could be
+    asked.
+    """
     told: list[bool] = []
     code = answer_from(
         arguments, lambda reader: told.append(_tell(reader, arguments)), session_output(arguments)

@@ -1,4 +1,6 @@
-"""``fx-explorer tour``: the app on a sample, with a guide that says what to look at and which key to press."""
+"""``fx-explorer tour``: the app on a sample, with a guide that says what to look at and which key
+to press.
+"""
 
 from __future__ import annotations
 
@@ -49,8 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def tour_app(walk: GuidedTour, python: str, config: Config) -> ExplorerApp:
-    """Make the app for a walk through its copy of the sample. Later captures pause after Dynamo, as captures of
-    the app do.
+    """Make the app for a walk through its copy of the sample. Later captures pause after Dynamo, as
+    captures of the app do.
     """
     from fx_explorer.client import Capture
     from fx_explorer.trials.recapture import TrialWorker

@@ -42,7 +42,9 @@ class DynamicMark:
     cause: ExplainedRecompile
     """The first recompile it may avoid."""
     with_it: tuple[SizeMark, ...] = ()
-    """Sizes of other tensors that differed between the same two calls: without them torch would compile again for the next."""
+    """Sizes of other tensors that differed between the same two calls: without them torch would
+    compile again for the next.
+    """
     out_of_reach: frozenset[str] = frozenset()
     """Those of ``sources`` that no line of the user's holds before the call."""
 
@@ -82,7 +84,9 @@ class DynamicMark:
 
     @property
     def lines(self) -> list[str]:
-        """Return the lines of the program that do it; none for a number, and for what has no name there."""
+        """Return the lines of the program that do it; none for a number, and for what has no name
+        there.
+        """
         change = self.cause.change
         if change.index is not None:
             first = SizeMark(self.source, change.name, change.index)
@@ -137,7 +141,9 @@ def _out_of_reach(
 def _with_it(
     reader: SessionReader, cause: ExplainedRecompile, source: str, *, one_size: bool
 ) -> tuple[SizeMark, ...]:
-    """Return the other sizes that differed: with a longer ``input_ids`` comes a longer ``attention_mask``."""
+    """Return the other sizes that differed: with a longer ``input_ids`` comes a longer
+    ``attention_mask``.
+    """
     before, after = (
         next(iter(reader.rows(model.Compilation, name=name)), None)
         for name in (cause.of, cause.compilation)

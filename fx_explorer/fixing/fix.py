@@ -44,7 +44,9 @@ class Fix:
     untried: str = ""
     """A kind of call in which it changes something, and which no trial makes."""
     refuted: str = ""
-    """What the code shows against an assumption of the fix that no trial could refute; empty where nothing does."""
+    """What the code shows against an assumption of the fix that no trial could refute; empty where
+    nothing does.
+    """
     compiles_less: bool = False
     """Whether a part of what is compiled now is left to Python with it, as a whole."""
 

@@ -1,5 +1,5 @@
-"""How likely fixes hold, and their order by that: by what trials have shown, else by what each leaves
-open itself.
+"""How likely fixes hold, and their order by that: by what trials have shown, else by what each
+leaves open itself.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from fx_explorer.fixing.fix import Fix
 from fx_explorer.fixing.trial import Trial
 
 Chance = Literal["holds", "likely", "expected", "less likely", "unlikely", "fails"]
-"""``holds`` and ``fails``: it was tried, and is good, or refused. ``likely`` and ``unlikely``: the same
-fix of another line was. ``expected``: nothing is known against it. ``less likely``: a trial could
-not call it good, or did not.
+"""``holds`` and ``fails``: it was tried, and is good, or refused. ``likely`` and ``unlikely``: the
+same fix of another line was. ``expected``: nothing is known against it. ``less likely``: a trial
+could not call it good, or did not.
 """
 
 CHANCES: tuple[Chance, ...] = ("holds", "likely", "expected", "less likely", "unlikely", "fails")
@@ -21,9 +21,9 @@ CHANCES: tuple[Chance, ...] = ("holds", "likely", "expected", "less likely", "un
 
 
 def chance_of(fix: Fix, trials: Sequence[Trial] = ()) -> Chance:
-    """Return how likely a fix holds. The last trial of the fix itself decides, then those of the same
-    fix in other lines, then what the fix says of itself: that less is compiled with it, which pays only where
-    that has several breaks, or that it may change something that no call shows.
+    """Return how likely a fix holds. The last trial of the fix itself decides, then those of the
+    same fix in other lines, then what the fix says of itself: that less is compiled with it, which
+    pays only where that has several breaks, or that it may change something that no call shows.
     """
     own = next((trial for trial in reversed(trials) if trial.fix == fix), None)
     if own is not None:
@@ -41,7 +41,7 @@ def chance_of(fix: Fix, trials: Sequence[Trial] = ()) -> Chance:
 
 
 def ordered(fixes: Iterable[Fix], trials: Sequence[Trial] = ()) -> list[Fix]:
-    """Return the fixes, the likeliest first; those that are as likely as each other stay in the order
-    that they had.
+    """Return the fixes, the likeliest first; those that are as likely as each other stay in the
+    order that they had.
     """
     return sorted(fixes, key=lambda fix: CHANCES.index(chance_of(fix, trials)))

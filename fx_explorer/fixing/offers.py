@@ -119,14 +119,26 @@ def why_not_tried(reader: SessionReader, request: CaptureRequest | None) -> str:
     session, which must be those of one complete capture.
     """
     if request is None:
-        return "The session does not say how it was captured, so nothing can be tried. Open its target: fx-explorer TARGET."
+        return (
+            "The session does not say how it was captured, so nothing can be tried. Open its "
+            "target: fx-explorer TARGET."
+        )
     if reader.meta("outcome") is None:
-        return "The capture has not ended, so its breaks are not all counted. Let it continue to the end, then try."
+        return (
+            "The capture has not ended, so its breaks are not all counted. Let it continue "
+            "to the end, then try."
+        )
     if any(one.variant_of for one in reader.rows(model.Compilation)):
-        return "The session has other variants, whose breaks count twice. Capture again, and try before you compile another one."
+        return (
+            "The session has other variants, whose breaks count twice. Capture again, and "
+            "try before you compile another one."
+        )
     file = target_file(request.target)
     if file and not file.is_file():
-        return f"{file} is not here ({Path.cwd()}), so nothing can be tried. Copy the diff, and try it where the file is."
+        return (
+            f"{file} is not here ({Path.cwd()}), so nothing can be tried. Copy the diff, and "
+            "try it where the file is."
+        )
     return ""
 
 
@@ -141,8 +153,8 @@ def target_file(target: str) -> Path | None:
 
 
 def proposals(reader: SessionReader, one_break: DistinctBreak) -> list[Fix]:
-    """Return each fix once, those first that are likely to hold (likelihood.py). It is empty for a cause
-    that nobody knows a fix for; ``why_none`` says what is in the way.
+    """Return each fix once, those first that are likely to hold (likelihood.py). It is empty for a
+    cause that nobody knows a fix for; ``why_none`` says what is in the way.
     """
     stack = sites(reader, one_break)
     return ordered(

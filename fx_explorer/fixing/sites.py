@@ -48,7 +48,10 @@ class Site:
                     None,
                     [
                         risk,
-                        "The file belongs to an installed library: an update of it undoes the edit.",
+                        (
+                            "The file belongs to an installed library: an update of it "
+                            "undoes the edit."
+                        ),
                     ],
                 )
             )
@@ -97,7 +100,10 @@ def obstacle(reader: SessionReader, broken: DistinctBreak) -> str:
     if _is_torch(path):
         return f"{path} is part of torch: the break cannot be fixed in your source."
     if _is_pythons(path):
-        return f"{path} is part of Python: the break cannot be fixed there. Look at what calls it in your source."
+        return (
+            f"{path} is part of Python: the break cannot be fixed there. Look at what calls "
+            "it in your source."
+        )
     return f"{path} cannot be parsed, so no edit can be made."
 
 

@@ -23,7 +23,8 @@ def unknown_yet(breaks: int) -> Fix:
     """Return the fix that represents all of them before anything was tried."""
     return Fix(
         TITLE,
-        f"One good fix for each of the {breaks} breaks, as one edit. What was not tried yet is tried first.",
+        f"One good fix for each of the {breaks} breaks, as one edit. What was not tried "
+        "yet is tried first.",
     )
 
 

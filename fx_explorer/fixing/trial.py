@@ -161,7 +161,10 @@ def judge(
     ):
         return (
             "refused",
-            f"less is compiled ({before.operations} operations → {after.operations}), in as many graphs",
+            (
+                f"less is compiled ({before.operations} operations → {after.operations}), in "
+                "as many graphs"
+            ),
         )
     fewer = _fewer(before, after)
     if verification is None:
@@ -178,7 +181,9 @@ def judge(
 
 
 def _of_unfinished(outcome: Outcome) -> tuple[Verdict, str]:
-    """Return the verdict on a program that did not come to its end. A trial that took too long says nothing of the fix."""
+    """Return the verdict on a program that did not come to its end. A trial that took too long says
+    nothing of the fix.
+    """
     if outcome.kind == "timed_out":
         limit = re.match(r"stopped after (?P<seconds>\S+ s)", outcome.message)
         after = f"after {limit['seconds']} " if limit else ""
@@ -188,7 +193,9 @@ def _of_unfinished(outcome: Outcome) -> tuple[Verdict, str]:
 
 
 def _new_failure(before: SessionFigures, failures: Sequence[model.Failure]) -> model.Failure | None:
-    """Return a failure of the compiler that the original does not have: a program may catch its errors, and goes on."""
+    """Return a failure of the compiler that the original does not have: a program may catch its
+    errors, and goes on.
+    """
     known = Counter(before.failed)
     for failure in failures:
         known[failure.kind] -= 1
@@ -265,9 +272,15 @@ def _fewer(before: SessionFigures, after: SessionFigures) -> str:
             compiled = f", {before.operations} operations compiled → {after.operations}"
         else:
             compiled = ""
-        return f"{_times(before.eager_functions, 'function')} not compiled → {after.eager_functions}{compiled}{behind}"
+        return (
+            f"{_times(before.eager_functions, 'function')} not compiled → "
+            f"{after.eager_functions}{compiled}{behind}"
+        )
     if after.graph_break_hits < before.graph_break_hits:
-        return f"{_times(before.graph_breaks, 'break')}, hit {before.graph_break_hits} times → {after.graph_break_hits}"
+        return (
+            f"{_times(before.graph_breaks, 'break')}, hit {before.graph_break_hits} times → "
+            f"{after.graph_break_hits}"
+        )
     return f"the break stays, but {_times(before.graphs, 'graph')} → {after.graphs}"
 
 

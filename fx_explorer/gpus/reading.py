@@ -37,8 +37,10 @@ def find_gpu(name: str) -> Gpu:
     if path.suffix == ".toml" or os.path.isfile(path):
         return read_gpu(path)
     raise UsageError(
-        f"there is no GPU called {shown_value(name)}{_did_you_mean(name)}; there are {', '.join(known_gpus())}. "
-        "Any other one can be described in a TOML file: --gpu path/to/it.toml (docs/virtual-gpu.md says how)."
+        f"there is no GPU called {shown_value(name)}{_did_you_mean(name)}; there are "
+        f"{', '.join(known_gpus())}. "
+        "Any other one can be described in a TOML file: --gpu path/to/it.toml "
+        "(docs/virtual-gpu.md says how)."
     )
 
 
@@ -106,7 +108,8 @@ def parse_gpu(name: str, entries: dict[str, Any]) -> Gpu:
     fields = {word: _required(entries, word) for word in WORDS}
     if not isinstance(fields["capability"], list):
         raise TypeError(
-            f"capability cannot be {shown_value(fields['capability'])}: it is two numbers, such as [9, 0]"
+            f"capability cannot be {shown_value(fields['capability'])}: it is two "
+            "numbers, such as [9, 0]"
         )
     fields["name"] = _plain_name(entries.get("name", name))
     sources: dict[str, str] = {}
@@ -119,7 +122,8 @@ def parse_gpu(name: str, entries: dict[str, Any]) -> Gpu:
         peaks[kind] = float(value)
     if unknown := set(entries) - {*WORDS, *NUMBERS, "name", "peak_flops", "sources"}:
         raise ValueError(
-            f"{shown_path(', '.join(sorted(unknown)))} is not known; known are {', '.join(_known())}"
+            f"{shown_path(', '.join(sorted(unknown)))} is not known; known are "
+            f"{', '.join(_known())}"
         )
     return Gpu.from_json({**fields, "sources": sources})
 

@@ -54,7 +54,8 @@ class BenchTask:
     threads: int = 0
     """Threads of an operator; 0 leaves them to torch."""
     reference: str = ""
-    """Path of the file with the uncompiled program's results: it writes them, the others read them."""
+    """Path of the file with the uncompiled program's results: it writes them, the others read them.
+    """
     round_s: float = 0.1
 
     def to_json(self) -> str:
@@ -83,10 +84,10 @@ NewsKind = Literal["doing", "ready", "round", "peak", "held", "work", "compared"
 
 @dataclass(frozen=True, slots=True)
 class BenchNews:
-    """``doing``: ``text`` says what. ``ready``: it has been called until it was stable; ``cell`` has
-    the fields of a BenchCell that are known by now. ``round``, ``peak``, ``held``, ``work``: the answer
-    to the command of that name. ``compared``: that to ``compare``; ``cell`` has the fields that are
-    other ones now. ``failed``: the last it says; ``cell`` has state and message.
+    """``doing``: ``text`` says what. ``ready``: it has been called until it was stable; ``cell``
+    has the fields of a BenchCell that are known by now. ``round``, ``peak``, ``held``, ``work``:
+    the answer to the command of that name. ``compared``: that to ``compare``; ``cell`` has the
+    fields that are other ones now. ``failed``: the last it says; ``cell`` has state and message.
     """
 
     kind: NewsKind

@@ -33,7 +33,9 @@ class CaptureRequest:
     as_python: bool = False
     """The file is Python, whatever it is called."""
     trusts_target: bool = False
-    """The user agreed to load the target where that can run code of whoever made it (an ExportedProgram)."""
+    """The user agreed to load the target where that can run code of whoever made it (an
+    ExportedProgram).
+    """
     arguments: tuple[str, ...] = ()
     """``sys.argv[1:]`` of the script."""
     call: str = ""
@@ -119,8 +121,8 @@ class CaptureRequest:
     model is too large.
     """
     all_settings: bool = False
-    """List all settings of torch's compiler (Setting), as a capture that pauses does anyway. Without
-    it those of CONSOLE are listed: the others take 50 ms and 180 kB.
+    """List all settings of torch's compiler (Setting), as a capture that pauses does anyway.
+    Without it those of CONSOLE are listed: the others take 50 ms and 180 kB.
     """
 
     @property
@@ -180,8 +182,8 @@ class Outcome:
     line: int = 0
     """Where it called ``sys.exit``; 0 when that is not known."""
     in_eager_graphs: bool = False
-    """It raised in a graph that ran with PyTorch's own operators because it was inspected, or in the
-    backward of one: the compiled program may not raise there.
+    """It raised in a graph that ran with PyTorch's own operators because it was inspected, or in
+    the backward of one: the compiled program may not raise there.
     """
 
     @property

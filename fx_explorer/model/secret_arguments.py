@@ -1,8 +1,8 @@
 """Values in command lines that look like secrets, so that no session keeps them.
 
-An argument counts by the name of its option (``--hf-token X``, ``api_key=X``), or because it has the
-form of a well-known key, or is the password in an address. What has neither is kept: docs/sessions.md
-says so.
+An argument counts by the name of its option (``--hf-token X``, ``api_key=X``), or because it has
+the form of a well-known key, or is the password in an address. What has neither is kept:
+docs/sessions.md says so.
 """
 
 from __future__ import annotations

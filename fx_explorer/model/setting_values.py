@@ -31,7 +31,10 @@ _WORDS = {
 def problem_of(setting: Setting, value: object) -> str:
     """Say why ``setting`` cannot have this value, and what it can have; empty when it can."""
     if not setting.type:
-        return f"{setting.full_name} holds a Python object and cannot be set from here; set it in your own program"
+        return (
+            f"{setting.full_name} holds a Python object and cannot be set from here; set it "
+            "in your own program"
+        )
     if setting.choices:
         is_allowed = any(is_same(value, json.loads(choice)) for choice in setting.choices)
     else:
@@ -124,7 +127,10 @@ def _python_problem(text: str) -> str:
     except SyntaxError as error:
         return f"Python does not read this: {error.msg} (character {error.offset or 1})"
     except ValueError:
-        return "only plain values are taken: numbers, texts in quotes, True, False, None, lists and dicts"
+        return (
+            "only plain values are taken: numbers, texts in quotes, True, False, None, lists "
+            "and dicts"
+        )
     except (RecursionError, MemoryError):
         return "this is nested too deeply"
     return ""

@@ -32,8 +32,8 @@ def _markdown_row(row: Cells) -> str:
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
-    """Return the lines, the header first. A text is one line and safe to print, whatever is in it: names may come from a
-    program or from a file of somebody's.
+    """Return the lines, the header first. A text is one line and safe to print, whatever is in it:
+    names may come from a program or from a file of somebody's.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -44,7 +44,9 @@ def csv_text(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
 
 
 def csv_of_objects(rows: Sequence[Mapping[str, object]]) -> str:
-    """Return a line for each object, with the names of the first as the header; an empty line where there is none."""
+    """Return a line for each object, with the names of the first as the header; an empty line where
+    there is none.
+    """
     header = list(rows[0]) if rows else []
     return csv_text(header, ([row.get(name, "") for name in header] for row in rows))
 

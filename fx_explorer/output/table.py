@@ -1,6 +1,8 @@
-"""A table whose columns are declared once, for whoever writes it: as text (``text.py``), markdown or CSV (``formats.py``).
+"""A table whose columns are declared once, for whoever writes it: as text (``text.py``), markdown
+or CSV (``formats.py``).
 
-The declaration needs the standard library only: what declares one also runs in the user's interpreter.
+The declaration needs the standard library only: what declares one also runs in the user's
+interpreter.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ Cells = Sequence[str]
 """The texts of a row, one for each column."""
 
 Narrowing = Literal["never", "cut", "wrapped"]
-"""What may become of a cell for want of room: nothing; it is cut in the middle, as names are, whose ends tell them
-apart; or it goes on under itself, as sentences do.
+"""What may become of a cell for want of room: nothing; it is cut in the middle, as names are, whose
+ends tell them apart; or it goes on under itself, as sentences do.
 """
 
 
@@ -33,15 +35,20 @@ class Column:
     least: int = 0
     """Cells below which it is not narrowed while another column may be left out instead."""
     priority: int = 0
-    """Where there is no room for all, columns with the highest number are left out first; those with 0 stay."""
+    """Where there is no room for all, columns with the highest number are left out first; those
+    with 0 stay.
+    """
     is_always_shown: bool = False
-    """Whether text has it also where it is empty in every row: that there is nothing is an answer, too."""
+    """Whether text has it also where it is empty in every row: that there is nothing is an answer,
+    too.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of texts under the titles of their columns. In text, a column that is empty in every row is not shown,
-    unless it says otherwise."""
+    """Rows of texts under the titles of their columns. In text, a column that is empty in every row
+    is not shown, unless it says otherwise.
+    """
 
     columns: Sequence[Column]
     rows: Sequence[Cells]

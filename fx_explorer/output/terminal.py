@@ -1,5 +1,5 @@
-"""What is printed to a person: in the width of the terminal, which is asked for here, with sentences that go on under
-where they began. What a program reads is a line for each, however long.
+"""What is printed to a person: in the width of the terminal, which is asked for here, with
+sentences that go on under where they began. What a program reads is a line for each, however long.
 
 The help needs it, which starts at once: it imports nothing heavy.
 """
@@ -17,11 +17,15 @@ LEAST_PROSE = 24
 """Cells in which a sentence can still be read."""
 
 INDENT = 4
-"""Cells by which a sentence is indented that has no room beside what it belongs to, and begins below."""
+"""Cells by which a sentence is indented that has no room beside what it belongs to, and begins
+below.
+"""
 
 
 def terminal_width(otherwise: int = 80) -> int:
-    """Return the columns of the terminal, also where a pager reads in place of a person; ``otherwise`` where there is none."""
+    """Return the columns of the terminal, also where a pager reads in place of a person;
+    ``otherwise`` where there is none.
+    """
     return shutil.get_terminal_size((otherwise, 24)).columns
 
 
@@ -32,7 +36,9 @@ def width_for(out: object) -> int | None:
 
 
 def is_read_in_colour(out: object) -> bool:
-    """Return whether a person reads it, on a terminal that is to have colours (https://no-color.org)."""
+    """Return whether a person reads it, on a terminal that is to have colours
+    (https://no-color.org).
+    """
     is_terminal = isinstance(out, io.TextIOBase) and out.isatty()
     return is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
@@ -82,8 +88,8 @@ def _words(text: str, room: int) -> list[str]:
 
 
 def tell(line: Line, out: TextIO | None = None) -> None:
-    """Print a line, or several that a text has, at once, fitted to the terminal of whoever reads it: on stdout, unless
-    ``out`` is another.
+    """Print a line, or several that a text has, at once, fitted to the terminal of whoever reads
+    it: on stdout, unless ``out`` is another.
     """
     out = out or sys.stdout
     width = width_for(out)

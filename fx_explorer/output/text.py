@@ -1,5 +1,5 @@
-"""A table as text, in the cells that there are: names are cut in the middle, sentences go on under themselves, and where that
-is not enough the columns that matter least are left out and named.
+"""A table as text, in the cells that there are: names are cut in the middle, sentences go on under
+themselves, and where that is not enough the columns that matter least are left out and named.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ def text_table(table: Table, room: int | None) -> TextTable:
 def _without_room(
     widths: Mapping[int, int], natural: Mapping[int, int], columns: Sequence[Column]
 ) -> int | None:
-    """Return the last column where it is of sentences that have no room beside the others, and go below them; else None."""
+    """Return the last column where it is of sentences that have no room beside the others, and go
+    below them; else None.
+    """
     last = max(widths, default=None)
     if last is None or columns[last].narrowing != "wrapped" or len(widths) == 1:
         return None
@@ -149,8 +151,8 @@ Block = Line | Table
 
 
 def text_lines(blocks: Iterable[Block], width: int | None) -> list[str]:
-    """Return sentences and tables as lines of at most ``width`` cells, None where a program reads. What could steer a
-    terminal is made visible.
+    """Return sentences and tables as lines of at most ``width`` cells, None where a program reads.
+    What could steer a terminal is made visible.
     """
     lines: list[str] = []
     for block in blocks:

@@ -41,7 +41,8 @@ __all__ = [
 def install() -> None:
     """Put ``Precompile`` at ``torch.Precompile``. Again and again is the same as once.
 
-    A ``torch.Precompile`` that torch has itself is left alone; ``fx_explorer.Precompile`` is always ours.
+    A ``torch.Precompile`` that torch has itself is left alone; ``fx_explorer.Precompile`` is always
+    ours.
 
     >>> install()
     >>> torch.Precompile is Precompile

@@ -30,7 +30,8 @@ from fx_explorer.torch_texts.break_report import BreakReport, parse_break
 
 
 class Precompile:
-    """Compile a model ahead of time, one phase after the other, and look at, or change, what is between them.
+    """Compile a model ahead of time, one phase after the other, and look at, or change, what is
+    between them.
 
     >>> import torch
     >>> from fx_explorer import Precompile
@@ -43,8 +44,8 @@ class Precompile:
     >>> model.bias.grad
     tensor([3., 3.])
 
-    Without ``compiler=`` Inductor compiles. Nothing is ever compiled behind your back: other inputs than the guards allow
-    are an error.
+    Without ``compiler=`` Inductor compiles. Nothing is ever compiled behind your back: other inputs
+    than the guards allow are an error.
     """
 
     @staticmethod
@@ -54,7 +55,8 @@ class Precompile:
         kwargs: dict[str, object] | None = None,
         dynamic: bool | None = None,
     ) -> tuple[torch.fx.GraphModule, types.CodeType, Guards, tuple[object, ...]]:
-        """Capture ``model`` as one graph, by tracing it with ``example_inputs``. The inputs are not computed with.
+        """Capture ``model`` as one graph, by tracing it with ``example_inputs``. The inputs are not
+        computed with.
 
         Args:
             model: an ``nn.Module``, a function or a bound method. A compiled one stands for what it was made from.
@@ -124,8 +126,8 @@ class Precompile:
         Warns:
             PrecompileWarning: ``regional_inductor`` found nothing annotated, so nothing was compiled.
 
-        For ``regional_inductor``, regions with different names, or different ``inductor_configs``, stay regions of their own,
-        also where torch would merge them because they touch.
+        For ``regional_inductor``, regions with different names, or different ``inductor_configs``,
+        stay regions of their own, also where torch would merge them because they touch.
 
         >>> import torch
         >>> gm, _, guards, example_inputs = Precompile.dynamo(lambda x: x * 2 + 1, torch.ones(3))
@@ -162,8 +164,9 @@ class Precompile:
     def save(compiled_fn: CompiledFunction, path: str | Path) -> Path:
         """Write ``compiled_fn`` to a file that another process can load without compiling.
 
-        torch can serialise what is made for it: the graph is lowered once more (kernels that were built are used again).
-        Guards on the identity of objects and on globals cannot be saved, and are left out, as in torch's own AOT compile.
+        torch can serialise what is made for it: the graph is lowered once more (kernels that were
+        built are used again). Guards on the identity of objects and on globals cannot be saved, and
+        are left out, as in torch's own AOT compile.
 
         Raises:
             SaveError: the compiler is not Inductor or ``regional_inductor``, torch cannot serialise this model, or is too old.
@@ -244,7 +247,8 @@ def _callable_graph(captured: Captured) -> torch.fx.GraphModule:
         )
     except AssertionError as error:
         warnings.warn(
-            f"gm takes the graph's own inputs (parameters, buffers, inputs), not the model's: {error}. "
+            "gm takes the graph's own inputs (parameters, buffers, inputs), not the "
+            f"model's: {error}. "
             "compiled_fn is not affected.",
             PrecompileWarning,
             stacklevel=3,
@@ -257,7 +261,8 @@ def _captured(gm: torch.fx.GraphModule, guards: Guards) -> Captured:
     captured = getattr(gm, "meta", {}).get("precompile")
     if not isinstance(captured, Captured):
         raise PrecompileError(
-            "gm is not a graph of Precompile.dynamo: pass the one it returned (a copy has lost its origin)"
+            "gm is not a graph of Precompile.dynamo: pass the one it returned (a copy "
+            "has lost its origin)"
         )
     if not isinstance(guards, Guards) or not guards.is_of(captured.model):
         raise PrecompileError(
@@ -269,7 +274,8 @@ def _captured(gm: torch.fx.GraphModule, guards: Guards) -> Captured:
 # All graph breaks of a model, not only the first.
 
 _RAN = (
-    "They were found by running a deep copy of the model on copies of the inputs: what the model prints, it printed once more. "
+    "They were found by running a deep copy of the model on copies of the inputs: what "
+    "the model prints, it printed once more. "
     "A break on a path that these inputs do not take is not listed."
 )
 
@@ -293,7 +299,10 @@ def graph_break_error(
     try:
         model, args, kwargs = copy.deepcopy((model, args, kwargs))
     except Exception as error:  # noqa: BLE001 anything may come out of the user's __deepcopy__
-        note = f"Only the first is listed: the model cannot be copied for a run that finds the others ({_in_a_line(error)})."
+        note = (
+            "Only the first is listed: the model cannot be copied for a run that finds the "
+            f"others ({_in_a_line(error)})."
+        )
     else:
         try:
             with _break_reports(reports):

@@ -38,8 +38,10 @@ def lower(
         TensorifyScalarRestartAnalysis
     ) as error:  # under torch.compile, Dynamo begins the frame anew
         raise PrecompileError(
-            "a number of the model, such as the momentum of a BatchNorm, has to be a constant, and dynamic=True has made it "
-            "symbolic. Capture the model under torch._dynamo.config.patch(specialize_float=True), or leave dynamic out and "
+            "a number of the model, such as the momentum of a BatchNorm, has to be a "
+            "constant, and dynamic=True has made it "
+            "symbolic. Capture the model under "
+            "torch._dynamo.config.patch(specialize_float=True), or leave dynamic out and "
             "mark the sizes that vary: torch._dynamo.mark_dynamic(x, 0)"
         ) from error
 
@@ -98,7 +100,8 @@ class CheckedCompiler:
         if not callable(compiled):
             what = f"returned {compiled!r:.80}, which is not callable"
             raise CompilerError(
-                f"{where}, {what}: return the graph module, its forward, or a function of the graph's inputs"
+                f"{where}, {what}: return the graph module, its forward, or a function of "
+                "the graph's inputs"
             )
         self._check(gm, compiled, ends, where)
         return _boxed(compiled)
@@ -128,7 +131,8 @@ class CheckedCompiler:
     def warn_of_unmarked(self) -> None:
         if self._compiler is regional_inductor and not self._marked:
             warnings.warn(
-                f"regional_inductor compiled nothing: no operation is annotated, so all of it runs eagerly. Put the code to "
+                "regional_inductor compiled nothing: no operation is annotated, so all "
+                "of it runs eagerly. Put the code to "
                 f'compile under `with torch.fx.traceback.annotate({{"{KEY}": "name"}})`.',
                 PrecompileWarning,
                 stacklevel=4,

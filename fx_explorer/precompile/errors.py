@@ -22,9 +22,10 @@ class PrecompileError(FxExplorerError):
 class GraphBreakError(PrecompileError):
     """The model does not become one graph.
 
-    ``breaks`` are all graph breaks on the path that the example inputs take, in the order met. Each has ``file``, ``line``,
-    ``reason``, ``explanation``, ``hints``, ``registry_id`` (torch's ``GB…``) and ``frames`` (the user's stack).
-    ``note`` says how they were found, or why there may be more.
+    ``breaks`` are all graph breaks on the path that the example inputs take, in the order met. Each
+    has ``file``, ``line``, ``reason``, ``explanation``, ``hints``, ``registry_id`` (torch's
+    ``GB…``) and ``frames`` (the user's stack). ``note`` says how they were found, or why there may
+    be more.
     """
 
     def __init__(self, breaks: tuple[BreakReport, ...], note: str) -> None:

@@ -92,7 +92,10 @@ def first_difference(ours: tuple[OperationPrint, ...], theirs: tuple[OperationPr
     """Say what the second does where it first differs from the first. Empty when they are equal."""
     for one, other in zip(ours, theirs, strict=False):
         if one != other:
-            return f"{other.line or one.line or 'an operation'} becomes {_apart(other, one)}, and was {_apart(one, other)}"
+            return (
+                f"{other.line or one.line or 'an operation'} becomes {_apart(other, one)}, "
+                f"and was {_apart(one, other)}"
+            )
     if len(ours) == len(theirs):
         return ""
     longer = max(ours, theirs, key=len)

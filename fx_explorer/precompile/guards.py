@@ -14,7 +14,8 @@ from fx_explorer.precompile.states import Mismatch, States, Trace
 
 
 class Guards:
-    """Torch's own guards. ``print(guards)`` shows one per line; ``guards.tree`` is torch's guard tree as text.
+    """Torch's own guards. ``print(guards)`` shows one per line; ``guards.tree`` is torch's guard
+    tree as text.
 
     >>> import torch
     >>> from fx_explorer.precompile import Precompile

@@ -56,12 +56,14 @@ def save(compiled_fn: CompiledFunction, path: Path) -> Path:
     if compiler is not None and compiler is not regional_inductor:
         name = compilers.name_of(compiler)
         raise SaveError(
-            f"torch cannot save what the compiler {name} returned: it serialises what Inductor and regional_inductor make. "
+            f"torch cannot save what the compiler {name} returned: it serialises what "
+            "Inductor and regional_inductor make. "
             "Compile with one of these, or compile again in each process."
         )
     if any(recording.request.gpu for recording in recordings()):
         raise SaveError(
-            "what is saved are built kernels, and for a virtual GPU none are: save on a machine that has the GPU"
+            "what is saved are built kernels, and for a virtual GPU none are: save on a "
+            "machine that has the GPU"
         )
     if torch._inductor.config.force_disable_caches:
         raise SaveError(
@@ -221,14 +223,18 @@ def load(path: Path, model: Callable[..., Any] | None) -> Callable[..., Any]:
     except MissingInTorch as error:
         raise SaveError(f"this torch cannot load a compiled function: {error}") from error
     except Exception as error:
-        hint = "Is it from Precompile.save, for this torch and this machine? A function that uses globals needs model=."
+        hint = (
+            "Is it from Precompile.save, for this torch and this machine? A function that "
+            "uses globals needs model=."
+        )
         raise SaveError(
             f"{path} cannot be loaded: {type(error).__name__}: {error}. {hint}"
         ) from error
     first = next(iter(loaded._artifacts.signature.parameters), "")
     if first == "self" and model is None:
         raise SaveError(
-            f"{path} is compiled from a module, and its weights are not in the file: Precompile.load(path, model)"
+            f"{path} is compiled from a module, and its weights are not in the file: "
+            "Precompile.load(path, model)"
         )
     return _Loaded(loaded, model)
 

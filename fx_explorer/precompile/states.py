@@ -26,7 +26,8 @@ from fx_explorer.precompile.torch_state import TorchState
 _Tree = TypeVar("_Tree")
 
 _OTHER_INPUTS = (
-    "Capture and compile again with these inputs: Precompile.dynamo(model, *inputs). For sizes that vary, capture with "
+    "Capture and compile again with these inputs: Precompile.dynamo(model, *inputs). For "
+    "sizes that vary, capture with "
     "dynamic=True, or mark them with torch._dynamo.mark_dynamic."
 )
 
@@ -208,8 +209,14 @@ def _gradients_are_asked_for(graph: torch.fx.GraphModule) -> Mismatch:
         if getattr(node.meta.get("example_value"), "requires_grad", False)
     ]
     more = f" and {len(asking) - 3} more" if len(asking) > 3 else ""
-    what = f"gradients were off when it was captured, and are asked for now by {', '.join(asking[:3]) or 'the model'}{more}"
-    remedy = "Call it under torch.no_grad(), or capture and compile again with gradients on: Precompile.dynamo(model, *inputs)."
+    what = (
+        "gradients were off when it was captured, and are asked for now by "
+        f"{', '.join(asking[:3]) or 'the model'}{more}"
+    )
+    remedy = (
+        "Call it under torch.no_grad(), or capture and compile again with gradients on: "
+        "Precompile.dynamo(model, *inputs)."
+    )
     return Mismatch(what, f"the model was compiled without gradients: {what}", remedy)
 
 

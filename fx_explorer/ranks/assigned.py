@@ -23,7 +23,9 @@ class Assigned:
 
 
 def assigned(files: Sequence[ReadFile]) -> Assigned:
-    """Give each file its rank. Of several files of one rank, that which began to compile last is taken."""
+    """Give each file its rank. Of several files of one rank, that which began to compile last is
+    taken.
+    """
     left_out = [
         OtherFile(Path(one.path), _why_unread(one), is_unread=True)
         for one in files
@@ -89,7 +91,10 @@ def _why_unread(one: ReadFile) -> str:
     counts = ", ".join(
         f"{counted(count, 'record')} of rank {rank}" for rank, count in one.told_ranks[:4]
     )
-    return f"mixes {counted(len(one.told_ranks), 'rank')} in one file ({counts}), so that it cannot be told what each did"
+    return (
+        f"mixes {counted(len(one.told_ranks), 'rank')} in one file ({counts}), so that it "
+        "cannot be told what each did"
+    )
 
 
 def _began(one: RankSummary) -> tuple[bool, float]:
@@ -109,7 +114,10 @@ def _disagreements(files: Iterable[ReadFile]) -> list[str]:
     told = sorted({told for _, told in wrong})
     names = rank_words(named for named, _ in wrong)
     return [
-        f"The files named as {names} have records that say {rank_words(told)}: the names are believed"
+        (
+            f"The files named as {names} have records that say {rank_words(told)}: the names "
+            "are believed"
+        )
     ]
 
 

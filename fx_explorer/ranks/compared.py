@@ -1,4 +1,6 @@
-"""A directory of logs becomes an answer: which ranks are alike, and where the others first went another way."""
+"""A directory of logs becomes an answer: which ranks are alike, and where the others first went
+another way.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ TOLD_EVERY_S = 1.0
 """How often it is told how many files are read, also where none of them ends."""
 
 MOST_EXPLAINED = 24
-"""Findings that are explained from the sessions of two ranks; of the others there is what the summaries say."""
+"""Findings that are explained from the sessions of two ranks; of the others there is what the
+summaries say.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,9 @@ class ComparedRanks:
     left_out: tuple[OtherFile, ...]
     notes: tuple[str, ...]
     file_names: FileNames = field(default_factory=FileNames, repr=False, compare=False)
-    """How files of one name are told apart, as long as this is there: the sessions they are of are closed."""
+    """How files of one name are told apart, as long as this is there: the sessions they are of are
+    closed.
+    """
 
     @property
     def first(self) -> RankFinding | None:
@@ -97,8 +103,9 @@ def compare(
 
 
 def _without_mixed(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[str]]:
-    """Put the logs of the ranks in the place of a file that several of them wrote into, and say so. They are in a temporary
-    directory until this process ends, since the session of each may be opened.
+    """Put the logs of the ranks in the place of a file that several of them wrote into, and say so.
+    They are in a temporary directory until this process ends, since the session of each may be
+    opened.
     """
     found: list[ReadFile] = []
     notes = []
@@ -118,8 +125,14 @@ def _without_mixed(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[str]]
             "",
             lambda done, of: None,
         )
-        told = f"{Path(one.path).name} has the records of {counted(len(apart.logs), 'rank')}, which were taken apart"
-        nobodys = f"; {counted(apart.nobodys, 'line')} of it {'is' if apart.nobodys == 1 else 'are'} of no rank"
+        told = (
+            f"{Path(one.path).name} has the records of {counted(len(apart.logs), 'rank')}, "
+            "which were taken apart"
+        )
+        nobodys = (
+            f"; {counted(apart.nobodys, 'line')} of it "
+            f"{'is' if apart.nobodys == 1 else 'are'} of no rank"
+        )
         notes.append(told + nobodys * bool(apart.nobodys))
     return found, notes
 
@@ -132,9 +145,9 @@ def _kept_to_the_end() -> Path:
 
 
 def _of_one_kind(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[OtherFile]]:
-    """Return the sessions or the logs, whichever there are more of, and why the others are left out: a capture names a
-    function as its program does (``Net.forward``), and a log as torch does (``forward``), so that ranks of either kind
-    would differ in every function.
+    """Return the sessions or the logs, whichever there are more of, and why the others are left
+    out: a capture names a function as its program does (``Net.forward``), and a log as torch does
+    (``forward``), so that ranks of either kind would differ in every function.
     """
     logs, sessions = (
         [one for one in read if one.summary and one.is_log is kind] for kind in (True, False)
@@ -146,7 +159,10 @@ def _of_one_kind(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[OtherFi
         if len(logs) <= len(sessions)
         else (sessions, "session", "logs of torch's")
     )
-    why = f"is a {what}, and the others are {others}: they name functions otherwise, and are not compared with one another"
+    why = (
+        f"is a {what}, and the others are {others}: they name functions otherwise, and are "
+        "not compared with one another"
+    )
     kept = [one for one in read if one not in fewer]
     ranks = {rank_in_name(Path(one.path).name) for one in kept}
     left = [
@@ -184,7 +200,9 @@ def _read_with(executor: Executor, paths: Sequence[str], progress: Progress) -> 
 def _explained(
     groups: Sequence[RankGroup], summaries: Sequence[RankSummary]
 ) -> tuple[RankFinding, ...]:
-    """Return the findings, the first of them with what the sessions of one rank of either side tell."""
+    """Return the findings, the first of them with what the sessions of one rank of either side
+    tell.
+    """
     found = findings(groups)
     paths = {one.rank: one.path for one in summaries}
     wanted = {id(one) for one in _to_explain(found)}
@@ -222,7 +240,10 @@ def _no_logs(given: Sequence[Path], others: Sequence[OtherFile]) -> str:
     more = f", and {len(others) - 1:,} more" if len(others) > 1 else ""
     if others and others[0].is_unread:
         return f"{where} cannot be compared{seen}{more}. Make it readable"
-    return f"{where} holds no TORCH_TRACE log and no session{seen}{more}. Set TORCH_TRACE to a directory in the job, and give that"
+    return (
+        f"{where} holds no TORCH_TRACE log and no session{seen}{more}. Set TORCH_TRACE to a "
+        "directory in the job, and give that"
+    )
 
 
 def _size(path: Path) -> int:
@@ -263,9 +284,11 @@ class SameProcess(Executor):
 
 @contextlib.contextmanager
 def engine(address: str, total_bytes: int, files: int) -> Iterator[Executor]:
-    """Give an executor: for ``dask://HOST:PORT`` that of a Dask scheduler, for an empty address one of this machine.
+    """Give an executor: for ``dask://HOST:PORT`` that of a Dask scheduler, for an empty address one
+    of this machine.
 
-    Raises UsageError for an address that is none, and where Dask is not installed or does not answer.
+    Raises UsageError for an address that is none, and where Dask is not installed or does not
+    answer.
     """
     if address:
         with _dask(address) as executor:
@@ -289,8 +312,8 @@ def engine(address: str, total_bytes: int, files: int) -> Iterator[Executor]:
 
 
 def _begin_process(folder: str, parent: int) -> None:
-    """Begin a process of the pool: it ends when its parent ends, however that is, and leaves nothing outside of
-    ``folder``, which the parent removes.
+    """Begin a process of the pool: it ends when its parent ends, however that is, and leaves
+    nothing outside of ``folder``, which the parent removes.
     """
     tempfile.tempdir = folder
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this one
@@ -307,7 +330,9 @@ def _end_with(parent: int) -> None:
 
 
 def _context() -> multiprocessing.context.BaseContext:
-    """Return how processes are started: forked where nothing else runs in this one, which takes a few ms."""
+    """Return how processes are started: forked where nothing else runs in this one, which takes a
+    few ms.
+    """
     is_alone = threading.active_count() == 1 and sys.platform == "linux"
     return multiprocessing.get_context("fork" if is_alone else "spawn")
 
@@ -316,7 +341,8 @@ def _context() -> multiprocessing.context.BaseContext:
 def _dask(address: str) -> Iterator[Executor]:
     if not address.startswith(_DASK) or address == _DASK:
         raise UsageError(
-            f"{address} is no engine. Give the address of a Dask scheduler: --engine dask://HOST:PORT"
+            f"{address} is no engine. Give the address of a Dask scheduler: --engine "
+            "dask://HOST:PORT"
         )
     try:
         from distributed import Client  # type: ignore[import-not-found] # an extra, which few need

@@ -17,7 +17,8 @@ MOST_RANKS = 1_000_000
 """A larger number in a name or record is no rank."""
 
 _NAMED = re.compile(r"(?:^|[._-])rank[_-]?(?P<rank>\d{1,7})(?=[._-]|$)")
-"""``dedicated_log_torch_trace_rank_3_ab12cd.log`` (torch), ``train.rank3.fxs`` (fx-explorer run)."""
+"""``dedicated_log_torch_trace_rank_3_ab12cd.log`` (torch), ``train.rank3.fxs`` (fx-explorer run).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,8 @@ class FoundFiles:
 
 
 def find_files(given: Sequence[Path]) -> FoundFiles:
-    """Return what is in the directories and files that are given; of a directory, the files right in it.
+    """Return what is in the directories and files that are given; of a directory, the files right
+    in it.
 
     Raises UsageError for what is not there, and SessionError for a directory that cannot be read.
     """
@@ -68,7 +70,9 @@ def rank_in_name(name: str) -> int | None:
 
 
 def has_logs(directory: Path) -> bool:
-    """Return whether a directory holds a log, or the session of a rank, right in it; it stops at the first."""
+    """Return whether a directory holds a log, or the session of a rank, right in it; it stops at
+    the first.
+    """
     try:
         return any(_may_be_of_a_rank(path) for path in _in_directory(directory))
     except SessionError:
@@ -99,7 +103,8 @@ def _in_directory(directory: Path) -> Iterable[Path]:
         raise SessionError(f"{directory} cannot be read: {error.strerror or error}") from error
     if len(names) > MOST_FILES:
         raise UsageError(
-            f"{directory} has {len(names):,} files, more than {MOST_FILES:,}: give the logs themselves"
+            f"{directory} has {len(names):,} files, more than {MOST_FILES:,}: give the "
+            "logs themselves"
         )
     return [path for path in names if not path.is_dir()]
 

@@ -1,4 +1,6 @@
-"""One file becomes the summary of a rank: the work that is done for each, in whatever process or on whatever machine."""
+"""One file becomes the summary of a rank: the work that is done for each, in whatever process or on
+whatever machine.
+"""
 
 from __future__ import annotations
 

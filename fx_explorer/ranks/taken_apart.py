@@ -1,8 +1,8 @@
 """A file that several ranks wrote into becomes a log for each of them.
 
-A line is of the rank that torchrun put in front of it, or that the record names. A record that names none, like those before
-the ranks know their numbers, is of the rank of its process, which is in every record. What torch prints for TORCH_LOGS has
-the rank in front of every line.
+A line is of the rank that torchrun put in front of it, or that the record names. A record that
+names none, like those before the ranks know their numbers, is of the rank of its process, which is
+in every record. What torch prints for TORCH_LOGS has the rank in front of every line.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ class SplitLogs:
 
 
 def taken_apart(log: Path, folder: Path) -> SplitLogs:
-    """Write the logs of the ranks into a folder. Raises SessionError for a file that cannot be read, or has too many ranks."""
+    """Write the logs of the ranks into a folder. Raises SessionError for a file that cannot be
+    read, or has too many ranks.
+    """
     ranks: dict[bytes, list[int]] = {}
     for line in _lines(log):
         head = _HEAD.match(line)
@@ -57,7 +59,9 @@ def taken_apart(log: Path, folder: Path) -> SplitLogs:
     nobodys = 0
     latest: int | None = None
     latest_of: dict[bytes, int] = {process: known[0] for process, known in ranks.items()}
-    """The rank of the last record of a process that named one: processes of several machines may have one number."""
+    """The rank of the last record of a process that named one: processes of several machines may
+    have one number.
+    """
     paths: dict[int, Path] = {}
     with ExitStack() as stack:
         files: dict[int, BinaryIO] = {}

@@ -1,4 +1,5 @@
 """What other programs left behind, read into sessions: one folder a format.
 
-A reader needs no torch, trusts nothing it reads, runs nothing, and changes nothing but the session it writes.
+A reader needs no torch, trusts nothing it reads, runs nothing, and changes nothing but the session
+it writes.
 """

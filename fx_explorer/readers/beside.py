@@ -1,8 +1,9 @@
-"""The process that reads a log into a session while the app shows what was found so far (``client/log_reading.py``).
+"""The process that reads a log into a session while the app shows what was found so far
+(``client/log_reading.py``).
 
-On its output is a notice a line (``model/protocol.py``); on its input comes the id of the compilation that is looked at,
-which is decoded next. It ends when nobody reads its output any more. With ``--follow`` it goes on
-with what a job adds to the log.
+On its output is a notice a line (``model/protocol.py``); on its input comes the id of the
+compilation that is looked at, which is decoded next. It ends when nobody reads its output any more.
+With ``--follow`` it goes on with what a job adds to the log.
 """
 
 from __future__ import annotations

@@ -32,7 +32,9 @@ _RECORDS = {
     "output_code.cpp": "inductor_aot_wrapper_code",
     "inductor_provenance_tracking_node_mappings.json": "inductor_provenance_tracking_node_mappings",
 }
-"""File → the record that torch's structured trace has of the same thing. Read in this order, after AOTAutograd's graph."""
+"""File → the record that torch's structured trace has of the same thing. Read in this order, after
+AOTAutograd's graph.
+"""
 
 _READABLE = "fx_graph_readable.py"
 

@@ -44,14 +44,18 @@ class GraphFolder:
 
 
 def is_debug_directory(directory: Path) -> bool:
-    """Return whether Inductor wrote into it. Raises PermissionError for a directory that cannot be looked into."""
+    """Return whether Inductor wrote into it. Raises PermissionError for a directory that cannot be
+    looked into.
+    """
     if directory.is_dir():
         os.scandir(directory).close()
     return directory.is_dir() and bool(graph_folders(directory))
 
 
 def graph_folders(directory: Path) -> list[GraphFolder]:
-    """Return the folders in the order Inductor compiled them. The directory may be one of them, or lie up to three above."""
+    """Return the folders in the order Inductor compiled them. The directory may be one of them, or
+    lie up to three above.
+    """
     paths = {path for below in _BELOW for path in directory.glob(f"{below}/*__*") if path.is_dir()}
     found = [folder for path in (directory.absolute(), *paths) if (folder := _folder(path))]
     return sorted(found, key=lambda folder: (folder.path.parent, folder.order))

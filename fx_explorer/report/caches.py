@@ -12,7 +12,9 @@ Json = dict[str, object]
 
 
 def caches_of_report(reader: SessionReader) -> Json:
-    """Return every question to a cache, and what a warm start did all the same; None for a cold one."""
+    """Return every question to a cache, and what a warm start did all the same; None for a cold
+    one.
+    """
     answers = cache_answers(reader)
     warm = warm_start(reader, answers)
     return {
@@ -29,7 +31,9 @@ def caches_of_report(reader: SessionReader) -> Json:
 
 
 def key_pair(pair: KeyPair) -> Json:
-    """Return the parts of the key that differ between two runs; the first with the setting or the lines it comes from."""
+    """Return the parts of the key that differ between two runs; the first with the setting or the
+    lines it comes from.
+    """
     first = pair.first
     return {
         "cache": pair.cache,

@@ -1,4 +1,6 @@
-"""A graph as FX's own table for a person at a terminal: in its width, where a file has every cell whole."""
+"""A graph as FX's own table for a person at a terminal: in its width, where a file has every cell
+whole.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from fx_explorer.session import SessionReader
 
 
 def graph_table_text(reader: SessionReader, graph: model.Graph, title: str, width: int) -> str:
-    """Return the table in ``width`` cells, names and arguments cut in the middle, below a line that says which graph it is."""
+    """Return the table in ``width`` cells, names and arguments cut in the middle, below a line that
+    says which graph it is.
+    """
     rows = [table_row(node) for node in reader.nodes(graph)]
     table = Table(COLUMNS, rows, elsewhere="-o FILE")
     return text_of([f"# {origin_in_words(reader, graph, title)}", "", table], width)

@@ -54,8 +54,8 @@ PRIORITIES = {
 def kernels_text(
     reader: SessionReader, kernels: Sequence[model.Kernel], gpu: Gpu, width: int | None = None
 ) -> str:
-    """Return the text of every Triton kernel, with what bounds it. Lines have at most ``width`` cells, None where a program
-    reads.
+    """Return the text of every Triton kernel, with what bounds it. Lines have at most ``width``
+    cells, None where a program reads.
     """
     rows = [["kernel", "direction", "bytes", "FLOPs", "bound by", "estimate"]]
     for kernel in kernels:

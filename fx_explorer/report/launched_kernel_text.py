@@ -26,7 +26,9 @@ PICKED = "picked"
 def launched_kernel_text(
     reader: SessionReader, kernel: model.Kernel, width: int | None = None
 ) -> str:
-    """Describe a kernel that has ``real_builds``. Lines have at most ``width`` cells, None where a program reads."""
+    """Describe a kernel that has ``real_builds``. Lines have at most ``width`` cells, None where a
+    program reads.
+    """
     rows = real_builds(reader, kernel)
     gpu = card(reader)
     picked = next((row for row in rows if row.is_picked), rows[0])

@@ -30,8 +30,8 @@ _ITEM = re.compile(r"[-*•] |\w+[:.)] |[`\"']\S+[`\"']:")
 
 
 def options_text(options: Sequence[ExplainedOption], width: int | None = None) -> str:
-    """Return the options by group; below an option stands who set what is not the default. Lines have at most ``width``
-    cells here and below, None where a program reads.
+    """Return the options by group; below an option stands who set what is not the default. Lines
+    have at most ``width`` cells here and below, None where a program reads.
     """
     lines: list[Line] = []
     for group, found in groupby(options, key=lambda option: option.group):
@@ -42,7 +42,9 @@ def options_text(options: Sequence[ExplainedOption], width: int | None = None) -
 
 
 def _lines(option: ExplainedOption) -> Iterator[str]:
-    yield f"{'▲' if option.is_changed else ' '} {option.name} = {', '.join(as_python(option.values))}"
+    yield (
+        f"{'▲' if option.is_changed else ' '} {option.name} = {', '.join(as_python(option.values))}"
+    )
     yield f"      {option.words.does}"
     if option.is_changed:
         yield from (f"      {origin}" for origin in origins(option, Path.cwd()))
@@ -104,8 +106,8 @@ def _indented(text: str, indent: str) -> list[str]:
 
 
 def _reflowed(text: str) -> str:
-    """Return what torch says of an option with a line for each paragraph: torch breaks full lines, and begins new ones for
-    what it lists.
+    """Return what torch says of an option with a line for each paragraph: torch breaks full lines,
+    and begins new ones for what it lists.
     """
     lines: list[str] = []
     was_full = False

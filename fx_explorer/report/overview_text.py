@@ -17,8 +17,8 @@ WIDTH = 100
 
 
 def overview_text(reader: SessionReader, columns: int | None = None) -> str:
-    """Return one paragraph per fact, with details indented and a blank line between topics. ``columns``
-    are those of the terminal; None where a program reads.
+    """Return one paragraph per fact, with details indented and a blank line between topics.
+    ``columns`` are those of the terminal; None where a program reads.
     """
     lines: list[str] = []
     topic = ""

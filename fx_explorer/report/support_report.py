@@ -1,5 +1,5 @@
-"""What a backend supports as text, markdown, CSV and JSON: the verdict first, then the operators, then
-each graph's segments.
+"""What a backend supports as text, markdown, CSV and JSON: the verdict first, then the operators,
+then each graph's segments.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def support_text(
     graphs: Sequence[GraphSupport],
     width: int | None = None,
 ) -> str:
-    """Return everything as plain text. Lines have at most ``width`` cells, None where a program reads."""
+    """Return everything as plain text. Lines have at most ``width`` cells, None where a program
+    reads.
+    """
     blocks: list[Block] = [*verdict(backends, graphs), "", _operator_table(graphs)]
     for graph in graphs:
         blocks += ["", f"{graph.document.title} [{graph.compilation}]"]
@@ -112,8 +114,8 @@ def support_json(target: str, backends: Sequence[Summary], graphs: Sequence[Grap
 
 
 def support_object(backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> Json | None:
-    """Return everything but what it is of; the report has it under ``support``. None where no backend
-    was asked.
+    """Return everything but what it is of; the report has it under ``support``. None where no
+    backend was asked.
     """
     if not graphs:
         return None

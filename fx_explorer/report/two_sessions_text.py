@@ -1,4 +1,6 @@
-"""Two sessions compared, as text: what ``fx-explorer diff`` prints, and the view of a job's ranks shows."""
+"""Two sessions compared, as text: what ``fx-explorer diff`` prints, and the view of a job's ranks
+shows.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,8 @@ MIN_FIGURE = 24
 def text_of_both(
     left: SessionReader, right: SessionReader, names: tuple[str, str], width: int | None = None
 ) -> Iterator[str]:
-    """Yield what differs, line by line. Tables and names have at most ``width`` columns, None where a program reads;
-    sentences may be longer.
+    """Yield what differs, line by line. Tables and names have at most ``width`` columns, None where
+    a program reads; sentences may be longer.
     """
     yield from _figures(left, right, names, width)
     yield from _breaks(left, right, names)
@@ -116,7 +118,9 @@ def _kernels(pairs: list[KernelPair], width: int | None) -> Iterator[str]:
 
 
 def _name(pair: KernelPair, room: int | None) -> str:
-    """Return the name of the kernel, or the names on either side, cut in the middle where there is no room."""
+    """Return the name of the kernel, or the names on either side, cut in the middle where there is
+    no room.
+    """
     if room is None or cell_len(pair.name) <= room:
         return pair.name
     names = pair.name.split(ARROW)
@@ -152,4 +156,7 @@ def _resources(
             yield head + _name(pair, width and width - len(head))
             yield "      " + "  ·  ".join(words or "not known" for words in said)
         for one in configuration_pairs(left, right, pair):
-            yield f"      {one.name}: {resources_in_words(one.left)}  ·  {resources_in_words(one.right)}"
+            yield (
+                f"      {one.name}: {resources_in_words(one.left)}  ·  "
+                f"{resources_in_words(one.right)}"
+            )

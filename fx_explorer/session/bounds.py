@@ -13,15 +13,17 @@ MAX_TEXT = 32_000_000
 """Characters of one text: a graph, generated code, a traceback, a source file."""
 
 MAX_LINES = 1_000_000
-"""Lines of one text. Each takes 60 bytes of memory wherever it is shown, and a text of empty ones packs to nothing."""
+"""Lines of one text. Each takes 60 bytes of memory wherever it is shown, and a text of empty ones
+packs to nothing.
+"""
 
 MAX_TRACEBACK = 400_000
 
 FREELY = 16 << 20
 MOST_INFLATED = 40
-"""A text of more than FREELY bytes is at most so many times as large as it lies in the file: whoever reads
-it refuses what inflates further, and whoever writes it packs it less well. A dump of MLIR passes inflates
-13 times; zlib can do 1,000 times.
+"""A text of more than FREELY bytes is at most so many times as large as it lies in the file:
+whoever reads it refuses what inflates further, and whoever writes it packs it less well. A dump of
+MLIR passes inflates 13 times; zlib can do 1,000 times.
 """
 
 
@@ -35,7 +37,9 @@ def shortened(text: str, most: int) -> str:
 
 
 def shortened_text(text: str) -> str:
-    """Return a text for a session, with at most about ``MAX_TEXT`` characters in ``MAX_LINES`` lines."""
+    """Return a text for a session, with at most about ``MAX_TEXT`` characters in ``MAX_LINES``
+    lines.
+    """
     text = shortened(text, MAX_TEXT)
     left_out = text.count("\n") + 1 - MAX_LINES
     if left_out <= 0:

@@ -1,7 +1,8 @@
 """Texts of a session that lie in another file: those of a log, which is not copied.
 
-Of such a text the session has a place. In which file it lies the session does not say, or one that somebody else has
-written could name any file of the user's: whoever makes such a session tells the processes that read it.
+Of such a text the session has a place. In which file it lies the session does not say, or one that
+somebody else has written could name any file of the user's: whoever makes such a session tells the
+processes that read it.
 
 Texts of one kind (the output code of 2,000 versions of a function) differ in a few characters. Such
 a text is packed with an earlier one as zlib's dictionary, its base. A base has none itself, so that
@@ -62,7 +63,9 @@ def what_reads_texts(session: Path) -> ReadText | None:
 
 
 def read_elsewhere(session: Path, body: object, digest: object) -> str:
-    """Return a text that lies elsewhere. Raises ValueError where nobody has said where that is, or there is no place."""
+    """Return a text that lies elsewhere. Raises ValueError where nobody has said where that is, or
+    there is no place.
+    """
     read = what_reads_texts(session)
     if read is None:
         raise ValueError("a text of it lies in another file, and nobody says which")
@@ -93,8 +96,9 @@ def bring_texts(copy: sqlite3.Connection, read: ReadText) -> None:
 LEVEL = 3
 
 SHORT = 4_000
-"""Bytes of a short text. It is packed with a window of 4 KB instead of 32, which gives as few bytes: zlib takes
-50 µs to lay out the large one and 3 µs for the small one, and most texts are names and lines of code.
+"""Bytes of a short text. It is packed with a window of 4 KB instead of 32, which gives as few
+bytes: zlib takes 50 µs to lay out the large one and 3 µs for the small one, and most texts are
+names and lines of code.
 """
 
 _SHORT_WINDOW_BITS, _SHORT_MEMORY = 12, 6
@@ -147,8 +151,9 @@ class AlikeTexts:
 
 
 def _packed_alone(raw: bytes) -> bytes:
-    """Return a text packed without another. One that repeats itself so much that it would be refused as
-    what inflates without end is packed by the frequency of its bytes alone: a bit for each byte at least.
+    """Return a text packed without another. One that repeats itself so much that it would be
+    refused as what inflates without end is packed by the frequency of its bytes alone: a bit for
+    each byte at least.
     """
     packed = _packed_short(raw) if len(raw) <= SHORT else zlib.compress(raw, LEVEL)
     if len(raw) <= max(FREELY, MOST_INFLATED * len(packed)):

@@ -1,8 +1,8 @@
 """The names of a session's files, as every view and report shows them.
 
-Two files of a session may have one name (``model.py`` twice): each is then shown with as many of its
-folders as tell the two apart. Every reader that is open tells the paths of its session, so whoever
-shows a path needs nothing but the path.
+Two files of a session may have one name (``model.py`` twice): each is then shown with as many of
+its folders as tell the two apart. Every reader that is open tells the paths of its session, so
+whoever shows a path needs nothing but the path.
 """
 
 from __future__ import annotations

@@ -41,8 +41,9 @@ MAX_SQL_VARIABLES = 500
 MOST_LINES = 1_000_000
 
 MOST_INFLATED_FREELY = 2 << 30
-"""Characters of all packed texts of a session together. Above, they are at most ``MOST_INFLATED`` times what
-the file takes: torch's own texts pack to a fifth to a thirteenth, and those of recompiles to far less.
+"""Characters of all packed texts of a session together. Above, they are at most ``MOST_INFLATED``
+times what the file takes: torch's own texts pack to a fifth to a thirteenth, and those of
+recompiles to far less.
 """
 
 MOST_READ_AT_ONCE = 256 << 20
@@ -101,7 +102,8 @@ class SessionReader:
             )
         if version < schema.SCHEMA_VERSION:
             raise OlderSessionError(
-                f"{self.path} was written by an older fx-explorer (schema {version}, this one reads "
+                f"{self.path} was written by an older fx-explorer (schema {version}, this "
+                "one reads "
                 f"{schema.SCHEMA_VERSION}): capture it again"
             )
 
@@ -168,13 +170,14 @@ class SessionReader:
             return
         if self._characters_inflated > MOST_INFLATED * self.path.stat().st_size:
             raise NotASessionError(
-                f"{self.path} is damaged: text: its {len(self._inflated):,} texts that were read inflate to "
+                f"{self.path} is damaged: text: its {len(self._inflated):,} texts that "
+                "were read inflate to "
                 f"{self._characters_inflated:,} characters"
             )
 
     def texts_of(self, artifacts: Iterable[model.Artifact]) -> Iterator[tuple[model.Artifact, str]]:
-        """Yield artifacts with their texts, until these have ``MOST_READ_AT_ONCE`` characters together: a file
-        can let thousands of rows name one large text.
+        """Yield artifacts with their texts, until these have ``MOST_READ_AT_ONCE`` characters
+        together: a file can let thousands of rows name one large text.
         """
         characters = 0
         for artifact in artifacts:
@@ -246,7 +249,9 @@ class SessionReader:
         )
 
     def has(self, row_type: type, **equals: object) -> bool:
-        """Return whether there is a row whose fields equal the keyword arguments: the first that is found ends the search."""
+        """Return whether there is a row whose fields equal the keyword arguments: the first that is
+        found ends the search.
+        """
         where, values = _where(equals)
         return bool(self._query(f"SELECT 1 FROM {schema.TABLES[row_type]}{where} LIMIT 1", values))
 
@@ -320,7 +325,8 @@ class SessionReader:
         rows = self.rows(model.LineSource, artifact=artifact)
         if sum(row.lines for row in rows) > MOST_LINES:
             raise NotASessionError(
-                f"{self.path} is damaged: line_source: there are more than {MOST_LINES:,} lines of one artifact"
+                f"{self.path} is damaged: line_source: there are more than {MOST_LINES:,} "
+                "lines of one artifact"
             )
         return [replace(row, line=row.line + i, lines=1) for row in rows for i in range(row.lines)]
 
@@ -399,7 +405,8 @@ class SessionReader:
             self._last_node = int(self._query("SELECT coalesce(max(id), 0) FROM node")[0][0])
         if last > self._last_node:
             raise NotASessionError(
-                f"{self.path} is damaged: graph: it has nodes up to {last}, and there are {self._last_node}"
+                f"{self.path} is damaged: graph: it has nodes up to {last}, and there are "
+                f"{self._last_node}"
             )
 
     def _checked(self, read: Callable[[], ValueT]) -> ValueT:

@@ -241,7 +241,9 @@ def encoder(row_type: type) -> Callable[[Any], list[object]]:
 
 
 def _json_of(field: dataclasses.Field[object]) -> Callable[[Any], str]:
-    """Return what makes JSON of a field's values. Shapes and strides are the same few, again and again."""
+    """Return what makes JSON of a field's values. Shapes and strides are the same few, again and
+    again.
+    """
     return _texts_to_json if str(field.type).startswith("tuple[str, ...]") else _storable_json
 
 

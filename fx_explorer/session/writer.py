@@ -41,7 +41,8 @@ IN_MEMORY = Path(":memory:")
 """What SQLite takes for no file at all: a session that is thrown away."""
 
 DESCRIPTORS_CLOSED = (
-    "the program closed descriptors that are not its own (os.closerange, as daemons do), and among them those of the session. "
+    "the program closed descriptors that are not its own (os.closerange, as daemons do), "
+    "and among them those of the session. "
     "What was captured before is kept; leave those from 3 on open to have it all."
 )
 
@@ -93,24 +94,25 @@ class SessionWriter:
     def __init__(
         self, path: str | Path, *, beside_program: bool = False, checks_rows: bool = False
     ) -> None:
-        """A writer that ``checks_rows`` writes what somebody else's file says: a row that no reader would take raises
-        ValueError, and nothing is written.
+        """A writer that ``checks_rows`` writes what somebody else's file says: a row that no reader
+        would take raises ValueError, and nothing is written.
         """
         self.path = Path(path)
         self._checks_rows = checks_rows
         self._lock = threading.RLock()
         self._transaction: _OpenTransaction | None = None
         self.rollbacks = 0
-        """How often a transaction was rolled back. Whoever remembers ids of rows forgets them then."""
+        """How often a transaction was rolled back. Whoever remembers ids of rows forgets them then.
+        """
         self._alike = AlikeTexts()
         self._numbers: dict[str, int] = {}
         """Text that many rows have → its number, for those that were met lately."""
         self._encoders: dict[type, Callable[[schema.SessionRow], list[object]]] = {}
         self._owner = getpid()
         self._descriptors: tuple[Descriptor, ...] = ()
-        """Beside the program, the descriptors that SQLite opened: the file, its write-ahead log, and
-        the index of that. Elsewhere nobody closes them, and a reader of the same file, which another
-        thread opens at the same moment, could be taken for the writer's.
+        """Beside the program, the descriptors that SQLite opened: the file, its write-ahead log,
+        and the index of that. Elsewhere nobody closes them, and a reader of the same file, which
+        another thread opens at the same moment, could be taken for the writer's.
         """
         self._is_abandoned = False
         if not beside_program:
@@ -270,7 +272,8 @@ class SessionWriter:
                 self.set_meta("left_out", list(names))
         with self.transaction():
             self._db.execute(
-                "INSERT INTO meta VALUES (?, ?) ON CONFLICT(key) DO UPDATE SET value=excluded.value",
+                "INSERT INTO meta VALUES (?, ?) ON CONFLICT(key) DO UPDATE SET "
+                "value=excluded.value",
                 (
                     key,
                     schema.storable(
@@ -299,8 +302,9 @@ class SessionWriter:
     def add_values(
         self, row_type: type[schema.SessionRow], rows: Iterable[Sequence[object]]
     ) -> None:
-        """Append rows given as all their fields, which are numbers and words of ours. Of pairs there are tens of
-        thousands, and to make an object of each and encode it takes as long as to write it.
+        """Append rows given as all their fields, which are numbers and words of ours. Of pairs
+        there are tens of thousands, and to make an object of each and encode it takes as long as to
+        write it.
         """
         batch = list(rows)
         if not batch:
@@ -309,7 +313,9 @@ class SessionWriter:
             self._db.executemany(schema.insert_sql(row_type), batch)
 
     def add_numbered(self, rows: Sequence[schema.SessionRow]) -> range:
-        """Append many rows of one type, whose ``id`` is 0 yet, in one transaction, and return their ids."""
+        """Append many rows of one type, whose ``id`` is 0 yet, in one transaction, and return their
+        ids.
+        """
         if not rows:
             return range(0)
         row_type = type(rows[0])
@@ -323,7 +329,9 @@ class SessionWriter:
         return ids
 
     def _next_ids(self, row_type: type, count: int) -> range:
-        """Return the ids that the next rows of a type get from SQLite. Nobody else adds any before the transaction ends."""
+        """Return the ids that the next rows of a type get from SQLite. Nobody else adds any before
+        the transaction ends.
+        """
         first = int(
             self._db.execute(
                 f"SELECT coalesce(max(id), 0) + 1 FROM {schema.TABLES[row_type]}"
@@ -520,7 +528,9 @@ class SessionWriter:
 def _checked(
     encode: Callable[[schema.SessionRow], list[object]], row_type: type[schema.SessionRow]
 ) -> Callable[[schema.SessionRow], list[object]]:
-    """Return a function that encodes a row, and raises ValueError for one that no reader would take."""
+    """Return a function that encodes a row, and raises ValueError for one that no reader would
+    take.
+    """
     from fx_explorer.session.untrusted.validating import row_maker  # no capture needs it
 
     decode = row_maker(row_type)

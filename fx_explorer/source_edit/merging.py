@@ -58,7 +58,10 @@ class MergedEdits:
         clashes = (other for hunk in new for other in self._hunks if hunk.is_in_the_way_of(other))
         clash = next(clashes, None)
         if clash:
-            return f"edits line {clash.first + 1} as {clash.title!r} does: accept one, capture again, and try the other"
+            return (
+                f"edits line {clash.first + 1} as {clash.title!r} does: accept one, capture "
+                "again, and try the other"
+            )
         try:
             # Each alone could be parsed. Together they may leave a block empty.
             cst.parse_module(self._with([*self._hunks, *new]))

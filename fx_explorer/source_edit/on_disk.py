@@ -42,11 +42,13 @@ def read(path: str) -> SourceOnDisk:
         return SourceOnDisk(encoding, tuple(_LINE.findall(content.decode(encoding))))
     except OSError as error:
         raise UsageError(
-            f"cannot read {path}: {error.strerror or error}. Copy the diff and apply it where the file is."
+            f"cannot read {path}: {error.strerror or error}. Copy the diff and apply it "
+            "where the file is."
         ) from error
     except (SyntaxError, UnicodeDecodeError, LookupError) as error:
         raise UsageError(
-            f"{path} cannot be decoded ({error}). Say its encoding in its first line, and capture again."
+            f"{path} cannot be decoded ({error}). Say its encoding in its first line, and "
+            "capture again."
         ) from error
 
 
@@ -58,12 +60,15 @@ def changed_on_disk(edit: FileEdit) -> str:
         return str(error)
     if not line:
         return ""
-    return f"{edit.path} has changed since it was captured, first in line {line}: capture again, and fix the file as it is now."
+    return (
+        f"{edit.path} has changed since it was captured, first in line {line}: capture again, "
+        "and fix the file as it is now."
+    )
 
 
 def first_changed_line(path: str, captured: str) -> int:
-    """Return the first line, from 1, in which a file is no longer the text that was captured; 0 when it
-    still is. Raises UsageError when it cannot be read or decoded.
+    """Return the first line, from 1, in which a file is no longer the text that was captured; 0
+    when it still is. Raises UsageError when it cannot be read or decoded.
     """
     now, then = read(path).text, _ended(captured)
     if now == then:

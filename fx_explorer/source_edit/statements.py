@@ -74,7 +74,8 @@ def _function(code: Code, where: str, first: int, last: int) -> cst.FunctionDef:
         crossed = ", ".join(one.name.value for one in functions)
         reason = f"reach over the edge of {crossed}" if functions else "are in no function"
         raise UsageError(
-            f"{where} {reason}: a region is made of whole statements within one function. Choose other lines."
+            f"{where} {reason}: a region is made of whole statements within one function. "
+            "Choose other lines."
         )
     return max(holding, key=lambda one: code.lines(one)[0])
 

@@ -47,11 +47,13 @@ def _prepared(edit: FileEdit) -> NewContent:
     target = file.resolve()
     if _is_read_only(target):
         raise UsageError(
-            f"{file} is read-only. Make it writable (chmod u+w {shlex.quote(str(file))}), or copy the diff."
+            f"{file} is read-only. Make it writable (chmod u+w {shlex.quote(str(file))}), "
+            "or copy the diff."
         )
     if _is_read_only(target.parent):
         raise UsageError(
-            f"the folder of {file} is read-only, and the backup stands beside the file. Copy the diff instead."
+            f"the folder of {file} is read-only, and the backup stands beside the file. "
+            "Copy the diff instead."
         )
     try:
         os.close(os.open(target, os.O_RDWR))  # not of an immutable file, whatever its mode says

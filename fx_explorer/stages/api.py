@@ -68,19 +68,23 @@ class StageError(FxExplorerError):
 
 
 class Stages:
-    """torch.compile on one model, stage by stage: look at each, change what follows, go back and compile another variant.
+    """torch.compile on one model, stage by stage: look at each, change what follows, go back and
+    compile another variant.
 
-    ``dynamo()`` runs the model on the inputs, and its backward unless ``train`` is false or nothing requires a gradient: the
-    graphs run eagerly, nothing is built. ``aot()`` and ``inductor()`` compile the captured graphs. Each runs the stages before
-    it that have not run, and returns a StageView: what the app shows. Python code of the model runs once, in ``dynamo()``, and
-    so does its backward: gradients and buffers are afterwards as after any step.
+    ``dynamo()`` runs the model on the inputs, and its backward unless ``train`` is false or nothing
+    requires a gradient: the graphs run eagerly, nothing is built. ``aot()`` and ``inductor()``
+    compile the captured graphs. Each runs the stages before it that have not run, and returns a
+    StageView: what the app shows. Python code of the model runs once, in ``dynamo()``, and so does
+    its backward: gradients and buffers are afterwards as after any step.
 
-    ``dynamo()`` empties Dynamo's caches (``torch._dynamo.reset``), before and after: functions that this process has compiled
-    are compiled anew when they are called again. Between the calls torch is untouched.
+    ``dynamo()`` empties Dynamo's caches (``torch._dynamo.reset``), before and after: functions that
+    this process has compiled are compiled anew when they are called again. Between the calls torch
+    is untouched.
 
-    Parameters are those of ``torch.compile``; ``inputs`` and ``kwargs`` are what ``model`` is called with. ``session`` is the
-    file that everything is kept in, for ``fx-explorer SESSION``; without it there is one for as long as this object lives.
-    Raises FileExistsError when the file is there already, SessionWriteError when it cannot be written.
+    Parameters are those of ``torch.compile``; ``inputs`` and ``kwargs`` are what ``model`` is
+    called with. ``session`` is the file that everything is kept in, for ``fx-explorer SESSION``;
+    without it there is one for as long as this object lives. Raises FileExistsError when the file
+    is there already, SessionWriteError when it cannot be written.
 
     >>> import torch, fx_explorer
     >>> stages = fx_explorer.Stages(lambda x: torch.relu(x * 2 + 1), torch.ones(4))
@@ -324,7 +328,8 @@ class Stages:
     def _still_open(self) -> None:
         if self._is_closed:
             raise UsageError(
-                "These Stages are closed: what there is can be read, and nothing compiled. Make new ones."
+                "These Stages are closed: what there is can be read, and nothing "
+                "compiled. Make new ones."
             )
 
     def _compile(self, stage: StageName, until: Gate | None) -> None:

@@ -1,15 +1,16 @@
-"""Texts that torch writes, taken apart: stacks, reports of graph breaks, reasons of recompiles, printed graphs, guard trees,
-generated code.
+"""Texts that torch writes, taken apart: stacks, reports of graph breaks, reasons of recompiles,
+printed graphs, guard trees, generated code.
 
-They are the same whether the recorder hears them in the process that compiles, or a reader finds them in a log: so
-the standard library alone is needed, and no torch.
+They are the same whether the recorder hears them in the process that compiles, or a reader finds
+them in a log: so the standard library alone is needed, and no torch.
 """
 
 from __future__ import annotations
 
 LONGEST_LINE = 4_000
-"""Characters of a line, or of a sentence of torch's, that are looked at. What torch writes is shorter; a stranger's text may
-have millions, and the time of a regular expression can grow with the square of that.
+"""Characters of a line, or of a sentence of torch's, that are looked at. What torch writes is
+shorter; a stranger's text may have millions, and the time of a regular expression can grow with the
+square of that.
 """
 
 

@@ -1,7 +1,9 @@
-"""AOTInductor's generated C++, taken apart: the kernels it has, and the lines of ``run_impl`` that call them.
+"""AOTInductor's generated C++, taken apart: the kernels it has, and the lines of ``run_impl`` that
+call them.
 
-The wrapper is written by torch/_inductor/codegen/cpp_wrapper_gpu.py and cpp_wrapper_cpu.py: a Triton kernel stands there
-in a comment, one in C++ in a file of its own, and a library call is a function of AOTInductor's C interface.
+The wrapper is written by torch/_inductor/codegen/cpp_wrapper_gpu.py and cpp_wrapper_cpu.py: a
+Triton kernel stands there in a comment, one in C++ in a file of its own, and a library call is a
+function of AOTInductor's C interface.
 """
 
 from __future__ import annotations
@@ -25,8 +27,9 @@ _CPP = re.compile(r"^extern \"C\"\s.*?\b(?P<name>cpp_\w+)\(")
 
 
 def read_wrapper(wrapper: str, kernels: str = "") -> list[PrintedKernel]:
-    """Return the kernels and library calls in the order of their first call. ``kernels`` is the file of C++ kernels. Each
-    library call is one of its own; a kernel whose code is in neither text has an empty source.
+    """Return the kernels and library calls in the order of their first call. ``kernels`` is the
+    file of C++ kernels. Each library call is one of its own; a kernel whose code is in neither text
+    has an empty source.
     """
     sources = {one.name: one for one in (*_triton_kernels(wrapper), *_cpp_kernels(kernels))}
     called: dict[str, PrintedKernel] = {}
@@ -74,7 +77,9 @@ def _triton_kernels(wrapper: str) -> Iterator[PrintedKernel]:
 
 
 def _cpp_kernels(kernels: str) -> Iterator[PrintedKernel]:
-    """Yield the kernels of the file that has no other functions with C linkage. They have no line in the wrapper."""
+    """Yield the kernels of the file that has no other functions with C linkage. They have no line
+    in the wrapper.
+    """
     lines = kernels.split("\n")
     for at, line in enumerate(lines):
         begins = _CPP.match(line)

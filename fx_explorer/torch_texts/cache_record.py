@@ -1,8 +1,9 @@
-"""What torch writes of one question to one of its caches: the answer, the key, and the components that the key is a hash of.
+"""What torch writes of one question to one of its caches: the answer, the key, and the components
+that the key is a hash of.
 
-``fx_graph_cache_hit`` and its like (torch/_inductor/compile_fx.py), ``aotautograd_cache_hit`` and its like
-(torch/_functorch/_aot_autograd/autograd_cache.py). A component is a line ``[HASH] NAME: VALUE`` (``debug_lines`` of
-torch/_inductor/codecache.py).
+``fx_graph_cache_hit`` and its like (torch/_inductor/compile_fx.py), ``aotautograd_cache_hit`` and
+its like (torch/_functorch/_aot_autograd/autograd_cache.py). A component is a line
+``[HASH] NAME: VALUE`` (``debug_lines`` of torch/_inductor/codecache.py).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""In which stage a compilation failed, by the traceback of what was raised, as torch writes it into its logs
-(``dynamo_error``).
+"""In which stage a compilation failed, by the traceback of what was raised, as torch writes it into
+its logs (``dynamo_error``).
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ _STAGE_OF_FILE: tuple[tuple[str, Stage], ...] = (
     ("_inductor/async_compile.py", "kernel"),
     ("_inductor/runtime/", "kernel"),
 )
-"""Beginning of a file in torch → the stage whose code it holds. What several stages call has no entry: the driver
-(``compile_fx.py``) and the decompositions stand in tracebacks of earlier stages, too.
+"""Beginning of a file in torch → the stage whose code it holds. What several stages call has no
+entry: the driver (``compile_fx.py``) and the decompositions stand in tracebacks of earlier stages,
+too.
 """
 
 _RAISED_BY_BACKEND = re.compile(
@@ -35,8 +36,8 @@ _RAISED_BY_BACKEND = re.compile(
 
 
 def failed_stage(traceback: str) -> Stage:
-    """Return the latest stage whose code was running: the backend, where torch says no more than that it raised, and
-    Dynamo, which calls all others, where no other was.
+    """Return the latest stage whose code was running: the backend, where torch says no more than
+    that it raised, and Dynamo, which calls all others, where no other was.
     """
     reached: set[Stage] = {"dynamo"}
     for frame in _FRAME.finditer(traceback):

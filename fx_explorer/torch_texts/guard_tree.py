@@ -1,7 +1,7 @@
 """The tree of checks that torch runs at every call of compiled code, as torch prints it.
 
-``GuardManagerWrapper.__str__`` (torch/_dynamo/guards.py): a line for each value that is reached, and
-below it one for each check on it, with torch's remark behind ``#``.
+``GuardManagerWrapper.__str__`` (torch/_dynamo/guards.py): a line for each value that is reached,
+and below it one for each check on it, with torch's remark behind ``#``.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ _OF_SEVERAL_LINES = ("DIMENSION_DYNAMIC_MARKING_GUARD",)
 
 
 def read_checks(text: str) -> Iterator[PrintedCheck]:
-    """Yield the checks of a printed tree, in its order; what one check asks in several lines is one."""
+    """Yield the checks of a printed tree, in its order; what one check asks in several lines is
+    one.
+    """
     waiting: PrintedCheck | None = None
     for check in _lines(text):
         if (
@@ -110,16 +112,16 @@ def _lines(text: str) -> Iterator[PrintedCheck]:
 
 
 def latency_us(text: str) -> float | None:
-    """Return how long torch measured one pass through the tree, in microseconds; None where it does not
-    say.
+    """Return how long torch measured one pass through the tree, in microseconds; None where it does
+    not say.
     """
     found = _LATENCY.search(text)
     return float(found["microseconds"]) if found else None
 
 
 def origin_of(check: PrintedCheck) -> Origin:
-    """Return where the checked value comes from, as far as its text tells: the model that a method belongs to
-    is mostly called ``self``, and only a module has modules and parameters.
+    """Return where the checked value comes from, as far as its text tells: the model that a method
+    belongs to is mostly called ``self``, and only a module has modules and parameters.
     """
     if check.is_of_sizes:
         return "shapes"

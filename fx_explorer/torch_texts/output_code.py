@@ -1,10 +1,11 @@
-"""Inductor's generated module, taken apart: its kernels, where each stands, and the lines that call them.
+"""Inductor's generated module, taken apart: its kernels, where each stands, and the lines that call
+them.
 
-torch says itself which nodes a call computes: a comment above it names the call as ``KERNEL:NUMBER``
-(``Provenance debug handles``), and a table that is traced beside the code has the post-grad nodes of
-each (torch/_inductor/debug.py, ``create_mapping_pre_post_grad_nodes``). Without that table, which it makes only when
-asked to, comments say it too: above a call ``Source Nodes``, above a kernel ``Graph fragment``
-(torch/_inductor/utils.py, ``get_kernel_metadata``).
+torch says itself which nodes a call computes: a comment above it names the call as
+``KERNEL:NUMBER`` (``Provenance debug handles``), and a table that is traced beside the code has the
+post-grad nodes of each (torch/_inductor/debug.py, ``create_mapping_pre_post_grad_nodes``). Without
+that table, which it makes only when asked to, comments say it too: above a call ``Source Nodes``,
+above a kernel ``Graph fragment`` (torch/_inductor/utils.py, ``get_kernel_metadata``).
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ class PrintedCall:
     handle: str = ""
     """``triton_poi_fused_relu_0:3``; empty where torch wrote none."""
     sources: tuple[str, ...] = ()
-    """Nodes that the comment above the call names: Dynamo's, or those of the graph itself that come from none."""
+    """Nodes that the comment above the call names: Dynamo's, or those of the graph itself that come
+    from none.
+    """
 
 
 @dataclass(slots=True)
@@ -39,7 +42,9 @@ class PrintedKernel:
     source: str = ""
     calls: list[PrintedCall] = field(default_factory=list)
     fragment: tuple[str, ...] = ()
-    """Operations of the post-grad graph that the comment above the kernel has: those of its first call."""
+    """Operations of the post-grad graph that the comment above the kernel has: those of its first
+    call.
+    """
 
 
 _BEGINS = re.compile(
@@ -86,8 +91,8 @@ def direction_of(code: str) -> Direction:
 
 
 def read_kernels(code: str) -> list[PrintedKernel]:
-    """Return the kernels of a module in the order of their first call; those that nothing calls come
-    last. Each library call is one of its own.
+    """Return the kernels of a module in the order of their first call; those that nothing calls
+    come last. Each library call is one of its own.
     """
     lines = code.split("\n")
     generated = {kernel.name: kernel for kernel in _generated(lines)}

@@ -1,8 +1,8 @@
 """What torch says of where kernels are from: two tables, both JSON.
 
 ``kernel_information.json`` lies in the packages of AOTInductor (torch/_inductor/debug.py,
-``create_kernel_information_json``), and ``inductor_provenance_tracking_node_mappings.json`` in debug directories and traces
-(``dump_inductor_provenance_info``).
+``create_kernel_information_json``), and ``inductor_provenance_tracking_node_mappings.json`` in
+debug directories and traces (``dump_inductor_provenance_info``).
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ class Provenance:
 
     kernels: tuple[KernelOrigin, ...]
     without_kernel: tuple[str, ...] = ()
-    """Nodes after Inductor's passes that no call computes by itself; known of ``NODE_MAPPINGS`` only."""
+    """Nodes after Inductor's passes that no call computes by itself; known of ``NODE_MAPPINGS``
+    only.
+    """
     left_out: int = 0
     """Entries that are not as torch writes them."""
 

@@ -1,4 +1,6 @@
-"""The reason that torch gives for a recompile: which compiled code did not fit, and the check that failed in it."""
+"""The reason that torch gives for a recompile: which compiled code did not fit, and the check that
+failed in it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ _PLACE = re.compile(r"\s#\s(?P<file>[^#\n]+?):(?P<line>\d+) in \S+\s*(?:\(.*\))?
 
 @dataclass(frozen=True, slots=True)
 class RecompileReason:
-    """A text ``0/0: CHECK  # CODE  # FILE:LINE in FUNCTION`` in its parts (torch/_dynamo/guards.py)."""
+    """A text ``0/0: CHECK  # CODE  # FILE:LINE in FUNCTION`` in its parts
+    (torch/_dynamo/guards.py).
+    """
 
     of: str
     """Name of the compilation that did not fit."""

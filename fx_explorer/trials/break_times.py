@@ -38,7 +38,10 @@ def why_not_measured(request: CaptureRequest | None) -> str:
     if request is None:
         return "The session does not say how it was captured. Open its target: fx-explorer TARGET."
     if request.as_script:
-        return "A script cannot be called again and again: give the function or module it compiles as a target, FILE:OBJECT."
+        return (
+            "A script cannot be called again and again: give the function or module it "
+            "compiles as a target, FILE:OBJECT."
+        )
     return "Nothing can be run on a GPU that is not there." if request.gpu else ""
 
 

@@ -25,7 +25,8 @@ from fx_explorer.session import SessionReader
 from fx_explorer.trials.recapture import HERE, TrialWorker, recapture, say_nothing, straight_through
 
 A_SCRIPT = (
-    "Dynamic shapes are tried on a function or module with inputs. This is a script, which compiles and calls by itself: "
+    "Dynamic shapes are tried on a function or module with inputs. This is a script, "
+    "which compiles and calls by itself: "
     "give FILE.py:OBJECT, and its inputs with --inputs 'torch.randn(2, 8)'."
 )
 

@@ -85,9 +85,14 @@ def _best(trials: Sequence[DynamicTrial]) -> str:
     if _fits(default):
         return "The compiled code takes the other inputs as it is: nothing has to be marked."
     if marked and _fits(marked) and marked.free_sizes:
-        return f"mark_dynamic makes one compilation serve both{_rather_than(marked, always)}. {_default(default)}".rstrip()
+        return (
+            f"mark_dynamic makes one compilation serve both{_rather_than(marked, always)}. "
+            f"{_default(default)}"
+        ).rstrip()
     if _fits(always):
-        return f"dynamic=True makes one compilation serve both{_but_not(marked)}. {_default(default)}".rstrip()
+        return (
+            f"dynamic=True makes one compilation serve both{_but_not(marked)}. {_default(default)}"
+        ).rstrip()
     refused = next(
         (
             trial
@@ -100,7 +105,10 @@ def _best(trials: Sequence[DynamicTrial]) -> str:
         return f"No way makes one compilation serve both: {first_line(refused.reason)}."
     reason = next((trial.reason for trial in trials if trial.is_whole and trial.reason), "")
     if reason:
-        return f"Whether the other inputs are compiled again is not known: {first_line(reason).rstrip('.')}."
+        return (
+            "Whether the other inputs are compiled again is not known: "
+            f"{first_line(reason).rstrip('.')}."
+        )
     return ""
 
 
@@ -114,7 +122,10 @@ def _rather_than(marked: DynamicTrial, always: DynamicTrial | None) -> str:
     of_always, of_marked = always.figures, marked.figures
     if (of_always.free_sizes, of_always.guards) == (of_marked.free_sizes, of_marked.guards):
         return "; dynamic=True does the same"
-    return f"; dynamic=True does too, with {counted(of_always.free_sizes, 'free size')} in place of {of_marked.free_sizes}"
+    return (
+        f"; dynamic=True does too, with {counted(of_always.free_sizes, 'free size')} in place "
+        f"of {of_marked.free_sizes}"
+    )
 
 
 def _but_not(marked: DynamicTrial | None) -> str:
@@ -126,4 +137,7 @@ def _but_not(marked: DynamicTrial | None) -> str:
 def _default(default: DynamicTrial | None) -> str:
     if default is None or default.others != "compiled again":
         return ""
-    return "By default torch compiles once more when a size has changed, and keeps that size dynamic from then on."
+    return (
+        "By default torch compiles once more when a size has changed, and keeps that size "
+        "dynamic from then on."
+    )

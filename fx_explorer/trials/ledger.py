@@ -1,4 +1,6 @@
-"""Where the time of one call goes: a worker of its own builds the program, and accounts for its calls."""
+"""Where the time of one call goes: a worker of its own builds the program, and accounts for its
+calls.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,8 @@ TIMEOUT_S = 1200.0
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """A ledger, apart from any session. Its steps name compilations and lines, which are the same in
-    every capture of the same program.
+    """A ledger, apart from any session. Its steps name compilations and lines, which are the same
+    in every capture of the same program.
     """
 
     call: LedgerCall

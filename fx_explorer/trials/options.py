@@ -89,8 +89,8 @@ def compared(before: SessionFigures, after: SessionFigures) -> list[Figure]:
 
 
 def figures_of(trial: OptionTrial) -> list[Figure]:
-    """Return the figures before and after. Nothing is better in a program that did not come to its end:
-    fewer breaks are those it had not come to.
+    """Return the figures before and after. Nothing is better in a program that did not come to its
+    end: fewer breaks are those it had not come to.
     """
     figures = compared(trial.before, trial.after)
     if trial.outcome.kind in ("finished", "exited"):

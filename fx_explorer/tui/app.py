@@ -1,7 +1,7 @@
 """The app: opens at once, starts the capture beside itself, and shows what it finds as it comes.
 
-It owns the capture, the config and the theme, and hands on what is typed and asked for; what is on screen
-belongs to screens/, and what a key does to a controller (controllers/).
+It owns the capture, the config and the theme, and hands on what is typed and asked for; what is on
+screen belongs to screens/, and what a key does to a controller (controllers/).
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ class ExplorerApp(TellsUnreadable, App[int]):
 
         ``runners``, ``trial_worker``: what runs the program again for a trial. ``trusts_sessions``:
         the user agreed to run what a session holds that was captured elsewhere (``--trust``).
-        ``asks_to_load``: the target, where to load it can run code of whoever made it. ``tour``: lead through
-        the guided tour.
+        ``asks_to_load``: the target, where to load it can run code of whoever made it. ``tour``:
+        lead through the guided tour.
         """
         self.config = config or Config()
         # Before Textual begins: to change the theme of an app that runs is to parse and apply all
@@ -359,7 +359,9 @@ class ExplorerApp(TellsUnreadable, App[int]):
             self._driver.write(text)
 
     async def action_quit(self) -> None:
-        """Quit, also for Textual's own keys and signals. In the tour nobody is asked about its sample's capture."""
+        """Quit, also for Textual's own keys and signals. In the tour nobody is asked about its
+        sample's capture.
+        """
         leaving = self.controllers.leaving
         await (leaving.leave() if self.controllers.tour.is_going_on else leaving.quit())
 

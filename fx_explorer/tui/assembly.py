@@ -1,8 +1,8 @@
 """How PTX, SASS and AMDGCN are shown in a pane: in columns for predicate, opcode and operands, with
 what the machine code of an instruction says before it.
 
-The opcodes' column is as wide as nearly all of them, but leaves most of the pane to the operands: those of
-a longer opcode begin further to the right.
+The opcodes' column is as wide as nearly all of them, but leaves most of the pane to the operands:
+those of a longer opcode begin further to the right.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class OpcodeColumns:
         return guard.ljust(self._guard_width(len(guard))) + name + gap + operands + rest
 
     def tokens(self, tokens: Sequence[Piece]) -> Sequence[Piece]:
-        """Return the tokens of a line as they are shown. A line that is no instruction begins at the
-        edge.
+        """Return the tokens of a line as they are shown. A line that is no instruction begins at
+        the edge.
         """
         line = "".join(text for text, _ in tokens)
         parts = parts_of(self.level, line)
@@ -93,7 +93,9 @@ class OpcodeColumns:
         return [*filled, *operands, *rest]
 
     def _comment_at(self, line: str, parts: Parts) -> int:
-        """Return where a comment of the compiler's begins; -1 for none. Those of nvdisasm are its encoding."""
+        """Return where a comment of the compiler's begins; -1 for none. Those of nvdisasm are its
+        encoding.
+        """
         return line.find("//", max(parts.operands[1], parts.name[1])) if self.level == "ptx" else -1
 
 
@@ -133,9 +135,13 @@ def _cells(pieces: Sequence[Piece]) -> int:
 FEW_LINES = 400
 """Of so many lines the column is made at once, of more beside the screen."""
 
-# What reads the levels (analysis.kernel_ir) is imported where it is used: the first paint does not need it.
+# What reads the levels (analysis.kernel_ir) is imported where it is used: the first paint does not
+# need it.
 
-NO_MACHINE_WORDS = "This SASS has no machine words: the control bits of its architecture are not known (they are from Volta on)."
+NO_MACHINE_WORDS = (
+    "This SASS has no machine words: the control bits of its architecture are not known "
+    "(they are from Volta on)."
+)
 
 
 def layout_of(language: str, text: str) -> LineLayout | None:
@@ -154,8 +160,8 @@ def has_words(language: str, text: str) -> bool:
 
 
 def machine_column(text: str, lines: Sequence[int]) -> Mapping[int, Piece]:
-    """Return the column for the rows that show these lines (from 0) of a SASS text. Takes some 25 ms per
-    1,000 instructions.
+    """Return the column for the rows that show these lines (from 0) of a SASS text. Takes some 25
+    ms per 1,000 instructions.
     """
     from fx_explorer.analysis.kernel_ir.control_words import control_text, control_words
     from fx_explorer.analysis.kernel_ir.live_registers import live_registers

@@ -32,14 +32,16 @@ class Captures:
     def __init__(
         self, make_capture: MakeCapture | None, read_log: MakeCapture | None = None
     ) -> None:
-        """With ``make_capture`` None there is nothing to run, and the app shows a saved session, or what ``read_log``
-        makes of a log.
+        """With ``make_capture`` None there is nothing to run, and the app shows a saved session, or
+        what ``read_log`` makes of a log.
         """
         self._make_capture = make_capture or read_log
         self.reads_log = make_capture is None and read_log is not None
         """Whether what runs is the reading of a log, and no program."""
         self._made: list[CaptureLike] = []
-        """The captures whose temporary session may still be shown, or is compared with the one that is."""
+        """The captures whose temporary session may still be shown, or is compared with the one that
+        is.
+        """
         self._earlier = EarlierSessions()
         self._shown: LiveCapture | None = None
         """The last capture that was shown to its end."""
@@ -60,7 +62,9 @@ class Captures:
 
     @property
     def begins_by_itself(self) -> bool:
-        """Return whether the app has something to start with: a program to capture, or a log to read."""
+        """Return whether the app has something to start with: a program to capture, or a log to
+        read.
+        """
         return self._make_capture is not None
 
     def look_at(self, compilation: int) -> None:
@@ -120,7 +124,9 @@ class Captures:
         return [*notes, *live.notes]
 
     def earlier_of(self, session: Path) -> Earlier | None:
-        """Return the session of the capture before the one that made ``session``; None where there is none."""
+        """Return the session of the capture before the one that made ``session``; None where there
+        is none.
+        """
         return self._earlier.of(session)
 
     def _found_nothing(self, live: LiveCapture) -> bool:

@@ -114,7 +114,8 @@ def _parse_keys(table: object, where: str) -> tuple[dict[str, tuple[str, ...]], 
         names = [wanted] if isinstance(wanted, str) else wanted
         if command_id not in known:
             problems.append(
-                f"{where}: there is no command {shown_value(command_id)}; `fx-explorer keys` lists them"
+                f"{where}: there is no command {shown_value(command_id)}; `fx-explorer "
+                "keys` lists them"
             )
         elif (
             not isinstance(names, list)
@@ -122,7 +123,8 @@ def _parse_keys(table: object, where: str) -> tuple[dict[str, tuple[str, ...]], 
             or not all(isinstance(name, str) and name for name in names)
         ):
             problems.append(
-                f"{where}: the keys of {command_id!r} must be a key or a list of keys, not {shown_value(wanted)}"
+                f"{where}: the keys of {command_id!r} must be a key or a list of keys, "
+                f"not {shown_value(wanted)}"
             )
         else:
             keys[command_id] = tuple(names)

@@ -23,7 +23,9 @@ def kernel_text(reader: SessionReader, kernel: model.Kernel) -> str:
 
 
 def node_text(reader: SessionReader, place: Place, time: PlaceTime | None) -> str:
-    """Return everything that is known about a place, a fact a line. ``time`` is that of its node in a profile."""
+    """Return everything that is known about a place, a fact a line. ``time`` is that of its node in
+    a profile.
+    """
     return "\n".join(
         f"{entry.label}: {entry.text}".strip(": ") for entry in inspect.entries(reader, place, time)
     )

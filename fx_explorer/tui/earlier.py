@@ -1,8 +1,8 @@
 """Keeps the session of the capture before the one on screen, to compare the two, until the next
 capture or the end of the app.
 
-One in a temporary directory stays where it is. One that the user keeps in a file (``-o``) is about to be
-replaced there, and is copied first.
+One in a temporary directory stays where it is. One that the user keeps in a file (``-o``) is about
+to be replaced there, and is copied first.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from fx_explorer.temporary_folder import Lock
 
 COPY = "before.fxs"
-"""Name of a copy. Where the app was killed, the next start removes its directory: it holds no capture's
-``session.fxs``.
+"""Name of a copy. Where the app was killed, the next start removes its directory: it holds no
+capture's ``session.fxs``.
 """
 
-NOT_KEPT = "What changes with this capture cannot be told: a copy of the session before could not be made ({error})."
+NOT_KEPT = (
+    "What changes with this capture cannot be told: a copy of the session before could not "
+    "be made ({error})."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +46,13 @@ class EarlierSessions:
     def __init__(self) -> None:
         self._before: list[tuple[CaptureLike, Earlier]] = []
         self._copies: dict[Path, Lock] = {}
-        """Directories with a copy, which are locked so that they do not pass for interrupted captures."""
+        """Directories with a copy, which are locked so that they do not pass for interrupted
+        captures.
+        """
 
     async def kept(self, shown: LiveCapture | None) -> tuple[Earlier | None, list[str]]:
-        """Return the session on screen, kept for a comparison with the next one, and what the user should
-        know. None where there is none, or it cannot be kept.
+        """Return the session on screen, kept for a comparison with the next one, and what the user
+        should know. None where there is none, or it cannot be kept.
         """
         if shown is None:
             return None, []

@@ -45,64 +45,86 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "Moving",
     ),
     "source": (
-        "Linked panes: select a line and the matching lines in the other panes are highlighted (▌).\n"
+        "Linked panes: select a line and the matching lines in the other panes are "
+        "highlighted (▌).\n"
         "Enter follows a link and says how it is known. i shows all facts of the selection.\n"
         "Panes follow the selection unless pinned (p d).",
         "Linked panes",
     ),
     "below": (
-        "The kernel's Triton source, and what its compiler made of it, linked: TTGIR, PTX and SASS, or AMDGCN on AMD's\n"
-        "GPUs. Tab goes to the next pane, which narrow terminals show one at a time; Enter follows a link.\n"
-        "On another line of your source, p k goes below the kernel of that line; b goes back to where you were.",
+        "The kernel's Triton source, and what its compiler made of it, linked: TTGIR, "
+        "PTX and SASS, or AMDGCN on AMD's\n"
+        "GPUs. Tab goes to the next pane, which narrow terminals show one at a time; "
+        "Enter follows a link.\n"
+        "On another line of your source, p k goes below the kernel of that line; b goes "
+        "back to where you were.",
         "Linked panes",
     ),
     "neighbourhood": (
-        "The node with a double border, two steps of what it is made from left of it, and what uses it right of it.\n"
-        "A dotted frame holds what one kernel fuses. hjkl or arrows go from box to box, and the other panes follow.\n"
+        "The node with a double border, two steps of what it is made from left of it, "
+        "and what uses it right of it.\n"
+        "A dotted frame holds what one kernel fuses. hjkl or arrows go from box to box, "
+        "and the other panes follow.\n"
         'Enter puts the box into the middle; b goes back to the node before. "and 990 more" shows some more on Enter.',
         "Linked panes",
     ),
     "stages": (
-        "One line for each stage, in order. Enter shows what stood before it beside what stood after it, and in each row\n"
-        "the effect on the operation there. While the compiler waits, . continues and shows what the next stage did.",
+        "One line for each stage, in order. Enter shows what stood before it beside what "
+        "stood after it, and in each row\n"
+        "the effect on the operation there. While the compiler waits, . continues and "
+        "shows what the next stage did.",
         "Stepping",
     ),
     "graphs": ("Enter opens the graph in a linked pane.", "Moving"),
     "breaks": (
-        "A graph break is where Dynamo stopped a graph and let Python run; a recompile is a function compiled again.\n"
+        "A graph break is where Dynamo stopped a graph and let Python run; a recompile "
+        "is a function compiled again.\n"
         "Below the list: why, what to try, and your stack. Enter goes to your line.\n"
         "x x shows edits of your source, or options, that may take the break away, and tries them.",
         "Moving",
     ),
     "guards": (
-        "Guards are checked on every call. Enter goes to the line that asked for one; below the list: whether it can fail.\n"
-        "v f narrows the list by typing. c i asks whether other inputs would fit: nothing is run for the answer.",
+        "Guards are checked on every call. Enter goes to the line that asked for one; "
+        "below the list: whether it can fail.\n"
+        "v f narrows the list by typing. c i asks whether other inputs would fit: "
+        "nothing is run for the answer.",
         "Moving",
     ),
     "kernels": (
-        "< sorts by a column, L narrows by typing; so does every table. Times are of all calls of a kernel.\n"
-        "Below the list: the kernel's code. Enter opens it in a linked pane, beside its nodes and your source.\n"
-        "Of a Triton kernel p k shows the levels below it, v c its configurations, v i MLIR pass by pass.",
+        "< sorts by a column, L narrows by typing; so does every table. Times are of all "
+        "calls of a kernel.\n"
+        "Below the list: the kernel's code. Enter opens it in a linked pane, beside its "
+        "nodes and your source.\n"
+        "Of a Triton kernel p k shows the levels below it, v c its configurations, v i "
+        "MLIR pass by pass.",
         "Moving",
     ),
     "candidates": (
-        "Below the list: what the configuration needs, and what it does to the GPU. Enter shows it level by level.\n"
-        "v i shows what each MLIR pass did to it. What is not known without the GPU stands above the list.",
+        "Below the list: what the configuration needs, and what it does to the GPU. "
+        "Enter shows it level by level.\n"
+        "v i shows what each MLIR pass did to it. What is not known without the GPU "
+        "stands above the list.",
         "Linked panes",
     ),
     "memory": (
-        "Enter goes to the node of the forward graph that makes the value. v m shows what is held kernel after kernel.",
+        (
+            "Enter goes to the node of the forward graph that makes the value. v m shows "
+            "what is held kernel after kernel."
+        ),
         "Moving",
     ),
     "step_memory": (
-        "Below the list: what is held at that moment, by kind and one by one. Enter goes to the call in the output code.\n"
+        "Below the list: what is held at that moment, by kind and one by one. Enter goes "
+        "to the call in the output code.\n"
         "7 shows the saved tensors with what needs them.",
         "Moving",
     ),
     "modules": (
-        "A row has all that is in the module. Repeated layers are one row, which says in what they differ; → unfolds it.\n"
+        "A row has all that is in the module. Repeated layers are one row, which says in "
+        "what they differ; → unfolds it.\n"
         "A kernel call belongs to the innermost module that holds all it computes.\n"
-        "Enter narrows every view to the module: kernels, breaks, saved tensors, graphs. Escape shows everything again.",
+        "Enter narrows every view to the module: kernels, breaks, saved tensors, graphs. "
+        "Escape shows everything again.",
         "Moving",
     ),
     "regions": (
@@ -112,52 +134,73 @@ _TEXTS: dict[str, tuple[str, Group]] = {
     ),
     "support": (
         "First the parts of each graph in the order in which they can run, then every operator.\n"
-        "Below the list: what crosses the borders of a part, and why the graph is split there. Enter goes to its first node.\n"
-        "In a graph ↩ marks what falls back. p r on a node shows only its segment, or what falls back, and again everything.",
+        "Below the list: what crosses the borders of a part, and why the graph is split "
+        "there. Enter goes to its first node.\n"
+        "In a graph ↩ marks what falls back. p r on a node shows only its segment, or "
+        "what falls back, and again everything.",
         "Moving",
     ),
     "sizes": (
-        "Below the list: what was decided about the size, at which line, and the guards that mention it.\n"
+        "Below the list: what was decided about the size, at which line, and the guards "
+        "that mention it.\n"
         "Enter goes to the line that made it.",
         "Moving",
     ),
     "ledger": (
-        "x c measures. First where the time goes, then your lines beside the same call uncompiled, then every step in order.\n"
-        "The chart shows what lies within what, from left to right in time; a number is so many short steps.\n"
-        "▲ points at what the row under the cursor stands for; a click on a block goes to its row.\n"
+        "x c measures. First where the time goes, then your lines beside the same call "
+        "uncompiled, then every step in order.\n"
+        "The chart shows what lies within what, from left to right in time; a number is "
+        "so many short steps.\n"
+        "▲ points at what the row under the cursor stands for; a click on a block goes "
+        "to its row.\n"
         "Enter goes to your line, or to the line of the generated code.",
         "Moving",
     ),
     "flame": (
-        "Each block is a phase. What lies below it ran within it; what is free at its right end is its own time.\n"
-        "The rows are the same as a tree: in all, and itself. Enter opens what lies within a row, esc leaves it.\n"
-        "Your lines are known in Dynamo, in AOTAutograd and in the lowering: enter on one goes there.\n"
-        "▲ points at the row under the cursor; a click on a block goes to its row. Y s saves the picture.",
+        "Each block is a phase. What lies below it ran within it; what is free at its "
+        "right end is its own time.\n"
+        "The rows are the same as a tree: in all, and itself. Enter opens what lies "
+        "within a row, esc leaves it.\n"
+        "Your lines are known in Dynamo, in AOTAutograd and in the lowering: enter on "
+        "one goes there.\n"
+        "▲ points at the row under the cursor; a click on a block goes to its row. Y s "
+        "saves the picture.",
         "Moving",
     ),
     "profile": (
-        "fx-explorer SESSION --profile TRACE reads what torch.profiler wrote. First what the GPU's time went to, then the\n"
-        "gaps in which it is idle, then your lines, then what ran without being joined to a kernel.\n"
-        "Below the list: what your program did in the gap. Enter goes to the kernel behind the gap, or to your line.\n"
-        "6 and v d have the times of kernels and modules, graphs and generated code (2) those of operations and calls.\n"
-        "÷ is an equal part of a kernel that computes other operations, too. < puts the most expensive operations first.",
+        "fx-explorer SESSION --profile TRACE reads what torch.profiler wrote. First what "
+        "the GPU's time went to, then the\n"
+        "gaps in which it is idle, then your lines, then what ran without being joined "
+        "to a kernel.\n"
+        "Below the list: what your program did in the gap. Enter goes to the kernel "
+        "behind the gap, or to your line.\n"
+        "6 and v d have the times of kernels and modules, graphs and generated code (2) "
+        "those of operations and calls.\n"
+        "÷ is an equal part of a kernel that computes other operations, too. < puts the "
+        "most expensive operations first.",
         "Moving",
     ),
     "roofline": (
-        "A point is a kernel: how many operations it does for each byte that it moves, and how many a second.\n"
-        "Left of the bend memory is the bound, right of it arithmetic. ● was measured; ○ stands on the roof: nothing ran.\n"
-        "A click on a point goes to its row, enter to its code. What is not drawn is in the list, with the reason below it.\n"
+        "A point is a kernel: how many operations it does for each byte that it moves, "
+        "and how many a second.\n"
+        "Left of the bend memory is the bound, right of it arithmetic. ● was measured; ○ "
+        "stands on the roof: nothing ran.\n"
+        "A click on a point goes to its row, enter to its code. What is not drawn is in "
+        "the list, with the reason below it.\n"
         "Y s saves the picture.",
         "Moving",
     ),
     "backend": (
-        "First the stages that the backend published, then how often what it made was called, then its last run.\n"
+        "First the stages that the backend published, then how often what it made was "
+        "called, then its last run.\n"
         "Enter goes to the stage, and from an instruction to its line of the program.",
         "Moving",
     ),
     "bench": (
-        "x p measures: it asks for backends, modes and sizes; esc stops it and keeps what there is.\n"
-        "Below the list: the row under the cursor, and speed-up over size as a picture. Tab goes there.",
+        "x p measures: it asks for backends, modes and sizes; esc stops it and keeps "
+        "what there is.\n"
+        "Below the list: the row under the cursor, and speed-up over size as a picture. "
+        "Tab goes there.",
         "Moving",
     ),
     "console": ("Terminal escapes that your program printed are shown, not sent.", "Moving"),

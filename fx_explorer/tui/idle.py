@@ -1,7 +1,8 @@
 """Imports, in a thread while the user reads the first screen, the modules that keys will need and
 that screen does not.
 
-Imported by the first key that needs them, those of the tables alone would keep it waiting for 150 ms.
+Imported by the first key that needs them, those of the tables alone would keep it waiting for 150
+ms.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ class LaterImports:
         for name in later_modules():
             if self._is_stopped:
                 return
-            # A key may import the package of a module at the same time, and Python then gives one of the two threads half
-            # of it. What cannot be imported is told where it is needed.
+            # A key may import the package of a module at the same time, and Python then gives one
+            # of the two threads half of it. What cannot be imported is told where it is needed.
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
 

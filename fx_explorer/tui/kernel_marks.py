@@ -68,8 +68,9 @@ class KernelMarks:
         takes_long: Callable[[SessionReader], bool],
         times_take_long: Callable[[SessionReader], bool],
     ) -> None:
-        """``changed`` is called when the heat is another one, ``times_changed`` when the times of a profile are.
-        ``takes_long`` and ``times_take_long`` say of a session whether it is too large to be read before the next frame.
+        """``changed`` is called when the heat is another one, ``times_changed`` when the times of a
+        profile are. ``takes_long`` and ``times_take_long`` say of a session whether it is too large
+        to be read before the next frame.
         """
         self.is_on = True
         self.heat = NO_HEAT
@@ -96,12 +97,14 @@ class KernelMarks:
 
     @property
     def times(self) -> ProfiledPlaces | None:
-        """Return the times of the session's profile; None without one, and while kernels are not marked."""
+        """Return the times of the session's profile; None without one, and while kernels are not
+        marked.
+        """
         return self._times if self.is_on else None
 
     def times_of_graph(self, reader: SessionReader, graph: int) -> GraphTimes | None:
-        """Return the times of the nodes of a graph; None where no node has one, and where they are not known yet: those of
-        a large graph are read beside the screen, one graph after the other.
+        """Return the times of the nodes of a graph; None where no node has one, and where they are
+        not known yet: those of a large graph are read beside the screen, one graph after the other.
         """
         if self.times is None:
             return None
@@ -111,7 +114,9 @@ class KernelMarks:
         return known if known and known.whole.seconds else None
 
     def time_of_node(self, reader: SessionReader, place: Place) -> PlaceTime | None:
-        """Return the time of the node at a place of a graph; None elsewhere, and where it has none or is not known yet."""
+        """Return the time of the node at a place of a graph; None elsewhere, and where it has none
+        or is not known yet.
+        """
         node = node_at(reader, place)
         times = self.times_of_graph(reader, node.graph) if node else None
         return times.of_node(node.id) if times and node else None
@@ -140,7 +145,9 @@ class KernelMarks:
             self._graph_times.popitem(last=False)
 
     def lines_of(self, document: Document) -> Mapping[int, LineHeat]:
-        """Return the lines of a source file that kernels compute; none while kernels are not marked."""
+        """Return the lines of a source file that kernels compute; none while kernels are not
+        marked.
+        """
         return self.heat.of_file(document.id) if self.is_on and document.kind == "source" else {}
 
     def renew(self, reader: SessionReader) -> None:
@@ -163,14 +170,14 @@ class KernelMarks:
         self._graph_times.clear()
 
     def legend(self, document: Document) -> str:
-        """Say what the gutter of a source file shows, in few words: ``≈% of time`` where that is estimated;
-        empty where it shows nothing.
+        """Say what the gutter of a source file shows, in few words: ``≈% of time`` where that is
+        estimated; empty where it shows nothing.
         """
         return LEGENDS[self.heat.measure] if self.lines_of(document) else ""
 
     def words(self, place: Place) -> str:
-        """Say what a line of the source costs: ``3 kernels, 42% of the estimated time``; empty where that is
-        not known.
+        """Say what a line of the source costs: ``3 kernels, 42% of the estimated time``; empty
+        where that is not known.
         """
         one = self.lines_of(place.document).get(place.line)
         if one is None or not self.heat.measure:
@@ -211,8 +218,8 @@ def source_gutter(
     events: Mapping[int, Piece], heat: Mapping[int, LineHeat], blocks: int
 ) -> dict[int, list[Piece]]:
     """Return the gutter of each line (from 0) that has anything. ``events`` are the glyphs of what
-    happened there. The most expensive kernels of a line have a block each, as high as what they take: at most
-    ``blocks``.
+    happened there. The most expensive kernels of a line have a block each, as high as what they
+    take: at most ``blocks``.
     """
     if not heat:
         return {line: [glyph] for line, glyph in events.items()}
@@ -271,8 +278,8 @@ def kernel_number(kernel: int) -> Piece:
 
 
 def kernel_numbers(kernels: Sequence[int]) -> Piece:
-    """Return the number of a kernel in its colour, of several that of the first: ``3+``. It is one piece,
-    because each costs time at every row that is painted.
+    """Return the number of a kernel in its colour, of several that of the first: ``3+``. It is one
+    piece, because each costs time at every row that is painted.
     """
     if not kernels:
         return "", "muted"

@@ -130,8 +130,8 @@ def first_key(command: AppCommand, keymap: Keymap) -> str:
 
 
 def clashes(commands: Iterable[AppCommand], keymap: Keymap) -> dict[str, list[AppCommand]]:
-    """Return the keys that more than one of these commands answers to, and those before which a sequence
-    would end: with ``v``, nobody comes to ``v b``.
+    """Return the keys that more than one of these commands answers to, and those before which a
+    sequence would end: with ``v``, nobody comes to ``v b``.
     """
     owners: dict[str, list[AppCommand]] = {}
     commands = list(commands)
@@ -146,8 +146,8 @@ def clashes(commands: Iterable[AppCommand], keymap: Keymap) -> dict[str, list[Ap
 
 
 def fallbacks(commands: Iterable[AppCommand], keymap: Keymap) -> dict[str, AppCommand]:
-    """Return the keys of the main screen that Textual does not know: those the user gave to commands
-    which have none by default.
+    """Return the keys of the main screen that Textual does not know: those the user gave to
+    commands which have none by default.
     """
     wanted = [one for one in commands if one.scope in ("app", "explorer") and not singles(one.keys)]
     return {key: one for one in wanted for key in singles(keys_of(one, keymap))}

@@ -1,7 +1,9 @@
-"""List the backends of this interpreter's torch, and try each on a small graph (``fx-explorer backends``).
+"""List the backends of this interpreter's torch, and try each on a small graph
+(``fx-explorer backends``).
 
-Called as ``python …/worker/backends_here.py [NAME ...]``, by path, in the interpreter that is asked about.
-Prints one JSON line: the release of torch, and a row for each backend, or for those that are named.
+Called as ``python …/worker/backends_here.py [NAME ...]``, by path, in the interpreter that is asked
+about. Prints one JSON line: the release of torch, and a row for each backend, or for those that are
+named.
 """
 
 from __future__ import annotations
@@ -39,8 +41,8 @@ def _names() -> list[str]:
 
 
 def _row(name: str) -> dict[str, Any]:
-    """Return what is known of a backend: ``missing`` says what keeps it from being used here, and is
-    empty where nothing is known to.
+    """Return what is known of a backend: ``missing`` says what keeps it from being used here, and
+    is empty where nothing is known to.
     """
     row: dict[str, Any] = {
         "name": name,

@@ -1,14 +1,15 @@
 """When two results are equal: PyTorch's own rule, for whoever compares what a program computed.
 
 The rule is that of ``same`` in torch/_dynamo/utils.py and of the harness around it
-(benchmarks/dynamo/common.py, ``check_accuracy``): a result within a tolerance of eager's is equal; one
-further away is held against a run of the same program in float64, and may have so many times eager's
-own error, as root of the mean square. It is stricter than ``same`` where results are small: there the
-absolute tolerances of ``same`` are larger than the results, and any would pass. What ``same`` accepts is
-accepted there too as long as its error is small beside the result (``ANOTHER_ALGORITHM``).
+(benchmarks/dynamo/common.py, ``check_accuracy``): a result within a tolerance of eager's is equal;
+one further away is held against a run of the same program in float64, and may have so many times
+eager's own error, as root of the mean square. It is stricter than ``same`` where results are small:
+there the absolute tolerances of ``same`` are larger than the results, and any would pass. What
+``same`` accepts is accepted there too as long as its error is small beside the result
+(``ANOTHER_ALGORITHM``).
 
-What it does not do: run anything, or know which result belongs to which. ``compare_result`` is given
-tensors on the CPU.
+What it does not do: run anything, or know which result belongs to which. ``compare_result`` is
+given tensors on the CPU.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from typing import Literal
 import torch
 
 EqualityKind = Literal["equal", "within_error", "differs"]
-"""``equal``: bit by bit, or within the tolerance. ``within_error``: further away, but no further from
-the run in float64 than eager itself is uncertain of. ``differs``: neither.
+"""``equal``: bit by bit, or within the tolerance. ``within_error``: further away, but no further
+from the run in float64 than eager itself is uncertain of. ``differs``: neither.
 """
 
 TOLERANCE = 1e-4
@@ -34,7 +35,9 @@ WIDE_TOLERANCE = 1e-8
 """The same of numbers of 64 bits: a step in 32 bits must not be hidden."""
 
 NARROW_TOLERANCES = {torch.float16: 1e-3, torch.bfloat16: 1e-2}
-"""The same of 16 bits where there is no more exact run (torchbench.py and torchbench.yaml, ``higher_bf16``)."""
+"""The same of 16 bits where there is no more exact run (torchbench.py and torchbench.yaml,
+``higher_bf16``).
+"""
 
 SMALL = 1000
 """Elements below which the error of a tensor is mostly chance (``get_multiplier`` in ``same``)."""
@@ -43,12 +46,14 @@ SMALLER, SMALLEST = 500, 10
 """The same, with the multipliers of ``use_larger_multiplier_for_smaller_tensor``."""
 
 LEAST_OF_GROUP = 0.01
-"""Results of one kind, such as all gradients, count as at least so large a part of the largest of them:
-what is smaller may be what rounding left where larger numbers cancelled each other out.
+"""Results of one kind, such as all gradients, count as at least so large a part of the largest of
+them: what is smaller may be what rounding left where larger numbers cancelled each other out.
 """
 
 LOOSE = 4e-2
-"""How near to float64 a number must be where eager's is NaN or infinite (``loose_tol`` in ``same``)."""
+"""How near to float64 a number must be where eager's is NaN or infinite (``loose_tol`` in
+``same``).
+"""
 
 COSINE = 0.99
 """Least cosine similarity where there is no more exact run, as in ``same``."""
@@ -57,9 +62,10 @@ SIZE = 5e-4
 """How far the norms may then be apart, which a cosine does not see: ``same`` has no such bound."""
 
 ANOTHER_ALGORITHM = 5.0
-"""A small result that ``same`` accepts may be off by so many tolerances of its size. Another kernel for
-attention on an H200 takes 3e-4 of an output where the tolerance is 1e-4 (``benchmarks.bench_verdicts``); a
-result that is wrong by a thousandth, or a gradient by a hundredth, is off by more.
+"""A small result that ``same`` accepts may be off by so many tolerances of its size. Another kernel
+for attention on an H200 takes 3e-4 of an output where the tolerance is 1e-4
+(``benchmarks.bench_verdicts``); a result that is wrong by a thousandth, or a gradient by a
+hundredth, is off by more.
 """
 
 ROUNDING_OF_TF32 = 2.0**-11
@@ -119,8 +125,9 @@ def compare_result(
     exact: torch.Tensor | None = None,
     precision: Precision | None = None,
 ) -> ResultDifference:
-    """Return how a result stands to eager's. ``exact`` is that of the more exact run, in float64 where
-    possible; without one the rule is the cosine similarity, as in ``same``. All are on the CPU.
+    """Return how a result stands to eager's. ``exact`` is that of the more exact run, in float64
+    where possible; without one the rule is the cosine similarity, as in ``same``. All are on the
+    CPU.
 
     Raises RuntimeError and NotImplementedError for kinds of tensors that torch cannot compare.
     """
@@ -163,8 +170,8 @@ def tolerance_of(dtype: torch.dtype) -> float:
 
 
 def largest_difference(result: torch.Tensor, eager: torch.Tensor) -> float:
-    """Return the largest absolute difference of two results of one shape; infinite where only one of the
-    two is finite.
+    """Return the largest absolute difference of two results of one shape; infinite where only one
+    of the two is finite.
     """
     return _Pair(result, eager).difference("equal").largest
 
@@ -220,7 +227,9 @@ class _Pair:
         return ResultDifference(kind, float(self.apart[place]), place, there)
 
     def not_finite(self, is_excused: torch.Tensor) -> ResultDifference | None:
-        """Return the difference where only one of the two is finite, or they are not in the same way."""
+        """Return the difference where only one of the two is finite, or they are not in the same
+        way.
+        """
         is_wrong = ~self.is_finite & ~self.is_same & ~is_excused
         count = int(is_wrong.sum())
         if not count:

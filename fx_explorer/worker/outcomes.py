@@ -132,7 +132,10 @@ class Outcomes:
             file, line = left_early(without_our_frames(leaving.__traceback__))
         is_early = bool(file) or not is_script
         where = f" at {file}:{line}, before its end," if file else ""
-        told = f"the program called sys.exit({shown(leaving.code)}){where} while {self._progress.activity}"
+        told = (
+            f"the program called sys.exit({shown(leaving.code)}){where} while "
+            f"{self._progress.activity}"
+        )
         return Outcome("exited", told, code, is_early, file, line)
 
     def _raised(self, error: BaseException) -> Outcome:
@@ -142,7 +145,10 @@ class Outcomes:
         )
         message = plain or message
         if ran_out_of_memory(error):
-            message += ". Out of memory: the program asked for more than its limit or the machine allows. It happened"
+            message += (
+                ". Out of memory: the program asked for more than its limit or the machine "
+                "allows. It happened"
+            )
         if isinstance(error, KeyboardInterrupt):  # of which Python dies as of the signal
             told = f"the program was ended by SIGINT ({message}) while {self._progress.activity}"
             return Outcome("killed", told, -signal.SIGINT)
@@ -177,7 +183,8 @@ class Outcomes:
             return f"fx-explorer {what}{replaced}; what was recorded until then is kept."
         return (
             f"fx-explorer itself {what}"
-            "This is a fault of fx-explorer, not of the program; please report it with the traceback above."
+            "This is a fault of fx-explorer, not of the program; please report it with "
+            "the traceback above."
         )
 
     def _report(self, where: str, error: BaseException) -> str:

@@ -133,7 +133,10 @@ class RequestRecording:
         """Return what kept the program from compiling anything, as far as it is known."""
         place, directory = self._progress.place, self._progress.writer.children
         if directory and any(directory.glob("*.fxs")):
-            return f"{place.shown} compiled nothing in its own process; what its child processes compiled is counted"
+            return (
+                f"{place.shown} compiled nothing in its own process; what its child processes "
+                "compiled is counted"
+            )
         if not self.recording:
             return nothing_compiled(
                 place, ended, self._why_not_recorded() if place.is_script else ""
@@ -152,7 +155,10 @@ class RequestRecording:
     def _why_not_recorded(self) -> str:
         if "torch" not in sys.modules:
             return "it never imported torch"
-        return f"what it imported as torch, from {place_of_torch()}, has no code to run: is it installed in full?"
+        return (
+            f"what it imported as torch, from {place_of_torch()}, has no code to run: is it "
+            "installed in full?"
+        )
 
     def _record_front_ends(self, recording: Recording) -> None:
         from fx_explorer.worker.front_ends.recording import record_front_end

@@ -164,7 +164,9 @@ LONGEST_S = 200.0
 
 @dataclass(frozen=True)
 class SeenRun:
-    """What came of a run of a script: what was seen (``ScriptRun.plain``), how it failed, or why it could not be run."""
+    """What came of a run of a script: what was seen (``ScriptRun.plain``), how it failed, or why it
+    could not be run.
+    """
 
     seen: Mapping[str, Any] = field(default_factory=dict)
     failed: str = ""
@@ -172,8 +174,8 @@ class SeenRun:
 
 
 class LaterRun(ChildProgram):
-    """One more run of a script, after those before it have ended: two at once could be in each other's way, for instance
-    in files.
+    """One more run of a script, after those before it have ended: two at once could be in each
+    other's way, for instance in files.
     """
 
     def __init__(
@@ -184,7 +186,9 @@ class LaterRun(ChildProgram):
         super().__init__(request, run, waits=True)
 
     def run(self) -> SeenRun:
-        """Run the script and return what came of it. It is run once, also when it is asked for again."""
+        """Run the script and return what came of it. It is run once, also when it is asked for
+        again.
+        """
         if self._ended is None:
             self.begin()
             self._ended = self._end()
@@ -206,11 +210,13 @@ class LaterRun(ChildProgram):
 
 
 class VerifyingScript:
-    """The runs of a script that the captured one is compared with. It is a context manager: none of them outlives the block.
+    """The runs of a script that the captured one is compared with. It is a context manager: none of
+    them outlives the block.
 
-    The original runs before the captured one, without torch.compile. The others run after it, each where it is needed: the
-    original once more, where something differs, to know what is something else in each run; the changed script without
-    torch.compile; the changed script with its code built; and the original so, where built code differs.
+    The original runs before the captured one, without torch.compile. The others run after it, each
+    where it is needed: the original once more, where something differs, to know what is something
+    else in each run; the changed script without torch.compile; the changed script with its code
+    built; and the original so, where built code differs.
     """
 
     def __init__(self, place: TargetPlace, request: CaptureRequest) -> None:
@@ -249,8 +255,9 @@ class VerifyingScript:
         self._original.wait()
 
     def compared(self, captured: ScriptRun, has_code: bool) -> Verification:
-        """Compare the captured run with the original, then run the changed script in other ways and compare those.
-        ``has_code`` says that there is generated code which the captured run has not run.
+        """Compare the captured run with the original, then run the changed script in other ways and
+        compare those. ``has_code`` says that there is generated code which the captured run has not
+        run.
         """
         from fx_explorer.worker.verify.uncompiled import read_result
         from fx_explorer.worker.verify.verifying import nothing_compared

@@ -65,8 +65,10 @@ class VirtualGpu:
             first, *others = self._emulation.placeholders
             also = f", and so do {len(others)} others" if others else ""
             self._progress.note(
-                f"{Path(first.file).name}:{first.line} reads a number off a tensor without content{also}: "
-                f"{first.value} is a placeholder, and so is what the program prints or decides by it"
+                f"{Path(first.file).name}:{first.line} reads a number off a tensor "
+                f"without content{also}: "
+                f"{first.value} is a placeholder, and so is what the program prints or "
+                "decides by it"
             )
         if self._emulation and self._emulation.unsaved:
             (file, line), *_ = self._emulation.unsaved
@@ -80,7 +82,10 @@ class VirtualGpu:
 
             read_users_files(self._emulation)
             for one in list(self._emulation.questions)[:1]:
-                told = f"{Path(one.file).name}:{one.line} asks {one.what}, which is answered otherwise on the GPU"
+                told = (
+                    f"{Path(one.file).name}:{one.line} asks {one.what}, which is answered "
+                    "otherwise on the GPU"
+                )
                 self._progress.note(f"{told}; --no-weights captures it as there")
 
     def in_plain_words(self, error: BaseException) -> str:

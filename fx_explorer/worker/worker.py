@@ -59,7 +59,8 @@ def start() -> None:
         found = "{}.{}".format(*sys.version_info)
         refuse(
             notices,
-            f"{sys.executable} is Python {found}; fx-explorer needs 3.10 or newer. Choose another one with --python.",
+            f"{sys.executable} is Python {found}; fx-explorer needs 3.10 or newer. Choose "
+            "another one with --python.",
         )
     load_package()
     job = sys.argv[3] if len(sys.argv) > 3 else "job"

@@ -1,5 +1,5 @@
-"""How much the operators of graphs do, and how much of that a backend supports: counted by the session, so
-that the overview of a large model need not read every node.
+"""How much the operators of graphs do, and how much of that a backend supports: counted by the
+session, so that the overview of a large model need not read every node.
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ def size_of(crossings: Iterable[Crossing]) -> tuple[int, int]:
 def borders(
     parts: Sequence[BackendPart], values: Mapping[int, Crossing], edges: Iterable[tuple[int, int]]
 ) -> list[tuple[Border, Border]]:
-    """Return what goes into each part and out of it, in the order of the parts. A value counts once for
-    each part that takes it. ``values`` has every value that can cross.
+    """Return what goes into each part and out of it, in the order of the parts. A value counts once
+    for each part that takes it. ``values`` has every value that can cross.
     """
     owner = {node: i for i, part in enumerate(parts) for node in part.nodes}
     taken: dict[int, dict[int, None]] = defaultdict(dict)
@@ -115,8 +115,8 @@ class BackendPart:
 def parts_of(
     segments: Mapping[int, int], edges: Iterable[tuple[int, int]]
 ) -> tuple[list[BackendPart], bool]:
-    """Return the parts of a graph in order, and whether segments need one another in a circle, so that
-    no order is right.
+    """Return the parts of a graph in order, and whether segments need one another in a circle, so
+    that no order is right.
 
     ``segments`` has the segment of each operator, 0 for one in none, in the order of the graph.
     """
@@ -154,7 +154,9 @@ def _needed(segments: Mapping[int, int], edges: Iterable[tuple[int, int]]) -> di
 def _levels(
     units: Sequence[Unit], needed: Mapping[Unit, set[Unit]]
 ) -> tuple[dict[Unit, int], bool]:
-    """Return the level of each unit, and whether some need one another in a circle; these come last."""
+    """Return the level of each unit, and whether some need one another in a circle; these come
+    last.
+    """
     waiting = {unit: len(needed.get(unit, ())) for unit in units}
     users: dict[Unit, list[Unit]] = defaultdict(list)
     for unit, sources in needed.items():
@@ -179,8 +181,8 @@ def _levels(
 def neighbours(
     segments: Mapping[int, int], edges: Iterable[tuple[int, int]]
 ) -> tuple[dict[int, frozenset[int]], dict[int, frozenset[int]]]:
-    """Return, for each operator that is in no segment, the segments that it needs and those that need it,
-    with nothing but other such operators between.
+    """Return, for each operator that is in no segment, the segments that it needs and those that
+    need it, with nothing but other such operators between.
     """
     inputs: dict[int, list[int]] = defaultdict(list)
     users: dict[int, list[int]] = defaultdict(list)

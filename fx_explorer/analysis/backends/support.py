@@ -73,8 +73,8 @@ class OutOfTurn:
 def out_of_turn(
     nodes: Sequence[model.Node], edges: Iterable[tuple[int, int]], parts: Sequence[BackendPart]
 ) -> list[OutOfTurn]:
-    """Return the first reader of each write that comes out of turn, where the parts run in their order.
-    ``nodes`` are all nodes of the graph.
+    """Return the first reader of each write that comes out of turn, where the parts run in their
+    order. ``nodes`` are all nodes of the graph.
     """
     writes = [node for node in nodes if writes_in_place(node)]
     if not writes:
@@ -102,7 +102,9 @@ def out_of_turn(
 
 
 def writes_in_place(node: model.Node) -> bool:
-    """Return whether a call writes into its first argument: ``x.add_(1)``, ``x += 1``, ``x[0] = 1``."""
+    """Return whether a call writes into its first argument: ``x.add_(1)``, ``x += 1``,
+    ``x[0] = 1``.
+    """
     if not node.op.startswith("call_"):
         return False
     name = _name(node)
@@ -213,7 +215,9 @@ class GraphSupport:
     """In the order in which they can run; empty where it is not known which segments there are."""
     splits: tuple[Split, ...]
     out_of_turn: tuple[OutOfTurn, ...]
-    """Writes in place that may come before or after what reads the same memory, other than in the graph."""
+    """Writes in place that may come before or after what reads the same memory, other than in the
+    graph.
+    """
     is_circular: bool
     """Whether segments need one another, so that no order of them is right."""
 
@@ -227,8 +231,8 @@ class GraphSupport:
 
 
 def backend_support(reader: SessionReader) -> list[GraphSupport]:
-    """Return what is known of each graph that was given to a backend other than Inductor, in the variants
-    that are in use; empty where there was none.
+    """Return what is known of each graph that was given to a backend other than Inductor, in the
+    variants that are in use; empty where there was none.
     """
     return support_of(reader, reports_in_use(reader))
 

@@ -1,4 +1,6 @@
-"""What a backend supports, in sentences: how much, who says so, and why an operator splits a segment."""
+"""What a backend supports, in sentences: how much, who says so, and why an operator splits a
+segment.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,10 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graph.support import latest_reports
 
 FLOPS_COUNTED = (
-    "FLOPs are those that torch's own formulas count: matrix multiplications, convolutions and attention. Bytes are the "
-    "elements that each operator reads and writes when it runs alone; a view moves none. With ~ in front a size varies, and is "
+    "FLOPs are those that torch's own formulas count: matrix multiplications, "
+    "convolutions and attention. Bytes are the "
+    "elements that each operator reads and writes when it runs alone; a view moves none. "
+    "With ~ in front a size varies, and is "
     "that of the call that was captured."
 )
 
@@ -37,11 +41,16 @@ def why_unknown(reader: SessionReader) -> str:
     backend = str((reader.meta("request") or {}).get("backend", ""))
     if outcome is None or outcome.went_well or backend in ("", "inductor"):
         return NO_BACKEND
-    return f"It is not known what {backend} supports: the capture ended before it was through with a graph ({outcome.message})."
+    return (
+        f"It is not known what {backend} supports: the capture ended before it was through "
+        f"with a graph ({outcome.message})."
+    )
 
 
 def verdict(backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> list[str]:
-    """Return how much each backend supports, who says so, and what was odd; one backend after the other."""
+    """Return how much each backend supports, who says so, and what was odd; one backend after the
+    other.
+    """
     sentences: list[str] = []
     for one in backends:
         sentences += short_verdict(one)
@@ -75,7 +84,8 @@ def _more(one: Summary, graphs: Sequence[GraphSupport]) -> list[str]:
     sentences += dict.fromkeys(note for graph in graphs for note in graph.report.notes)
     if any(graph.is_circular for graph in graphs):
         sentences.append(
-            "Segments need one another in a circle: no order of them is right, and the graph's own is shown."
+            "Segments need one another in a circle: no order of them is right, and the "
+            "graph's own is shown."
         )
     return [*sentences, *_not_counted(one.whole)]
 
@@ -84,12 +94,18 @@ def _how_much(one: Summary) -> str:
     whole = one.whole
     calls = f"{counted(whole.count, 'operator')} in {counted(one.graphs, 'graph')}"
     if not one.is_said:
-        return f"{one.backend} does not say what it supports: {calls}, {operations(whole.flops)}, {size(whole.size_bytes)}."
+        return (
+            f"{one.backend} does not say what it supports: {calls}, "
+            f"{operations(whole.flops)}, {size(whole.size_bytes)}."
+        )
     if one.unknown.count:
         not_known = f" Of {counted(one.unknown.count, 'operator')} it is not known."
     else:
         not_known = ""
-    return f"{one.backend} supports {one.supported.count:,} of {calls}: {_shares(one.supported, whole)}.{not_known}"
+    return (
+        f"{one.backend} supports {one.supported.count:,} of {calls}: "
+        f"{_shares(one.supported, whole)}.{not_known}"
+    )
 
 
 def _shares(part: Amount, whole: Amount) -> str:
@@ -138,11 +154,13 @@ def _not_counted(whole: Amount) -> list[str]:
     told = []
     if whole.without_flops:
         told.append(
-            f"FLOPs not known for {counted(whole.without_flops, 'operator')}: torch has no formula. They are left out."
+            f"FLOPs not known for {counted(whole.without_flops, 'operator')}: torch has "
+            "no formula. They are left out."
         )
     if whole.without_bytes:
         told.append(
-            f"The bytes of {counted(whole.without_bytes, 'operator')} are not known, and are left out."
+            f"The bytes of {counted(whole.without_bytes, 'operator')} are not known, and "
+            "are left out."
         )
     return told
 
@@ -151,11 +169,20 @@ def who_says(graph: GraphSupport) -> str:
     """Say how the support is known."""
     report = graph.report
     if report.said_by == "partitioner":
-        return f"{report.backend} asked torch's partitioner while it compiled: answers ({report.source}) and segments are its own."
+        return (
+            f"{report.backend} asked torch's partitioner while it compiled: answers "
+            f"({report.source}) and segments are its own."
+        )
     if report.said_by == "declared":
-        by_whom = "and had torch's partitioner make the segments; the backend itself may split the graph elsewhere"
+        by_whom = (
+            "and had torch's partitioner make the segments; the backend itself may split the "
+            "graph elsewhere"
+        )
         return f"fx-explorer asked {report.source}, {by_whom}."
-    return f"{report.backend} neither asks torch's partitioner nor has an operator_support, so support is unknown."
+    return (
+        f"{report.backend} neither asks torch's partitioner nor has an operator_support, so "
+        "support is unknown."
+    )
 
 
 def operations(flops: int) -> str:
@@ -187,8 +214,10 @@ def _out_of_turn(one: OutOfTurn) -> str:
     )
     reader = f"{operation(one.reader)} ({one.reader.name})"
     return (
-        f"Results may differ from PyTorch's: {operation(one.write)} ({one.write.name}) writes into memory that {reader} reads "
-        f"{when} it, and since segment {one.segment} has one of them, the write may run {moved} than that. torch's partitioner "
+        f"Results may differ from PyTorch's: {operation(one.write)} ({one.write.name}) "
+        f"writes into memory that {reader} reads "
+        f"{when} it, and since segment {one.segment} has one of them, the write may run "
+        f"{moved} than that. torch's partitioner "
         "follows values only."
     )
 
@@ -200,12 +229,21 @@ def _split(name: str, reason: str, support: str, found: Sequence[Split]) -> str:
     if support == "unknown":
         is_what = f"whether {name} is supported is not known{why}, so it counts as not"
     one = len(first.needed_by) == 1
-    needs = f"{named_segments(first.needed_by)} need{'s' if one else ''} its result, which needs {named_segments(first.needs)}"
+    needs = (
+        f"{named_segments(first.needed_by)} need{'s' if one else ''} its result, which needs "
+        f"{named_segments(first.needs)}"
+    )
     if found[1:]:
-        more = f"; {len(found) - 1} more such {'call stands' if len(found) == 2 else 'calls stand'} between segments"
+        more = (
+            f"; {len(found) - 1} more such "
+            f"{'call stands' if len(found) == 2 else 'calls stand'} between segments"
+        )
     else:
         more = ""
-    return f"{is_what[0].upper() if support == 'unknown' else is_what[0]}{is_what[1:]}, and {needs}{more}."
+    return (
+        f"{is_what[0].upper() if support == 'unknown' else is_what[0]}{is_what[1:]}, and "
+        f"{needs}{more}."
+    )
 
 
 def named_segments(numbers: Sequence[int]) -> str:
@@ -232,5 +270,8 @@ def _apart(graph: GraphSupport) -> list[str]:
     if graph.report.merges_independent or len(graph.segments) < 2:
         return []
     return [
-        "The backend has only operators that need each other put into one segment (skip_horizontal_fusion)."
+        (
+            "The backend has only operators that need each other put into one segment "
+            "(skip_horizontal_fusion)."
+        )
     ]

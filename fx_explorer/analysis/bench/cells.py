@@ -42,12 +42,14 @@ class CellFigures:
     disturbed: int = 0
     """Rounds that count although they were disturbed like that: too few were not."""
     undisturbed_part: float = 1.0
-    """To which part of what was measured a call may come down without the disturbance; its intervals reach so far."""
+    """To which part of what was measured a call may come down without the disturbance; its
+    intervals reach so far.
+    """
 
     @property
     def rough_confidence(self) -> float:
-        """Return how likely the range of so few rounds holds the median: it does unless all lie on one
-        side of it.
+        """Return how likely the range of so few rounds holds the median: it does unless all lie on
+        one side of it.
         """
         return 1 - 2 * 0.5**self.rounds
 
@@ -183,8 +185,8 @@ def _figures(
 
 
 def _speed_up(of_cell: _Rounds, uncompiled: _Rounds) -> Interval | None:
-    """Return how many times as fast as uncompiled, from the rounds in which neither was disturbed; from all where those are
-    too few.
+    """Return how many times as fast as uncompiled, from the rounds in which neither was disturbed;
+    from all where those are too few.
     """
     quiet = median_interval(ratios_by_round(uncompiled.quiet_s, of_cell.quiet_s))
     if quiet is not None:
@@ -200,8 +202,8 @@ def _undisturbed_part(of_cell: _Rounds, uncompiled: _Rounds) -> float:
 
 
 def _rough_speed_up(cell: BenchCell, of_cell: _Rounds, uncompiled: _Rounds) -> Interval | None:
-    """Return what few rounds show: their range, as much wider as two processes differ, and as rounds
-    that were disturbed may be off. One round shows nothing.
+    """Return what few rounds show: their range, as much wider as two processes differ, and as
+    rounds that were disturbed may be off. One round shows nothing.
     """
     found = ratios_by_round(uncompiled.every_s, of_cell.every_s)
     if len(found) < 2 or not cell.is_compiled:
@@ -213,8 +215,8 @@ def _rough_speed_up(cell: BenchCell, of_cell: _Rounds, uncompiled: _Rounds) -> I
 def _pays_after(
     cell: BenchCell, times: list[float], reference: BenchCell, uncompiled: list[float]
 ) -> int | None:
-    """Return after how many calls all calls together, those of the warm-up among them, took less than
-    uncompiled.
+    """Return after how many calls all calls together, those of the warm-up among them, took less
+    than uncompiled.
     """
     gain_s = median(uncompiled) - median(times)
     if gain_s <= 0:

@@ -17,10 +17,11 @@ CONFIDENCE = 0.95
 BETWEEN_PROCESSES: dict[BenchClock, float] = {"wall": 0.02, "events": 0.01}
 """Part by which two processes that compile and call the same differ beyond their rounds' intervals.
 
-Each may pick other library kernels and other tilings, and its memory lies elsewhere. Measured on an H100: a
-convolutional network took 2,603 µs (2,594 to 2,610) in one process and 2,632 µs (2,632 to 2,634) in the next. On two
-virtual processors, in five benches of a ViT none of whose rounds was disturbed, the medians of three cells had a standard
-deviation of 2.0 % (282 to 301 µs with Inductor), as much as their intervals reached to either side.
+Each may pick other library kernels and other tilings, and its memory lies elsewhere. Measured on an
+H100: a convolutional network took 2,603 µs (2,594 to 2,610) in one process and 2,632 µs (2,632 to
+2,634) in the next. On two virtual processors, in five benches of a ViT none of whose rounds was
+disturbed, the medians of three cells had a standard deviation of 2.0 % (282 to 301 µs with
+Inductor), as much as their intervals reached to either side.
 """
 
 MOST_BETWEEN_PROCESSES = max(BETWEEN_PROCESSES.values())
@@ -51,7 +52,9 @@ class Interval:
         return Interval(self.middle, self.low * part, self.high / part)
 
     def anew(self, clock: BenchClock, processes: int = 1) -> Interval:
-        """Return the interval of the same figure where it is measured anew: a time needs one process, a ratio two."""
+        """Return the interval of the same figure where it is measured anew: a time needs one
+        process, a ratio two.
+        """
         wider = processes * BETWEEN_PROCESSES.get(clock, MOST_BETWEEN_PROCESSES)
         return Interval(self.middle, self.low * (1 - wider), self.high * (1 + wider))
 
@@ -87,10 +90,11 @@ def factor(value: float) -> str:
 
 @cache
 def _rank(count: int) -> int | None:
-    """Return how many of the least and of the greatest of ``count`` values lie outside the interval.
+    """Return how many of the least and of the greatest of ``count`` values lie outside the
+    interval.
 
-    The median lies below the least k+1 values with the chance that at most k of ``count`` coins show
-    heads.
+    The median lies below the least k+1 values with the chance that at most k of ``count`` coins
+    show heads.
     """
     outside, rank = 0.0, None
     for k in range(count // 2):

@@ -1,5 +1,5 @@
-"""What a bench says, in sentences: whether compiling pays, from which size on, with whom, and what is to
-be known beside it. Where intervals overlap there is no winner.
+"""What a bench says, in sentences: whether compiling pays, from which size on, with whom, and what
+is to be known beside it. Where intervals overlap there is no winner.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ FAILED = ("failed", "out_of_memory", "timed_out")
 
 
 def problems(figures: BenchFigures) -> list[str]:
-    """Return the sentences of the verdict about what went wrong: other results, and cells that could
-    not be measured.
+    """Return the sentences of the verdict about what went wrong: other results, and cells that
+    could not be measured.
     """
     wrong = (_wrong_results(name, figures.of_contender(name)) for name in figures.contenders)
     failed = _not_measured([one for one in figures.cells if one.cell.state in FAILED])
@@ -99,7 +99,10 @@ def _nothing_timed(figures: BenchFigures) -> Iterator[str]:
     elif others and all(one.cell.state in FAILED for one in others):
         yield "Nothing can be said about speed: no contender could be measured."
     elif figures.state == "finished":
-        yield "Nothing can be said about speed: no contender was measured often enough beside the uncompiled program."
+        yield (
+            "Nothing can be said about speed: no contender was measured often enough beside "
+            "the uncompiled program."
+        )
 
 
 def _rough(figures: BenchFigures) -> Iterator[str]:
@@ -161,8 +164,8 @@ def _larger_budget(figures: BenchFigures, open_cells: Sequence[CellFigures]) -> 
 
 
 def _times_as_long(one: CellFigures) -> float:
-    """Return how many times the rounds would show whether a cell is faster: intervals shrink with the
-    square root of the number of rounds, but not below what two processes differ by.
+    """Return how many times the rounds would show whether a cell is faster: intervals shrink with
+    the square root of the number of rounds, but not below what two processes differ by.
     """
     if one.speed_up is None:
         return ENOUGH_ROUNDS / max(one.rounds, 1)
@@ -181,16 +184,23 @@ def _at_one_size(cells: Sequence[CellFigures]) -> Iterator[str]:
     if faster:
         best = faster[0]
         yield (
-            f"Compiling pays: with {best.cell.contender}, {what} is {_times(best)} as fast as uncompiled, "
+            f"Compiling pays: with {best.cell.contender}, {what} is {_times(best)} as "
+            "fast as uncompiled, "
             f"{_took(best)} and not {_took(uncompiled)}. {_paid(best)}"
         ).strip()
         alike = [one.cell.contender for one in faster[1:] if _overlap(one, best)]
         if alike:
             yield f"{listed(alike)} cannot be told apart from it: the intervals overlap."
     elif right and all(one.is_slower for one in right):
-        yield f"Compiling does not pay here: uncompiled, {what} takes {_took(uncompiled)}, and all that was measured is slower."
+        yield (
+            f"Compiling does not pay here: uncompiled, {what} takes {_took(uncompiled)}, and "
+            "all that was measured is slower."
+        )
     elif right:
-        yield f"It was not shown that compiling pays: uncompiled, {what} takes {_took(uncompiled)}; nothing is clearly faster."
+        yield (
+            f"It was not shown that compiling pays: uncompiled, {what} takes "
+            f"{_took(uncompiled)}; nothing is clearly faster."
+        )
     for one in right:
         if one not in faster[:1]:
             yield f"{one.cell.contender}: {_compared(one)}."
@@ -210,9 +220,14 @@ def _over_sizes(name: str, figures: BenchFigures) -> Iterator[str]:
     elif not faster:
         yield f"{name} was not shown to pay at any size that was measured: {_listed(cells)}."
     elif _is_from(cells):
-        yield f"{name} pays from {faster[0].cell.size} on: {_span(faster)}. Below: {_listed(others)}."
+        yield (
+            f"{name} pays from {faster[0].cell.size} on: {_span(faster)}. Below: {_listed(others)}."
+        )
     else:
-        yield f"{name} pays at {listed(one.cell.size for one in faster)}: {_span(faster)}. Otherwise: {_listed(others)}."
+        yield (
+            f"{name} pays at {listed(one.cell.size for one in faster)}: {_span(faster)}. "
+            f"Otherwise: {_listed(others)}."
+        )
 
 
 def _span(cells: Sequence[CellFigures]) -> str:
@@ -265,7 +280,10 @@ def _paid(one: CellFigures) -> str:
     if one.pays_after is None:
         return ""
     calls = "steps" if one.cell.trains else "calls"
-    return f"The first one takes {seconds(one.cell.first_call_s)}, and that has paid after about {one.pays_after:,} {calls}."
+    return (
+        f"The first one takes {seconds(one.cell.first_call_s)}, and that has paid after about "
+        f"{one.pays_after:,} {calls}."
+    )
 
 
 def _overlap(one: CellFigures, other: CellFigures) -> bool:
@@ -292,13 +310,15 @@ def _results(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
         first = next((one for one in cells if one.cell.agreement == kind), None)
         if first and kind == "within_error" and not first.cell.reference_error:
             yield (
-                f"The results of {name} are as large as eager's and have their direction{_at(first)}, "
+                f"The results of {name} are as large as eager's and have their "
+                f"direction{_at(first)}, "
                 f"and how exact either is, is not known: {difference(first)}."
             )
         elif first and kind == "within_error":
             more = ", and more exact than eager" if _is_more_exact(first) else ""
             yield (
-                f"The results of {name} are equal{_at(first)} within what eager itself is uncertain of"
+                f"The results of {name} are equal{_at(first)} within what eager itself is "
+                "uncertain of"
                 f"{more}: {difference(first)}."
             )
         elif first:
@@ -327,7 +347,8 @@ def difference(one: CellFigures) -> str:
     clauses = [f"{cell.where}{comma} differs by up to {cell.largest_difference:.2g}{at}"]
     if cell.error or cell.reference_error:
         clauses.append(
-            f"its error against a more exact run is {cell.error:.1e}, and eager's {cell.reference_error:.1e} (RMS)"
+            f"its error against a more exact run is {cell.error:.1e}, and eager's "
+            f"{cell.reference_error:.1e} (RMS)"
         )
     return "; ".join(filter(None, [*clauses, cell.agreement_words]))
 
@@ -337,17 +358,29 @@ def _cuts(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
     measured = [one for one in cells if one.cell.state == "measured"]
     nothing = [one for one in measured if not one.cell.graphs]
     if nothing:
-        yield f"{name} compiled nothing{_at(nothing[0])}: what was measured is the program as Python runs it."
+        yield (
+            f"{name} compiled nothing{_at(nothing[0])}: what was measured is the program as "
+            "Python runs it."
+        )
     unstable = next((one for one in measured if one.cell.is_unstable), None)
     if unstable:
-        yield f"{name} was still compiling at each call{_at(unstable)} when measuring began: its times hold compiling."
+        yield (
+            f"{name} was still compiling at each call{_at(unstable)} when measuring began: "
+            "its times hold compiling."
+        )
     broken = max(measured, key=lambda one: one.cell.graph_breaks, default=None)
     if broken and broken.cell.graph_breaks:
-        yield f"{name}: {counted(broken.cell.graph_breaks, 'graph break')}{_at(broken)}; the app shows where."
+        yield (
+            f"{name}: {counted(broken.cell.graph_breaks, 'graph break')}{_at(broken)}; the "
+            "app shows where."
+        )
     again = max(measured, key=lambda one: one.cell.recompiles, default=None)
     if again and again.cell.recompiles:
         times_compiled = counted(again.cell.recompiles, "recompile")
-        yield f"{name}: {times_compiled}{_at(again)} before measuring; after too many, torch leaves a function to Python."
+        yield (
+            f"{name}: {times_compiled}{_at(again)} before measuring; after too many, torch "
+            "leaves a function to Python."
+        )
 
 
 def _around(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
@@ -360,7 +393,8 @@ def _around(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
     most = max(slow, key=lambda one: _around_s(one), default=None)
     if most is not None and most.call_s and _around_s(most) > MUCH_AROUND * most.call_s:
         yield (
-            f"{name}{_at(most)}: a call costs {run_time(_around_s(most))} of guards, wrappers and launches for "
+            f"{name}{_at(most)}: a call costs {run_time(_around_s(most))} of guards, "
+            "wrappers and launches for "
             f"{run_time(most.cell.work_s)} of work; fx-explorer ledger says where."
         )
 
@@ -383,7 +417,10 @@ def _not_measured(cells: Sequence[CellFigures]) -> Iterator[str]:
 def _machine(figures: BenchFigures) -> Iterator[str]:
     busy = figures.machine.get("busy")
     if isinstance(busy, int | float) and busy > BUSY:
-        yield f"The machine was busy when it began: other programs took {busy:.0%} of the processors' time."
+        yield (
+            f"The machine was busy when it began: other programs took {busy:.0%} of the "
+            "processors' time."
+        )
     yield from _disturbed_rounds(figures)
 
 
@@ -393,15 +430,18 @@ def _disturbed_rounds(figures: BenchFigures) -> Iterator[str]:
     if left_out:
         rounds = left_out + sum(one.rounds for one in figures.cells)
         yield (
-            f"{left_out:,} of {rounds:,} rounds do not count: the processors took longer in them to share an operation between "
+            f"{left_out:,} of {rounds:,} rounds do not count: the processors took longer "
+            "in them to share an operation between "
             "threads, as when a virtual machine's host moves them or other programs run."
         )
     disturbed = [f"{one.cell.contender}{_at(one)}" for one in figures.cells if one.disturbed]
     if disturbed:
         least = min(one.undisturbed_part for one in figures.cells)
         yield (
-            f"Nearly all rounds of {listed(disturbed, 4)} were disturbed: the processors took longer than they can to share "
-            f"an operation between threads. Without that a call may take as little as {least:.0%} of the time, "
+            f"Nearly all rounds of {listed(disturbed, 4)} were disturbed: the processors "
+            "took longer than they can to share "
+            "an operation between threads. Without that a call may take as little as "
+            f"{least:.0%} of the time, "
             "and the intervals reach as far; measure again, for longer (--budget)."
         )
 

@@ -38,7 +38,10 @@ class Tensors:
 
     @property
     def in_words(self) -> str:
-        return f"{counted(self.count, 'tensor')} ({'at least ' if self.unknown_sizes else ''}{size(self.size_bytes)})"
+        return (
+            f"{counted(self.count, 'tensor')} "
+            f"({'at least ' if self.unknown_sizes else ''}{size(self.size_bytes)})"
+        )
 
 
 NO_TENSORS = Tensors()
@@ -139,8 +142,8 @@ class CutTensors:
         return {local: min(nodes) for local, nodes in self._inputs(cut).items()}
 
     def _in_rest(self, local: Local, cut: FunctionCall, hit: model.GraphBreak) -> set[Local]:
-        """Return the locals that a value is in the rest behind a break, as far as it is needed there.
-        A function that has only to return has no rest, so those that it called come up.
+        """Return the locals that a value is in the rest behind a break, as far as it is needed
+        there. A function that has only to return has no rest, so those that it called come up.
         """
         made = self._made_at(hit, {row.id for row in cut.compilations})
         depths = sorted({row.depth for row in made})

@@ -59,7 +59,10 @@ class BreakInLibrary:
         if not self.is_pythons_own:
             return ()
         return (
-            f"Look at the call in {self.caller}: what it calls is compiled with it, and breaks go when the call does.",
+            (
+                f"Look at the call in {self.caller}: what it calls is compiled with it, and "
+                "breaks go when the call does."
+            ),
         )
 
 
@@ -97,7 +100,9 @@ _SKIPPED = re.compile(r"module: torch\.nn\.parallel\.distributed, qualname: (?P<
 _CALLED = re.compile(
     r"call_method \w+\((?:Logger\) (?P<logged>set_runtime_stats_and_log)|Reducer\) (?P<reduced>\w+))"
 )
-"""Matches the debug context of a call of its own two helpers, which are C++. A log has no chain of calls."""
+"""Matches the debug context of a call of its own two helpers, which are C++. A log has no chain of
+calls.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +113,19 @@ class BreakInWrapper:
     """The function: ``_pre_forward``."""
 
     def in_words(self, registry_id: str, plain: str) -> str:
-        return f"torch's DistributedDataParallel breaks there itself ({self.what}), around your model and not inside it"
+        return (
+            f"torch's DistributedDataParallel breaks there itself ({self.what}), around your "
+            "model and not inside it"
+        )
 
     @property
     def hints(self) -> tuple[str, ...]:
         """Return hints in place of torch's, which ask to change DistributedDataParallel."""
         return (
-            "Leave it: none of your lines makes it. torch.compile compiles the forward of the model inside by itself.",
+            (
+                "Leave it: none of your lines makes it. torch.compile compiles the forward "
+                "of the model inside by itself."
+            ),
         )
 
 
@@ -237,8 +248,8 @@ class DistinctBreak:
 
     @property
     def rank(self) -> tuple[object, ...]:
-        """Return the sort key: the costliest break first, breaks in Python's own library and around the
-        model last.
+        """Return the sort key: the costliest break first, breaks in Python's own library and around
+        the model last.
         """
         is_pythons_own = (
             isinstance(self.elsewhere, BreakInLibrary) and self.elsewhere.is_pythons_own
@@ -247,8 +258,8 @@ class DistinctBreak:
 
 
 def distinct_breaks(reader: SessionReader) -> list[DistinctBreak]:
-    """Return the costliest breaks first, those in Python's own library and those around the model last,
-    and ties in the order of their first hits.
+    """Return the costliest breaks first, those in Python's own library and those around the model
+    last, and ties in the order of their first hits.
     """
     groups: dict[tuple[str, int, str], list[model.GraphBreak]] = {}
     for hit in reader.rows(model.GraphBreak):

@@ -44,7 +44,10 @@ class BreakInTorch:
     def hints(self) -> tuple[str, ...]:
         """Return hints in place of torch's, which are for whoever wrote the code that breaks."""
         return (
-            "Call it outside of the compiled function, or leave it: the break is made by torch, and not by your line.",
+            (
+                "Call it outside of the compiled function, or leave it: the break is made by "
+                "torch, and not by your line."
+            ),
         )
 
 

@@ -28,7 +28,9 @@ class CacheAnswer:
 
 
 def cache_answers(reader: SessionReader, *outcomes: Outcome) -> list[CacheAnswer]:
-    """Return the questions in the order they were asked; with ``outcomes`` those that were answered so."""
+    """Return the questions in the order they were asked; with ``outcomes`` those that were answered
+    so.
+    """
     titles = {
         row.id: row.title.partition(" · ")[0] for row in reader.rows(model.Artifact, kind="listing")
     }

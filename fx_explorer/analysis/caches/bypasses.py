@@ -23,7 +23,8 @@ _REASONS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = t
         (
             r".*freezing",
             lambda _: (
-                "weights are frozen into the code (torch._inductor.config.freezing), and would be kept with it"
+                "weights are frozen into the code (torch._inductor.config.freezing), and "
+                "would be kept with it"
             ),
         ),
         (
@@ -38,7 +39,8 @@ _REASONS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = t
         (
             r"SAC context_fn",
             lambda _: (
-                "a context_fn of selective checkpointing is a function torch cannot compare: give it a cache_hash"
+                "a context_fn of selective checkpointing is a function torch cannot "
+                "compare: give it a cache_hash"
             ),
         ),
         (

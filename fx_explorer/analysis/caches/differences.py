@@ -1,4 +1,6 @@
-"""Two runs of one program: the keys by which they asked torch's caches, part by part, and the first part that differs."""
+"""Two runs of one program: the keys by which they asked torch's caches, part by part, and the first
+part that differs.
+"""
 
 from __future__ import annotations
 
@@ -116,7 +118,9 @@ def _graph(
     before: str,
     after: str,
 ) -> KeyDifference:
-    """Compare the code of two graphs, and name the first line that differs with the user's line that it comes from."""
+    """Compare the code of two graphs, and name the first line that differs with the user's line
+    that it comes from.
+    """
     sides = before.splitlines(), after.splitlines()
     at = next(
         (i for i, (a, b) in enumerate(zip(*sides, strict=False)) if a != b), min(map(len, sides))
@@ -130,7 +134,9 @@ def _graph(
 
 
 def _place(reader: SessionReader, answer: CacheAnswer, line: str) -> str:
-    """Return the user's line of the node that a line of a graph's code computes; empty where it is not known."""
+    """Return the user's line of the node that a line of a graph's code computes; empty where it is
+    not known.
+    """
     found = _ASSIGNED.match(line)
     if not found:
         return ""
@@ -219,7 +225,9 @@ class KeyPair:
 
 
 def key_pairs(left: SessionReader, right: SessionReader) -> list[KeyPair]:
-    """Return what both runs asked, paired by compilation, cache and order; without what has no key on a side."""
+    """Return what both runs asked, paired by compilation, cache and order; without what has no key
+    on a side.
+    """
     sides = [_by_question(reader) for reader in (left, right)]
     pairs = []
     for question, of_left in sides[0].items():

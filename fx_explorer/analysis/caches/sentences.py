@@ -12,7 +12,10 @@ from fx_explorer.analysis.caches.warm_start import WarmStart, warm_start
 from fx_explorer.analysis.words import counted, listed, seconds
 from fx_explorer.session import SessionReader
 
-COMPARE = "fx-explorer diff EARLIER THIS names the first part of the key that an earlier run had otherwise."
+COMPARE = (
+    "fx-explorer diff EARLIER THIS names the first part of the key that an earlier run had "
+    "otherwise."
+)
 
 MOST_PHASES = 4
 
@@ -45,8 +48,9 @@ def bypass_sentences(answers: list[CacheAnswer]) -> list[str]:
 def difference_sentences(
     left: SessionReader, right: SessionReader, names: tuple[str, str]
 ) -> Iterator[str]:
-    """Yield why the caches answered one run and not the other: the first part of the key that differs, with its line or its
-    setting; then what a warm start did all the same, and why a cache was not asked.
+    """Yield why the caches answered one run and not the other: the first part of the key that
+    differs, with its line or its setting; then what a warm start did all the same, and why a cache
+    was not asked.
     """
     pairs = key_pairs(left, right)
     explained = {pair.right.compilation.id for pair in pairs if pair.first}
@@ -65,7 +69,10 @@ def _pair_sentences(pair: KeyPair, names: tuple[str, str], *, is_explained: bool
     outcomes = [side.record.outcome for side in (pair.left, pair.right)]
     if pair.is_same_key:
         if outcomes == ["hit", "miss"]:
-            yield f"{where}: the key is the same, and {names[1]} did not find it: its cache is another one, or was emptied"
+            yield (
+                f"{where}: the key is the same, and {names[1]} did not find it: its cache is "
+                "another one, or was emptied"
+            )
         return
     if pair.first is None:
         if not is_explained:

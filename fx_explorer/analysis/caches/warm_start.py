@@ -25,7 +25,9 @@ class WarmStart:
 
 
 def warm_start(reader: SessionReader, answers: list[CacheAnswer]) -> WarmStart | None:
-    """Return what is known of a warm start; None where no cache answered with code. ``answers`` are all of the session."""
+    """Return what is known of a warm start; None where no cache answered with code. ``answers`` are
+    all of the session.
+    """
     found = {one.compilation.id for one in answers if one.record.outcome == "hit"}
     if not found:
         return None
@@ -39,7 +41,9 @@ def warm_start(reader: SessionReader, answers: list[CacheAnswer]) -> WarmStart |
 
 
 def _saved(answers: list[CacheAnswer]) -> float:
-    """Add up what the hits saved. A hit of AOTAutograd's cache takes in those of Inductor's below it."""
+    """Add up what the hits saved. A hit of AOTAutograd's cache takes in those of Inductor's below
+    it.
+    """
     outer: dict[int, float] = {}
     inner: dict[int, float] = {}
     for one in answers:

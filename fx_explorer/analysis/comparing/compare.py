@@ -309,8 +309,9 @@ class Warmth:
 
 
 def warmth(reader: SessionReader, variant: model.Compilation) -> Warmth:
-    """Say whether a compilation was warm: a graph came from torch's caches, a variant shared stages,
-    or the process had compiled before, which loads Inductor and fills what torch keeps in memory.
+    """Say whether a compilation was warm: a graph came from torch's caches, a variant shared
+    stages, or the process had compiled before, which loads Inductor and fills what torch keeps in
+    memory.
     """
     hits = cache_hits(reader, variant.id)
     if hits:

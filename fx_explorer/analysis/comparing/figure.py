@@ -63,8 +63,8 @@ def size_figure(what: str, left: int, right: int, *, wanted: Wanted = "less") ->
 
 
 def one_timing_figure(what: str, left: float, right: float) -> Figure:
-    """Compare two times in seconds, each taken once. Neither is better, however far they are apart: the
-    same compile once more takes another time (``analysis/measured_times.py`` has the rule).
+    """Compare two times in seconds, each taken once. Neither is better, however far they are apart:
+    the same compile once more takes another time (``analysis/measured_times.py`` has the rule).
     """
     figure = _figure(what, left, right, "", seconds)
     if not figure.difference:

@@ -81,8 +81,8 @@ def _unnumbered(node: model.Node, numbers: set[str]) -> str:
 
 
 def _renamed(node: model.Node, results: Collection[str]) -> model.Node:
-    """Return the node with its arguments as they are without the numbers that FX tells names apart by: one operation more
-    before it, and each has another one.
+    """Return the node with its arguments as they are without the numbers that FX tells names apart
+    by: one operation more before it, and each has another one.
     """
     renamed = _WORD.sub(
         lambda word: _NUMBER.sub("", word[0]) if word[0] in results else word[0], node.arguments

@@ -30,12 +30,12 @@ def headings(
     right: model.Compilation,
     left_had: Mapping[str, object] | None = None,
 ) -> tuple[str, str, str]:
-    """Return what stands above the names of the figures, and above each side: of each what the other
-    side does not have. What both were given is left out.
+    """Return what stands above the names of the figures, and above each side: of each what the
+    other side does not have. What both were given is left out.
 
     Where one option differs, its name is told once: ``max_fusion_size``, ``original: 64`` and
-    ``variant 1: 8``. Else ``original`` and ``variant 1: mode = "lite", region "mlp"``. ``left_had`` are
-    options that were set by hand while the left one was compiled: no row of it tells.
+    ``variant 1: 8``. Else ``original`` and ``variant 1: mode = "lite", region "mlp"``. ``left_had``
+    are options that were set by hand while the left one was compiled: no row of it tells.
     """
     sides = (left, right)
     changes = [model.Changes.from_json(side.changes or {}) for side in sides]

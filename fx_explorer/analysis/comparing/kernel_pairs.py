@@ -104,7 +104,9 @@ def _across_compilations(
 
 
 def _code_of(reader: SessionReader, direction: model.Direction, use: KernelUse) -> tuple[str, ...]:
-    """Return what a kernel has in common with one that is the same: its code; of a library call its name."""
+    """Return what a kernel has in common with one that is the same: its code; of a library call its
+    name.
+    """
     if use.kernel.artifact:
         code = _without_device(code_lines(reader, use.kernel))
     else:
@@ -194,8 +196,8 @@ def pair_counts(pairs: Sequence[KernelPair]) -> dict[Difference, int]:
 # Counterparts: kernels of both sessions that compute the same nodes.
 
 MOST_CANDIDATES = 64
-"""Most kernels with one node, or one name, that a kernel is held against: a constant may be in all of
-them.
+"""Most kernels with one node, or one name, that a kernel is held against: a constant may be in all
+of them.
 """
 
 

@@ -53,7 +53,9 @@ def figures_of_both(left: SessionReader, right: SessionReader) -> list[Figure]:
 
 
 def _of_side(side: dict[str, _Value], what: str) -> _Value | None:
-    """Return a value of a side; of a language that it has no kernel in, whether its kernels were seen."""
+    """Return a value of a side; of a language that it has no kernel in, whether its kernels were
+    seen.
+    """
     if what in side or not what.startswith(OF_KERNELS):
         return side.get(what)
     kernels = next(value for name, value in side.items() if name.startswith("kernels"))
@@ -172,7 +174,8 @@ def _unseen(reader: SessionReader, stage: model.Stage) -> str:
 
 def _values(reader: SessionReader, is_summed: bool, tells_kept: bool) -> dict[str, _Value]:
     """Return the values of one session. ``is_summed`` adds up what belongs to each version of a
-    function, because one of the sessions has several. ``tells_kept``: with what is kept for the backward.
+    function, because one of the sessions has several. ``tells_kept``: with what is kept for the
+    backward.
     """
     of_all = ", all versions" if is_summed else ""
     counted = session_figures(reader)
@@ -246,9 +249,9 @@ def breaks_of_one(reader: SessionReader, other: SessionReader) -> list[DistinctB
 def paired_breaks(
     left: SessionReader, right: SessionReader
 ) -> list[tuple[DistinctBreak | None, DistinctBreak | None]]:
-    """Return each break of the first session with its counterpart, then those of the second alone. They are
-    compared by line of code and cause, since line numbers move; where a line stands in a file more often,
-    from top to bottom.
+    """Return each break of the first session with its counterpart, then those of the second alone.
+    They are compared by line of code and cause, since line numbers move; where a line stands in a
+    file more often, from top to bottom.
     """
     free: defaultdict[tuple[str, str, str], deque[DistinctBreak]] = defaultdict(deque)
     for one in sorted(distinct_breaks(right), key=lambda found: found.line):

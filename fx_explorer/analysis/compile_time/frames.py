@@ -1,8 +1,8 @@
-"""Where the time of compiling goes, as frames within frames: threads, functions, torch's timed phases, and
-in these the modules and lines of the user's they were at.
+"""Where the time of compiling goes, as frames within frames: threads, functions, torch's timed
+phases, and in these the modules and lines of the user's they were at.
 
-A frame is as long as what was timed; its own part, which is in none of its children, ends it. So the self
-times of all frames add up to the whole.
+A frame is as long as what was timed; its own part, which is in none of its children, ends it. So
+the self times of all frames add up to the whole.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ class CompileTime:
 
     root: FlameFrame
     parts: tuple[CompilePart, ...]
-    """One for each frame, a frame before its children: the first of a frame's ``steps`` is its place here."""
+    """One for each frame, a frame before its children: the first of a frame's ``steps`` is its
+    place here.
+    """
     has_lines: bool
     """Whether the session tells how long lines took."""
 
@@ -72,7 +74,9 @@ class _Node:
 
 
 def compile_time(reader: SessionReader) -> CompileTime | None:
-    """Return where compile time went, without that of further variants; None where nothing was timed."""
+    """Return where compile time went, without that of further variants; None where nothing was
+    timed.
+    """
     with reader.snapshot():
         aside = other_variants(reader)
         compilations = {
@@ -166,8 +170,8 @@ class _Tree:
         return node
 
     def _nested(self, spans: Iterable[model.Span]) -> list[_Node]:
-        """Return the outermost phases of one thread, with those within them. Clocks are rounded, so one
-        that ends a little after the one around it is cut there.
+        """Return the outermost phases of one thread, with those within them. Clocks are rounded, so
+        one that ends a little after the one around it is cut there.
         """
         outermost: list[_Node] = []
         running: list[_Node] = []
@@ -245,8 +249,8 @@ def _summed(node: _Node) -> _Node:
 
 
 def _placed(root: _Node) -> list[_Node]:
-    """Return all nodes, each before its children, with depth and beginning. Children that would be longer
-    than what they are in end with it.
+    """Return all nodes, each before its children, with depth and beginning. Children that would be
+    longer than what they are in end with it.
     """
     order: list[_Node] = []
     waiting = [root]

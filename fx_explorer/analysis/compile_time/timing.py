@@ -81,7 +81,8 @@ def stage_times(reader: SessionReader, compilation: int | None = None) -> StageT
     for stage in (*model.STAGES, FROM_CACHE, ""):
         if stage in exclusive:
             by_stage[stage] = exclusive[stage]
-    # Of a compilation without an end torch has written no time, only that of the phases that were over.
+    # Of a compilation without an end torch has written no time, only that of the phases that were
+    # over.
     total = max(compile_seconds(reader, compilation), sum(by_stage.values()))
     return StageTimes(by_stage, total, total - sum(by_stage.values()))
 

@@ -42,7 +42,8 @@ class Match:
 
 def find(reader: SessionReader, typed: str, limit: int = LIMIT) -> list[Match]:
     """Search for ``typed`` and return at most ``limit`` matches. Every word must occur (upper and
-    lower case alike); no words match nothing. A file's name, with a line or without, matches that line.
+    lower case alike); no words match nothing. A file's name, with a line or without, matches that
+    line.
     """
     words = typed.casefold().split()
     if not words:
@@ -74,11 +75,15 @@ def _contains(texts: Iterable[str], words: list[str]) -> bool:
 
 
 _PLACE = re.compile(r"(.+?)(?::(\d{0,9}))?")
-"""A file and a line, as the screen writes them: ``model.py:12``, also before the line is typed to its end."""
+"""A file and a line, as the screen writes them: ``model.py:12``, also before the line is typed to
+its end.
+"""
 
 
 def _named_lines(reader: SessionReader, typed: str) -> Iterator[Match]:
-    """Yield the line that ``typed`` names, of each file with that name: its first, where no line is named."""
+    """Yield the line that ``typed`` names, of each file with that name: its first, where no line is
+    named.
+    """
     named = _PLACE.fullmatch(typed)
     if named is None:
         return

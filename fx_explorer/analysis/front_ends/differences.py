@@ -1,5 +1,5 @@
-"""In words, what a front end sees of the target that Dynamo does not, and what it does not see. Every sentence is counted off
-the rows of both; none is said that they do not show.
+"""In words, what a front end sees of the target that Dynamo does not, and what it does not see.
+Every sentence is counted off the rows of both; none is said that they do not show.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class FrontEndDifference:
 def beside_dynamo(
     reader: SessionReader, row: model.FrontEnd, dynamo: Seen | None = None
 ) -> FrontEndDifference:
-    """Return both for a front end that made a graph. ``dynamo``: what Dynamo saw, where it is known already."""
+    """Return both for a front end that made a graph. ``dynamo``: what Dynamo saw, where it is known
+    already.
+    """
     dynamo, other = dynamo or seen_by_dynamo(reader), seen_by(reader, row)
     return FrontEndDifference(reader, row, dynamo, other, lines_of_both(dynamo, other))
 
@@ -68,16 +70,21 @@ def _size(both: FrontEndDifference) -> Iterator[str]:
     calls, theirs = len(both.dynamo.calls), len(both.other.calls)
     graphs = counted(len(both.dynamo.graphs), "graph")
     yield (
-        f"One graph of {counted(len(both.other.nodes), 'node')}, {counted(theirs, 'call')} among them; "
+        f"One graph of {counted(len(both.other.nodes), 'node')}, "
+        f"{counted(theirs, 'call')} among them; "
         f"Dynamo has {counted(calls, 'call')} in {graphs}."
     )
 
 
 _LEVEL = {
     "symbolic_trace": (
-        "It records what Python calls: functions of torch, methods and modules, with no shape, dtype or device of any value."
+        "It records what Python calls: functions of torch, methods and modules, with no "
+        "shape, dtype or device of any value."
     ),
-    "export": "It records aten operators, the same for every way to write them, with the shape of each value.",
+    "export": (
+        "It records aten operators, the same for every way to write them, with the shape of "
+        "each value."
+    ),
     "make_fx": "It records the aten operators that one real call ran, below autograd.",
 }
 
@@ -97,7 +104,8 @@ def _modules(both: FrontEndDifference) -> Iterator[str]:
             [f"{path} ({kind})" if kind else path for path, kind in modules.items()], SHOWN
         )
         yield (
-            f"{counted(len(modules), 'module')} of torch stay one node each (call_module): {named}. What they do inside is not "
+            f"{counted(len(modules), 'module')} of torch stay one node each "
+            f"(call_module): {named}. What they do inside is not "
             "seen; Dynamo goes into them."
         )
 
@@ -122,14 +130,17 @@ def _parameters(both: FrontEndDifference) -> Iterator[str]:
     others = {node.target for node in read} - parameters - constants
     if parameters | others:
         yield (
-            f"{counted(len(parameters | others), 'parameter')} or other tensors are attributes that the graph reads "
+            f"{counted(len(parameters | others), 'parameter')} or other tensors are "
+            "attributes that the graph reads "
             "(get_attr), not inputs."
         )
     if constants:
         yield (
-            f"{counted(len(constants), 'tensor')} became a constant of the graph ({listed(sorted(constants), SHOWN)}): "
+            f"{counted(len(constants), 'tensor')} became a constant of the graph "
+            f"({listed(sorted(constants), SHOWN)}): "
             "buffers and "
-            "what the code made of plain values. Later changes of them in the program do not reach it."
+            "what the code made of plain values. Later changes of them in the program do "
+            "not reach it."
         )
 
 
@@ -157,7 +168,8 @@ def _views(both: FrontEndDifference) -> Iterator[str]:
     views = sum(node.is_view for node in both.other.calls)
     if views:
         yield (
-            f"Calls that compute nothing (views, getitems, sizes, memory without values): {views} of its own, "
+            "Calls that compute nothing (views, getitems, sizes, memory without values): "
+            f"{views} of its own, "
             f"{_views_of(both.dynamo)} of Dynamo's."
         )
 
@@ -193,9 +205,15 @@ def _control_flow(both: FrontEndDifference) -> Iterator[str]:
     if both.name == "symbolic_trace":
         yield f"{broken}: here that ran once while it was traced, and is no part of the graph."
     elif both.name == "make_fx":
-        yield f"{broken}: here it is one graph of what the example did there, and nothing checks that another call does the same."
+        yield (
+            f"{broken}: here it is one graph of what the example did there, and nothing "
+            "checks that another call does the same."
+        )
     else:
-        yield f"{broken}: here it is one graph of what the example did there, with assertions where that depends on content."
+        yield (
+            f"{broken}: here it is one graph of what the example did there, with assertions "
+            "where that depends on content."
+        )
 
 
 _ASSERTIONS = re.compile(r"_assert|sym_constrain|_guards_fn|_check")
@@ -205,7 +223,10 @@ _RUNS_WITH_ANYTHING = (
     " This graph has none: it runs with whatever it is given, also where another would be right."
 )
 _WITHOUT_CHECKS = {
-    "export": " This graph has none: the module() of an exported program checks sizes before it runs the graph."
+    "export": (
+        " This graph has none: the module() of an exported program checks sizes before it "
+        "runs the graph."
+    )
 }
 
 
@@ -218,10 +239,16 @@ def _guards(both: FrontEndDifference) -> Iterator[str]:
     guards = check_count(both.reader)
     if asserted:
         names = listed(sorted({short_name(one) for one in asserted}), SHOWN)
-        yield f"{counted(len(asserted), 'node')} of the graph check inputs or sizes when it runs ({names})."
+        yield (
+            f"{counted(len(asserted), 'node')} of the graph check inputs or sizes when it "
+            f"runs ({names})."
+        )
     if guards:
         whatever = "" if asserted else _WITHOUT_CHECKS.get(both.name, _RUNS_WITH_ANYTHING)
-        yield f"Dynamo checks {counted(guards, 'guard')} before each call, and compiles again when one fails.{whatever}"
+        yield (
+            f"Dynamo checks {counted(guards, 'guard')} before each call, and compiles again "
+            f"when one fails.{whatever}"
+        )
 
 
 _SYMBOL = re.compile(r"\b[su]\d+\b")
@@ -246,7 +273,10 @@ def _sizes(both: FrontEndDifference) -> Iterator[str]:
             node.target in ("builtins.getattr", "size", "shape") for node in both.other.calls
         )
         if asks:
-            yield f"{dynamic}{counted(asks, 'node')} ask for sizes when the graph runs, so it is not bound to the example's."
+            yield (
+                f"{dynamic}{counted(asks, 'node')} ask for sizes when the graph runs, so it "
+                "is not bound to the example's."
+            )
         elif free:
             yield f"{dynamic}This graph asks for no size: it is not bound to the example's."
     elif ranges:
@@ -274,7 +304,10 @@ def _mutations(both: FrontEndDifference) -> Iterator[str]:
             what = "input"
         else:
             what = "parameter"
-        yield f"{counted(int(str(count)), what)} that the code writes is returned as a new value, not written (functionalised)."
+        yield (
+            f"{counted(int(str(count)), what)} that the code writes is returned as a new "
+            "value, not written (functionalised)."
+        )
     in_place = [
         node
         for node in both.other.calls
@@ -282,7 +315,10 @@ def _mutations(both: FrontEndDifference) -> Iterator[str]:
     ]
     if in_place:
         names = listed(sorted({short_name(node) for node in in_place}), SHOWN)
-        yield f"Nothing was functionalised: the graph has {counted(len(in_place), 'in-place operator')} ({names})."
+        yield (
+            "Nothing was functionalised: the graph has "
+            f"{counted(len(in_place), 'in-place operator')} ({names})."
+        )
 
 
 _MODE = re.compile(r"dropout|batch_norm|bernoulli|BatchNorm|Dropout")
@@ -301,14 +337,18 @@ def _mode(both: FrontEndDifference) -> Iterator[str]:
     }
     if modules:
         verb = "follows" if len(modules) == 1 else "follow"
-        yield f"{listed(sorted(modules), SHOWN)} {verb} train() and eval() when the graph runs: it is called as a module."
+        yield (
+            f"{listed(sorted(modules), SHOWN)} {verb} train() and eval() when the graph runs: "
+            "it is called as a module."
+        )
     if operators:
         mode, verb = (
             "training" if both.row.is_training else "eval",
             "stays" if len(operators) == 1 else "stay",
         )
         yield (
-            f"{listed(sorted(operators), SHOWN)} {verb} as in {mode} mode, whatever the model is switched to later; "
+            f"{listed(sorted(operators), SHOWN)} {verb} as in {mode} mode, whatever the "
+            "model is switched to later; "
             "Dynamo compiles "
             "again for the other."
         )

@@ -1,7 +1,8 @@
 """Why a front end refused a target, in plain words, with what may help.
 
-The messages are those of torch/fx/proxy.py, torch/fx/_symbolic_trace.py, torch/fx/experimental/ (proxy_tensor.py and
-symbolic_shapes.py) and torch/export; one that is not known is shown as it is, with what the front end does in general.
+The messages are those of torch/fx/proxy.py, torch/fx/_symbolic_trace.py, torch/fx/experimental/
+(proxy_tensor.py and symbolic_shapes.py) and torch/export; one that is not known is shown as it is,
+with what the front end does in general.
 """
 
 from __future__ import annotations
@@ -27,15 +28,18 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
     (
         ("symbolic_trace",),
         r"symbolically traced variables cannot be used as inputs to control flow",
-        "symbolic_trace runs the code once with stand-ins (Proxy) that have no value, so it cannot know which way an if, "
+        "symbolic_trace runs the code once with stand-ins (Proxy) that have no value, so "
+        "it cannot know which way an if, "
         "a while, "
-        "an assert or bool() goes here. Dynamo knows the values of what is no tensor, and breaks the graph at what is one.",
+        "an assert or bool() goes here. Dynamo knows the values of what is no tensor, "
+        "and breaks the graph at what is one.",
         "concrete_args={…} fixes an argument that decides; for a tensor torch.where or torch.cond",
     ),
     (
         ("symbolic_trace",),
         r"Proxy object cannot be iterated",
-        "symbolic_trace has a stand-in here that does not know how many parts it has, so it cannot be iterated, unpacked "
+        "symbolic_trace has a stand-in here that does not know how many parts it has, so "
+        "it cannot be iterated, unpacked "
         "or passed "
         "on as *args or **kwargs. Dynamo knows the length from the example.",
         "index it (x[0], x[1]), or take the parts as arguments of their own",
@@ -43,54 +47,71 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
     (
         ("symbolic_trace",),
         r"'len' is not supported in symbolic tracing",
-        "len() asks how many parts something has, and must return a number: symbolic_trace has only a stand-in without one.",
+        (
+            "len() asks how many parts something has, and must return a number: "
+            "symbolic_trace has only a stand-in without one."
+        ),
         "torch.fx.wrap('len') records the call as a node",
     ),
     (
         ("symbolic_trace",),
         r"'Proxy' object cannot be interpreted as an integer|must be .*int.*not .*Proxy|Proxy\).*(int|ints)|'Proxy' "
         r"object is not",
-        "Python needs a real number here (a loop's range, a size, an index), and while symbolic_trace runs the code, sizes are "
+        "Python needs a real number here (a loop's range, a size, an index), and while "
+        "symbolic_trace runs the code, sizes are "
         "stand-ins without a value. Dynamo takes the number of the example and guards it.",
         "a number that does not come from a tensor; or concrete_args={…}",
     ),
     (
         ("symbolic_trace",),
         r"expected np\.ndarray|numpy|array",
-        "The code leaves torch here: NumPy needs the memory of a tensor, and symbolic_trace has a stand-in without any.",
+        (
+            "The code leaves torch here: NumPy needs the memory of a tensor, and "
+            "symbolic_trace has a stand-in without any."
+        ),
         "the same computation with torch's functions",
     ),
     (
         ("symbolic_trace",),
         r"module is not installed as a submodule",
-        "A module is called that is not an attribute of the model (it is in a list or a closure), so symbolic_trace has "
+        "A module is called that is not an attribute of the model (it is in a list or a "
+        "closure), so symbolic_trace has "
         "no name for it.",
         "nn.ModuleList or nn.ModuleDict in place of a list or a dict",
     ),
     (
         ("symbolic_trace", "make_fx"),
         r"symbolically trace a dynamo-optimized function",
-        "A part of the target was given to torch.compile by the program, and this front end does not trace through that.",
+        (
+            "A part of the target was given to torch.compile by the program, and this front "
+            "end does not trace through that."
+        ),
         "call the part uncompiled: torch.compile around the whole model instead",
     ),
     (
         ("symbolic_trace",),
         r"Expected FunctionType, got",
-        "symbolic_trace takes a module or a plain Python function: not a bound method, a builtin or another callable.",
+        (
+            "symbolic_trace takes a module or a plain Python function: not a bound method, a "
+            "builtin or another callable."
+        ),
         "the module itself, or a function or lambda that makes the call",
     ),
     (
         ("make_fx",),
         r"get value out of a tracing tensor|_local_scalar_dense",
-        "make_fx runs the code once and records the operators; a Python number of a tensor's content (.item(), int(), "
+        "make_fx runs the code once and records the operators; a Python number of a "
+        "tensor's content (.item(), int(), "
         "bool(), an "
-        "if on a tensor) would become a constant that is wrong for the next input, so it refuses. Dynamo has a graph break here.",
+        "if on a tensor) would become a constant that is wrong for the next input, so it "
+        "refuses. Dynamo has a graph break here.",
         _DATA_DEPENDENT,
     ),
     (
         ("export",),
         r"GuardOnDataDependentSymNode|data-dependent|Could not (guard|extract)",
-        "torch.export makes one graph for all inputs, and which way this goes depends on the content of a tensor, which "
+        "torch.export makes one graph for all inputs, and which way this goes depends on "
+        "the content of a tensor, which "
         "it does not "
         "have. Dynamo breaks the graph here and continues behind it; torch.export may not.",
         "torch.cond, torch.where, or torch._check for what is always so",
@@ -104,20 +125,31 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
     (
         ("export",),
         r"not a known type|pytree|Unsupported (input|output) type|Expected .*output",
-        "The model takes or returns an object that is no tensor, number, list, tuple or dict, and torch.export must take "
+        "The model takes or returns an object that is no tensor, number, list, tuple or "
+        "dict, and torch.export must take "
         "it apart.",
-        "return tensors, or register the class with torch.export.register_dataclass or register_pytree_node",
+        (
+            "return tensors, or register the class with torch.export.register_dataclass or "
+            "register_pytree_node"
+        ),
     ),
     (
         ("export",),
         r"\.numpy\(\) is not supported|numpy",
-        "The code leaves torch here: torch.export runs it with tensors that have no content, and NumPy needs their memory.",
-        "the same computation with torch's functions, or a custom operator (torch.library.custom_op)",
+        (
+            "The code leaves torch here: torch.export runs it with tensors that have no "
+            "content, and NumPy needs their memory."
+        ),
+        (
+            "the same computation with torch's functions, or a custom operator "
+            "(torch.library.custom_op)"
+        ),
     ),
     (
         ("make_fx", "symbolic_trace"),
         r"argument of type: <class",
-        "What is returned holds an object that no graph can hold: graphs return tensors, numbers, strings, and lists, "
+        "What is returned holds an object that no graph can hold: graphs return tensors, "
+        "numbers, strings, and lists, "
         "tuples and "
         "dicts of them.",
         "return the tensors of it",
@@ -138,7 +170,8 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
 
 _IN_GENERAL = {
     "symbolic_trace": (
-        "symbolic_trace runs the code once with stand-ins (Proxy) that have neither values nor sizes; what needs one fails."
+        "symbolic_trace runs the code once with stand-ins (Proxy) that have neither "
+        "values nor sizes; what needs one fails."
     ),
     "export": "torch.export needs one graph without a break, for every input that it allows.",
     "make_fx": "make_fx runs the code once with real tensors and records the operators below it.",

@@ -97,7 +97,9 @@ def short_names(nodes: Iterable[model.Node]) -> tuple[str, ...]:
 
 
 def short_name(node: model.Node) -> str:
-    """Return ``linear`` for ``torch._C._nn.linear`` and for ``aten.linear.default``; the class of a module's call."""
+    """Return ``linear`` for ``torch._C._nn.linear`` and for ``aten.linear.default``; the class of a
+    module's call.
+    """
     if node.op == "call_module":
         return node.module_type or node.target
     words = node.target.split(".")

@@ -1,7 +1,8 @@
-"""A graph as the Python it stands for: ``gm.code`` as ``print_readable`` shows it, with a class for each nested graph.
+"""A graph as the Python it stands for: ``gm.code`` as ``print_readable`` shows it, with a class for
+each nested graph.
 
-It is written from the rows of a session, so every recorded graph has it, and it can be copied and run. What a row does
-not hold is a comment in its place, and is listed in ``missing``.
+It is written from the rows of a session, so every recorded graph has it, and it can be copied and
+run. What a row does not hold is a comment in its place, and is listed in ``missing``.
 """
 
 from __future__ import annotations
@@ -87,8 +88,8 @@ class GraphText:
         return "\n".join(self.lines) + "\n"
 
     def coloured(self, language: str) -> Lines:
-        """Return the text by lines that are coloured when they are asked for. The first call takes 0.1 s for a graph of
-        100,000 nodes, the next ones nothing.
+        """Return the text by lines that are coloured when they are asked for. The first call takes
+        0.1 s for a graph of 100,000 nodes, the next ones nothing.
         """
         if language not in self._coloured:
             self._coloured[language] = Lines(self.text, language)
@@ -123,8 +124,8 @@ def import_lines(names: RowNames) -> list[str]:
 def module_code(
     reader: SessionReader, graph: model.Graph, names: RowNames, value_of: ValueOf | None = None
 ) -> GraphText:
-    """Return the classes of a graph and of those nested in it, inner ones first. With ``value_of``, attributes that
-    are tensors get a value.
+    """Return the classes of a graph and of those nested in it, inner ones first. With ``value_of``,
+    attributes that are tensors get a value.
     """
     written = _Classes(reader, names, value_of)
     written.write(graph, MAIN_CLASS)
@@ -165,7 +166,8 @@ class _Classes:
         """Write the nested graphs, and return how the attribute of each is made."""
         if within and len(self._within) >= DEEPEST:
             self.missing.append(
-                f"Graphs are nested deeper than {DEEPEST} here; the inner ones are not part of this text."
+                f"Graphs are nested deeper than {DEEPEST} here; the inner ones are not "
+                "part of this text."
             )
             return {}
         asking = {name for node in nodes if _asks_for_graphs(node) for name in node.subgraph_names}
@@ -199,14 +201,16 @@ class _Classes:
             shown = printable(value_text(node) or "a value that the session does not describe")
             if self.value_of is None:
                 body.append(
-                    f"        # self.{printable(node.target)}: {shown}, which is not part of this text"
+                    f"        # self.{printable(node.target)}: {shown}, which is not part "
+                    "of this text"
                 )
             elif value := self.value_of(node):
                 body.append(f"        put(self, {node.target!r}, {value})")
         modules = {one.target: one for one in nodes if one.op == "call_module"}
         for node in modules.values():
             body.append(
-                f"        # self.{printable(node.target)}: a module of the program, which is not part of this text"
+                f"        # self.{printable(node.target)}: a module of the program, which "
+                "is not part of this text"
             )
             self.missing.append(
                 f"The graph calls {printable(node.target)}, a module of the program."
@@ -255,8 +259,9 @@ class _Classes:
     def _check_region(
         self, node: model.Node, within: dict[str, model.Graph], given: Sequence[str]
     ) -> None:
-        """Raise NotPythonError for the call of a region that the session does not have as it is called. AOTAutograd
-        splits regions in two while it makes a joint graph, which calls the halves.
+        """Raise NotPythonError for the call of a region that the session does not have as it is
+        called. AOTAutograd splits regions in two while it makes a joint graph, which calls the
+        halves.
         """
         if _operator_name(node.target) != "higher_order.invoke_subgraph":
             return
@@ -268,7 +273,8 @@ class _Classes:
         takes = sum(one.op == "placeholder" for one in self.reader.nodes(region))
         if takes != len(positional) - 2:
             raise NotPythonError(
-                f"it gives {len(positional) - 2} to {region.name.rpartition('.')[2]}, which takes {takes} in the session: the "
+                f"it gives {len(positional) - 2} to {region.name.rpartition('.')[2]}, "
+                f"which takes {takes} in the session: the "
                 "region was split or changed after it was recorded"
             )
 
@@ -293,7 +299,9 @@ class _Classes:
 
 
 def nested(reader: SessionReader, graph: model.Graph) -> dict[str, model.Graph]:
-    """Return the graphs of the same stage that are nested in this one, by the attribute that holds each."""
+    """Return the graphs of the same stage that are nested in this one, by the attribute that holds
+    each.
+    """
     rows = reader.rows(model.Graph, parent=graph.id, compilation=graph.compilation)
     return {
         one.name.rpartition(".")[2]: one for one in rows if one.stage == graph.stage and one.name
@@ -314,7 +322,9 @@ def _operator_name(target: str) -> str:
 
 
 def statement(node: model.Node, inputs: Sequence[str], names: RowNames) -> str:
-    """Return what a node does as a line of Python. Raises NotPythonError for what cannot be written."""
+    """Return what a node does as a line of Python. Raises NotPythonError for what cannot be
+    written.
+    """
     if node.op == "get_attr":
         return _readable(f"{_variable(node)} = {attribute(node.target)}")
     positional, named = arguments_of(node.arguments, inputs, names)
@@ -324,7 +334,9 @@ def statement(node: model.Node, inputs: Sequence[str], names: RowNames) -> str:
 
 
 def _readable(line: str) -> str:
-    """Return a line that Python can compile: a long one may be nested deeper than that, in a damaged session."""
+    """Return a line that Python can compile: a long one may be nested deeper than that, in a
+    damaged session.
+    """
     if len(line) > LONG:
         try:
             compile(f"def f():\n    {line}\n", "line", "exec")

@@ -1,7 +1,7 @@
 """The arguments, targets and sizes of a row as Python expressions that can be run.
 
-A session may come from anybody, and what is written here is there to be run: only constants, nodes, symbols and
-torch's own names are taken over, and whatever else a row holds is said to be missing.
+A session may come from anybody, and what is written here is there to be run: only constants, nodes,
+symbols and torch's own names are taken over, and whatever else a row holds is said to be missing.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ SHORTENED = " …"
 DEVICE = r"(?:cpu|cuda|xpu|mps|meta|hpu|mtia|xla|vulkan|privateuseone)"
 """How the text of a device begins."""
 QUOTED = r"""('(?:\\[\s\S]|[^'\\])*(?:'|\\?\Z)|"(?:\\[\s\S]|[^"\\])*(?:"|\\?\Z))"""
-"""A string of Python's. One without an end goes to the end of the text: to look for it again from each quote in it would take
-the square of its length.
+"""A string of Python's. One without an end goes to the end of the text: to look for it again from
+each quote in it would take the square of its length.
 """
 
 _QUOTED_OR_DEVICE = re.compile(rf"""{QUOTED}|\b({DEVICE}:\d+)\b""")
@@ -114,8 +114,8 @@ def is_shortened(arguments: str) -> bool:
 def arguments_of(
     text: str, inputs: Collection[str], names: RowNames
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the positional and the named arguments as Python. ``inputs`` are the names of the nodes among them. Raises
-    NotPythonError.
+    """Return the positional and the named arguments as Python. ``inputs`` are the names of the
+    nodes among them. Raises NotPythonError.
     """
     if is_shortened(text):
         raise NotPythonError("its arguments are longer than what a session keeps of them")
@@ -147,7 +147,10 @@ def _no_python(text: str) -> str:
     """Say which part of the arguments has no Python; all of them when no part stands out."""
     part = re.search(r"<[^<>]*>", text)
     if part:
-        return f"its arguments cannot be written as Python: {_short(part[0])} is a value without a text"
+        return (
+            f"its arguments cannot be written as Python: {_short(part[0])} is a value without "
+            "a text"
+        )
     return f"its arguments cannot be written as Python: {_short(text)}"
 
 
@@ -243,8 +246,8 @@ def _is_complex(node: ast.expr) -> bool:
 
 
 def call_of(target: str, positional: list[str], named: dict[str, str], names: RowNames) -> str:
-    """Return the call of a function by its qualified name, as Python. Raises NotPythonError for one that cannot be
-    imported.
+    """Return the call of a function by its qualified name, as Python. Raises NotPythonError for one
+    that cannot be imported.
     """
     function = target.removeprefix("_") if target.startswith("_operator.") else target
     if (
@@ -270,7 +273,9 @@ def call_of(target: str, positional: list[str], named: dict[str, str], names: Ro
 
 
 def member(name: str) -> str:
-    """Return the name of a method or an attribute of a tensor. Raises NotPythonError for what cannot be one."""
+    """Return the name of a method or an attribute of a tensor. Raises NotPythonError for what
+    cannot be one.
+    """
     if (
         not name.isidentifier()
         or keyword.iskeyword(name)
@@ -324,16 +329,21 @@ _OPERATIONS = re.compile(
     r"torch\.(\w+|((nn\.(functional|attention)|special|fft|linalg|Tensor|ops|amp|cuda\.amp|sparse|nested|signal|functional|autograd"
     r"|_C|_functorch|_higher_order_ops|_prims|_refs|_inductor|_dynamo|utils\._pytree|distributed)(\.\w+)+))"
 )
-"""Where torch has operations. Anything else of it that a session may name has no place in a graph."""
+"""Where torch has operations. Anything else of it that a session may name has no place in a graph.
+"""
 
 _NEVER = re.compile(
     r"(^|\.)(__\w+__|load\w*|save\w*|dump|tofile|from_file|hub|jit|package|serialization|os|sys|io|subprocess|importlib|builtins"
     r"|inspect|ctypes|shutil|pickle|tempfile|pathlib|import_module|exec|eval|compile)(\.|$)"
 )
-"""Names that reach files, processes or the interpreter: no graph of torch's calls them, and a made-up session might."""
+"""Names that reach files, processes or the interpreter: no graph of torch's calls them, and a
+made-up session might.
+"""
 
 _BITWISE = re.compile(r"(torch\.ops\.)?aten\.__i?(and|or|xor|lshift|rshift)__\.\w+")
-"""Operators of torch's that are called as Python's methods are: ``torch.export`` has them for ``&``."""
+"""Operators of torch's that are called as Python's methods are: ``torch.export`` has them for
+``&``.
+"""
 
 _OWN_MODULES = re.compile(
     r"torch\.(_functorch|_inductor|_dynamo|_higher_order_ops|_export|_prims|_refs|distributed|nn\.attention)\."
@@ -341,7 +351,9 @@ _OWN_MODULES = re.compile(
 
 
 def importable(target: str, names: RowNames) -> str:
-    """Return how a function is called by name, and remember what must be imported. Raises NotPythonError."""
+    """Return how a function is called by name, and remember what must be imported. Raises
+    NotPythonError.
+    """
     if not _DOTTED.fullmatch(target):
         raise NotPythonError(f"it calls {_short(target)}, which has no name that could be imported")
     root, _, rest = target.partition(".")
@@ -376,8 +388,8 @@ def _operator(target: str, names: RowNames) -> str:
 
 
 def size_expression(text: str, names: RowNames, known: Collection[str] = ()) -> str:
-    """Return a size such as ``16*s76`` as Python, and remember its symbols. ``known`` are names that are none. Raises
-    NotPythonError.
+    """Return a size such as ``16*s76`` as Python, and remember its symbols. ``known`` are names
+    that are none. Raises NotPythonError.
     """
     try:
         return _Sizes(names, known).of(ast.parse(text, mode="eval").body)
@@ -420,7 +432,9 @@ def _bracketed(text: str) -> str:
 
 
 def attribute(path: str, owner: str = "self") -> str:
-    """Return ``self.fc1``, or ``getattr(self.layers, '0').weight``. Raises NotPythonError for what is no path."""
+    """Return ``self.fc1``, or ``getattr(self.layers, '0').weight``. Raises NotPythonError for what
+    is no path.
+    """
     written = owner
     for part in path.split("."):
         if re.fullmatch(r"\d+", part):

@@ -1,4 +1,6 @@
-"""A graph as FX's own table (``gm.graph.print_tabular()``): opcode, name, target, args, kwargs; and what each node gives."""
+"""A graph as FX's own table (``gm.graph.print_tabular()``): opcode, name, target, args, kwargs; and
+what each node gives.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ COLUMNS = (
 )
 
 WIDEST = 60
-"""Cells that a column is padded to at most: a longer text sticks out, and the others stay in line."""
+"""Cells that a column is padded to at most: a longer text sticks out, and the others stay in line.
+"""
 
 
 def graph_table(reader: SessionReader, graph: model.Graph) -> GraphText:
@@ -48,8 +51,8 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def split_arguments(text: str) -> tuple[str, str]:
-    """Return ``(x, 0.5)`` and ``{'memory_format': torch.contiguous_format}`` for the arguments of a node, with devices as torch
-    prints them; the text as it is where it is no Python.
+    """Return ``(x, 0.5)`` and ``{'memory_format': torch.contiguous_format}`` for the arguments of a
+    node, with devices as torch prints them; the text as it is where it is no Python.
     """
     if not text:
         return "()", "{}"
@@ -71,7 +74,9 @@ _KEPT = re.compile(r"\b_kept_(\d+)_\b")
 
 
 def _as_python(text: str, kept: list[str]) -> str:
-    """Return the arguments with names in the place of operators and of devices with a number, which are put into ``kept``."""
+    """Return the arguments with names in the place of operators and of devices with a number, which
+    are put into ``kept``.
+    """
 
     def name(found: re.Match[str]) -> str:
         if found[1]:

@@ -1,4 +1,6 @@
-"""The texts of a graph that panes show, each written when it is first looked at and kept while it is."""
+"""The texts of a graph that panes show, each written when it is first looked at and kept while it
+is.
+"""
 
 from __future__ import annotations
 

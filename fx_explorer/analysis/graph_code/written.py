@@ -1,4 +1,5 @@
-"""A graph written as a file: as code, as a table or as a script, with a first line that says which graph of what it is.
+"""A graph written as a file: as code, as a table or as a script, with a first line that says which
+graph of what it is.
 
 A script makes inputs of the same shape, strides, dtype and device. Their contents are random: a
 session keeps none. Whatever else is not as it was in the program is said at the script's top.
@@ -29,7 +30,8 @@ SIGN = "written by fx-explorer"
 """What every such file says near its beginning."""
 
 STRANGERS = (
-    "The session was not captured by you on this machine. Only torch's functions, Python's operators and plain values were "
+    "The session was not captured by you on this machine. Only torch's functions, "
+    "Python's operators and plain values were "
     "taken over from it; read this all the same before you run it."
 )
 
@@ -37,7 +39,9 @@ STRANGERS = (
 def written_graph(
     reader: SessionReader, graph: model.Graph, title: str, form: FileForm, *, is_own: bool = True
 ) -> str:
-    """Return the text of the file. ``title`` is what the graph is called; ``is_own`` whether this user captured it."""
+    """Return the text of the file. ``title`` is what the graph is called; ``is_own`` whether this
+    user captured it.
+    """
     origin = origin_in_words(reader, graph, title)
     if form == "script":
         return graph_script(reader, graph, [f"{origin}.", *([] if is_own else [STRANGERS])])
@@ -76,7 +80,10 @@ _DTYPES = {
     "c128": "complex128",
 }
 
-RANDOM = "Inputs, parameters and buffers have the shapes, strides, dtypes and devices that they had, and random content."
+RANDOM = (
+    "Inputs, parameters and buffers have the shapes, strides, dtypes and devices that they "
+    "had, and random content."
+)
 
 HELPERS = '''\
 def device_here(name):
@@ -147,7 +154,8 @@ class _Script:
         foreign = list(self._names.foreign)
         for operator in foreign:
             self._said.append(
-                f"{operator} is not torch's: import the file or the library that registers it, below the imports."
+                f"{operator} is not torch's: import the file or the library that "
+                "registers it, below the imports."
             )
         said = list(dict.fromkeys([*module.missing, *self._said]))
         parts = [
@@ -190,7 +198,9 @@ class _Script:
     # values
 
     def _input(self, node: model.Node) -> list[str]:
-        """Return the lines that make the value of an input: each with its name, and a sentence where it is not as it was."""
+        """Return the lines that make the value of an input: each with its name, and a sentence
+        where it is not as it was.
+        """
         comment = printable(f"{node.name}  {value_text(node)}".strip())
         try:
             return [f"        {self._value(node)},  # {comment}"]
@@ -233,7 +243,10 @@ class _Script:
         dtype = _DTYPES.get(node.dtype, node.dtype)
         if not dtype.isidentifier():
             raise NotPythonError(f"its dtype is {dtype!r}")
-        return f"tensor({_tuple(size)}, {_tuple(stride)}, torch.{dtype}, {json.dumps(node.device or 'cpu')})"
+        return (
+            f"tensor({_tuple(size)}, {_tuple(stride)}, torch.{dtype}, "
+            f"{json.dumps(node.device or 'cpu')})"
+        )
 
     def _symbols(self) -> list[str]:
         """Return the lines that give each size by name the value it had."""

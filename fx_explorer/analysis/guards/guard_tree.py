@@ -121,8 +121,8 @@ def explained_checks(
 
 
 def tree_cost_ns(reader: SessionReader, compilation: int) -> float:
-    """Return what all checks of a compilation cost together in a call; NOT_MEASURED where that is not
-    known.
+    """Return what all checks of a compilation cost together in a call; NOT_MEASURED where that is
+    not known.
     """
     metrics = reader.rows(model.Metric, compilation=compilation, name="guard_check_ns")
     return float(json.loads(metrics[-1].value)) if metrics else model.NOT_MEASURED
@@ -204,7 +204,10 @@ _ASKS: dict[str, str] = {
     "NO_TENSOR_ALIASING": "no two of the tensors are the same",
     "OBJECT_ALIASING": "these stay the same object",
     "DIMENSION_DYNAMIC_MARKING_GUARD": "no further dimension is marked dynamic (mark_dynamic)",
-    "GLOBAL_STATE": "grad mode, autocast, default dtype, deterministic algorithms, number of threads stay as they are",
+    "GLOBAL_STATE": (
+        "grad mode, autocast, default dtype, deterministic algorithms, number of threads "
+        "stay as they are"
+    ),
     "TORCH_FUNCTION_MODE_STACK": "the same __torch_function__ modes are active",
     "DEFAULT_DEVICE": "torch.set_default_device stays as it is",
     "WEAKREF_ALIVE": "is still alive",
@@ -350,8 +353,8 @@ def cost_words(cost_ns: float) -> str:
 
 
 def most_expensive(checks: Iterable[ExplainedCheck], count: int = 2) -> str:
-    """Return ``relations between sizes (505 ns) and argument x (72 ns)``: the groups (``guard_groups``)
-    whose checks take most time.
+    """Return ``relations between sizes (505 ns) and argument x (72 ns)``: the groups
+    (``guard_groups``) whose checks take most time.
     """
     costs: dict[str, float] = {}
     for one in checks:

@@ -1,5 +1,5 @@
-"""What code that is compiled ahead and saved does not check: a file cannot have guards on globals or on
-the identity of objects.
+"""What code that is compiled ahead and saved does not check: a file cannot have guards on globals
+or on the identity of objects.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _OF_TORCH = ("G['torch']", "G['__import_torch", "G['__builtins", "G['_global_")
 NAMES_SHOWN = 5
 
 NO_GUARDS_OF_PRECOMPILE = (
-    "torch.compiler.precompile traces with make_fx, so there are no guards. What torch itself tells of a capture "
+    "torch.compiler.precompile traces with make_fx, so there are no guards. What torch "
+    "itself tells of a capture "
     "(PrecompileSummary) it gives to the program only."
 )
 

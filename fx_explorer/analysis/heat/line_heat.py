@@ -17,9 +17,13 @@ class LineHeat:
     """The kernels of one line."""
 
     parts: tuple[tuple[int, float], ...]
-    """Each kernel's id with the share of everything that it takes for this line, the most expensive first. There is one at least."""
+    """Each kernel's id with the share of everything that it takes for this line, the most expensive
+    first. There is one at least.
+    """
     share: float = field(init=False)
-    """The share of the line, from 0 to 1; 0 where nothing is measured by. Added up once: a line can have 100,000 kernels."""
+    """The share of the line, from 0 to 1; 0 where nothing is measured by. Added up once: a line can
+    have 100,000 kernels.
+    """
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "share", sum(share for _, share in self.parts))

@@ -1,5 +1,5 @@
-"""What each line of the source costs: the kernels that compute it, and its share of what all kernels
-take.
+"""What each line of the source costs: the kernels that compute it, and its share of what all
+kernels take.
 
 A kernel of several lines counts for each by the number of its operations that are the line's, as in
 the ledger. Where no time is known, the shares are those of the bytes that kernels read and write.
@@ -24,8 +24,8 @@ ROWS_AT_ONCE = 5_000
 
 
 def source_heat(reader: SessionReader) -> SourceHeat:
-    """Return the lines of all variants in use. It reads every kernel, of which there may be 100,000: never
-    all of their rows at once.
+    """Return the lines of all variants in use. It reads every kernel, of which there may be
+    100,000: never all of their rows at once.
     """
     with reader.snapshot():
         measure, weights = _weights(reader)

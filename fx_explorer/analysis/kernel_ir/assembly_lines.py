@@ -30,7 +30,9 @@ _SASS_INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?!\s)([^;]*);")
 
 
 PTX_IN_CUBIN = ".nv_debug_ptx_txt"
-"""What nvdisasm calls the PTX that a cubin has of itself, where it names a line of that beside one of the source."""
+"""What nvdisasm calls the PTX that a cubin has of itself, where it names a line of that beside one
+of the source.
+"""
 
 
 def is_instruction(line: str) -> bool:

@@ -1,10 +1,12 @@
-"""What a SASS instruction tells the scheduler: how long to stall, and which barriers it sets and waits for.
+"""What a SASS instruction tells the scheduler: how long to stall, and which barriers it sets and
+waits for.
 
-Since Volta an instruction is a word of 128 bits, and 21 of them (bits 105 to 125) are its control word. Its
-fields are those that maxas found on Maxwell (wiki, "Control Codes"), where CuAssembler (UserGuide.md) has
-them on Volta, Turing and Ampere: stall 4 bits, yield 1, write barrier 3, read barrier 3, wait mask 6, reuse 4.
-NVIDIA documents none of it. That they are at the same place on Ada, Hopper and Blackwell is tested: the bits
-for reuse say what nvdisasm writes as ``.reuse``, and nothing waits for a barrier that nothing sets.
+Since Volta an instruction is a word of 128 bits, and 21 of them (bits 105 to 125) are its control
+word. Its fields are those that maxas found on Maxwell (wiki, "Control Codes"), where CuAssembler
+(UserGuide.md) has them on Volta, Turing and Ampere: stall 4 bits, yield 1, write barrier 3, read
+barrier 3, wait mask 6, reuse 4. NVIDIA documents none of it. That they are at the same place on
+Ada, Hopper and Blackwell is tested: the bits for reuse say what nvdisasm writes as ``.reuse``, and
+nothing waits for a barrier that nothing sets.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ class Control:
     yields: bool
     """Whether the scheduler is told to prefer another warp next."""
     write_barrier: int | None
-    """The barrier that is released when the result is written; None where no later one waits for it so."""
+    """The barrier that is released when the result is written; None where no later one waits for it
+    so.
+    """
     read_barrier: int | None
     """The barrier that is released when the operands are read."""
     waits_for: tuple[int, ...]
@@ -82,9 +86,9 @@ def is_known(sass: str) -> bool:
 
 @lru_cache(maxsize=8)
 def control_words(sass: str) -> dict[int, Control]:
-    """Return line (from 1) → its control word, of a text with the encodings (``nvdisasm -hex``). Empty for
-    a text without them, and for an architecture whose encoding is not known. Takes 2 ms per 1,000
-    instructions.
+    """Return line (from 1) → its control word, of a text with the encodings (``nvdisasm -hex``).
+    Empty for a text without them, and for an architecture whose encoding is not known. Takes 2 ms
+    per 1,000 instructions.
     """
     if not is_known(sass):
         return {}
@@ -95,8 +99,8 @@ def control_words(sass: str) -> dict[int, Control]:
 
 
 def control_of(line: str, following: str) -> Control | None:
-    """Return the control word of the instruction on a line, which the line after it holds; None where they
-    hold none. Ask ``is_known`` first.
+    """Return the control word of the instruction on a line, which the line after it holds; None
+    where they hold none. Ask ``is_known`` first.
     """
     low = _LOW.match(line)
     high = _HIGH.match(following) if low else None

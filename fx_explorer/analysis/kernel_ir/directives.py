@@ -1,5 +1,5 @@
-"""Runs of lines of PTX, SASS and AMDGCN that are no code: what the assembler and the loader are told.
-A pane shows each run as one row.
+"""Runs of lines of PTX, SASS and AMDGCN that are no code: what the assembler and the loader are
+told. A pane shows each run as one row.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def _is_code(level: Level, line: str) -> bool:
 
 
 def _names_the_kernel(line: str) -> bool:
-    """Return whether a label is a symbol's, which nothing jumps to: SASS names the function and its section,
-    AMDGCN the function.
+    """Return whether a label is a symbol's, which nothing jumps to: SASS names the function and its
+    section, AMDGCN the function.
     """
     return bool(_LABEL.match(line)) and not line.lstrip().startswith((".L", "$L", "BB"))
 

@@ -1,5 +1,5 @@
-"""The parts of one line of PTX, SASS or AMDGCN: address, guard, name, operands. Everything else, such
-as a label or a directive, has none.
+"""The parts of one line of PTX, SASS or AMDGCN: address, guard, name, operands. Everything else,
+such as a label or a directive, has none.
 """
 
 from __future__ import annotations

@@ -16,7 +16,9 @@ class LineCost:
 
     instructions: int
     stall_cycles: int
-    """Least cycles between the issue of its instructions and of those after them, without what they wait for."""
+    """Least cycles between the issue of its instructions and of those after them, without what they
+    wait for.
+    """
     waiting: int
     """Instructions that wait for a barrier."""
     most_live: int
@@ -35,8 +37,8 @@ class LineCost:
 
 
 def line_cost(sass: str, lines: Iterable[int]) -> LineCost | None:
-    """Add up the instructions on these lines (from 1) of a SASS text; None where it has no control words
-    there.
+    """Add up the instructions on these lines (from 1) of a SASS text; None where it has no control
+    words there.
     """
     words, live = control_words(sass), live_registers(sass)
     found = [(words[line], live.get(line, 0)) for line in lines if line in words]

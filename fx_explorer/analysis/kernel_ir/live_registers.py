@@ -1,12 +1,13 @@
 """How many registers of a thread hold something that is still needed, at each SASS instruction.
 
-This is liveness over the control flow graph, computed from the text: what an instruction reads and writes follows from
-its name and its operands. nvdisasm computes the same (``-life-range-mode count``), but not of the code that an
-older ptxas has written, and not together with source lines. Tests hold the two together, instruction by instruction.
+This is liveness over the control flow graph, computed from the text: what an instruction reads and
+writes follows from its name and its operands. nvdisasm computes the same
+(``-life-range-mode count``), but not of the code that an older ptxas has written, and not together
+with source lines. Tests hold the two together, instruction by instruction.
 
-A text with an instruction whose registers are not known here has no answer: a wrong number would be worse. Where two
-instructions under opposite predicates write one register, nvdisasm knows that it is always written; here it counts as
-live before them, too.
+A text with an instruction whose registers are not known here has no answer: a wrong number would be
+worse. Where two instructions under opposite predicates write one register, nvdisasm knows that it
+is always written; here it counts as live before them, too.
 """
 
 from __future__ import annotations
@@ -39,16 +40,24 @@ def _names(names: str) -> frozenset[str]:
 
 
 _NO_RESULT = _names(
-    "ST STG STS STL STSM RED REDG LDGSTS LDGDEPBAR BAR DEPBAR MEMBAR ERRBAR CGAERRBAR CCTL FENCE WARPSYNC WARPGROUP NOP EXIT "
-    "BRA BSSY BSYNC YIELD NANOSLEEP ACQBULK PREEXIT R2UR R2P ISETP FSETP HSETP2 PSETP PLOP3 FCHK VOTEU CREDUX S2UR ULDC LDCU"
+    "ST STG STS STL STSM RED REDG LDGSTS LDGDEPBAR BAR DEPBAR MEMBAR ERRBAR CGAERRBAR "
+    "CCTL FENCE WARPSYNC WARPGROUP NOP EXIT "
+    "BRA BSSY BSYNC YIELD NANOSLEEP ACQBULK PREEXIT R2UR R2P ISETP FSETP HSETP2 PSETP "
+    "PLOP3 FCHK VOTEU CREDUX S2UR ULDC LDCU"
 )
-"""Instructions that write no register of the thread: they store, jump, wait, or write predicates and uniform registers."""
+"""Instructions that write no register of the thread: they store, jump, wait, or write predicates
+and uniform registers.
+"""
 
 _ONE_RESULT = _names(
-    "MOV SEL FSEL PRMT LOP3 SHF SGXT LEA IADD3 IADD FHADD IMAD IMNMX VIMNMX VIADD IABS POPC FLO BREV FADD FMUL FFMA FMNMX "
-    "FMNMX3 FRND MUFU F2FP F2I I2F I2FP HADD2 HMUL2 HFMA2 HMNMX2 HSET2 S2R LDC LDG LDS LDL ATOMG ATOMS SHFL VOTE REDUX P2R CS2R"
+    "MOV SEL FSEL PRMT LOP3 SHF SGXT LEA IADD3 IADD FHADD IMAD IMNMX VIMNMX VIADD IABS "
+    "POPC FLO BREV FADD FMUL FFMA FMNMX "
+    "FMNMX3 FRND MUFU F2FP F2I I2F I2FP HADD2 HMUL2 HFMA2 HMNMX2 HSET2 S2R LDC LDG LDS "
+    "LDL ATOMG ATOMS SHFL VOTE REDUX P2R CS2R"
 )
-"""Instructions that write one register, or as many as their modifiers say. With U in front they write uniform registers."""
+"""Instructions that write one register, or as many as their modifiers say. With U in front they
+write uniform registers.
+"""
 
 _PAIRED = _names("FADD2 FMUL2 FFMA2")
 """Instructions whose registers are pairs, unless an operand says ``.F32``."""
@@ -60,7 +69,9 @@ _MATRIX_REGISTERS = {
     ("IMMA", "16832", ""): (4, 4, 2, 4),
     ("QMMA", "16832", "F32"): (4, 4, 2, 4),
 }
-"""Matrix instruction, shape, result → registers of a thread in the result, the two factors and what is added."""
+"""Matrix instruction, shape, result → registers of a thread in the result, the two factors and what
+is added.
+"""
 
 _GMMA = re.compile(r"^[HQI]GMMA\.64x(\d+)x\d+\.(F32|F16)")
 _LOADED = {"64": 2, "128": 4}
@@ -78,8 +89,8 @@ class _Flow(NamedTuple):
 
 @lru_cache(maxsize=8)
 def live_registers(sass: str) -> dict[int, int]:
-    """Return line (from 1) → how many registers are live there: what is read or written at it, or before
-    and needed after it. Empty for a text with an instruction that is not known.
+    """Return line (from 1) → how many registers are live there: what is read or written at it, or
+    before and needed after it. Empty for a text with an instruction that is not known.
     """
     lines = sass.split("\n")
     at: list[int] = []
@@ -100,7 +111,9 @@ def live_registers(sass: str) -> dict[int, int]:
 
 
 def _live(flows: Sequence[_Flow]) -> tuple[list[Registers], list[Registers]]:
-    """Return the registers that are live before and after each instruction, until nothing changes any more."""
+    """Return the registers that are live before and after each instruction, until nothing changes
+    any more.
+    """
     before, after = [0] * len(flows), [0] * len(flows)
     changes = True
     while changes:
@@ -163,8 +176,8 @@ def _registers(name: str, operands: list[str]) -> tuple[Registers, Registers] | 
 
 
 def _widths(opcode: str, modifiers: Sequence[str]) -> tuple[int, Sequence[int]]:
-    """Return how many registers the result takes, and the operands that are read, one by one (the last for
-    all that follow). 0 where it is not known.
+    """Return how many registers the result takes, and the operands that are read, one by one (the
+    last for all that follow). 0 where it is not known.
     """
     if opcode in _PAIRED:
         return 2, (2,)
@@ -183,7 +196,9 @@ def _widths(opcode: str, modifiers: Sequence[str]) -> tuple[int, Sequence[int]]:
 
 
 def _stored(opcode: str, modifiers: Sequence[str]) -> Sequence[int]:
-    """Return how many registers the operands of a store take: an address, which says it itself, then a value."""
+    """Return how many registers the operands of a store take: an address, which says it itself,
+    then a value.
+    """
     if opcode == "ISETP" and modifiers and {"S64", "U64"} & {*modifiers}:
         return (2,)
     if opcode == "STSM":
@@ -218,8 +233,8 @@ def _matrix(
 
 
 def _read(name: str, operands: Sequence[str], widths: Sequence[int]) -> Registers:
-    """Return the registers that are named in operands. A register in an address says itself whether it is
-    a pair, or is always one: of global memory.
+    """Return the registers that are named in operands. A register in an address says itself whether
+    it is a pair, or is always one: of global memory.
     """
     found = 0
     is_global = _GLOBAL.match(name) is not None

@@ -1,5 +1,5 @@
-"""How many kernels of a session were built: all of a run with ``--build``; of an inspected one those
-whose code was saved, since a file has built kernels.
+"""How many kernels of a session were built: all of a run with ``--build``; of an inspected one
+those whose code was saved, since a file has built kernels.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """What each kernel costs, and what of the user's it is: its line, module, bytes and time, and which
 version of a function it belongs to.
 
-A time is what a profile that was joined has (in all steps that it recorded, and of kernels that ran in them
-alone), else what was measured in a call (the ledger), else of the kernel alone (a bench of it), else the least
-that the data sheet of the GPU allows. It is that of all calls of a kernel together.
+A time is what a profile that was joined has (in all steps that it recorded, and of kernels that ran
+in them alone), else what was measured in a call (the ledger), else of the kernel alone (a bench of
+it), else the least that the data sheet of the GPU allows. It is that of all calls of a kernel
+together.
 """
 
 from __future__ import annotations
@@ -133,7 +134,9 @@ class KernelTimes:
         return max(1.0, found.runs / max(1, use.calls)) if found else 1.0
 
     def shares_of_calls(self, kernel: int) -> Mapping[int, float]:
-        """Return the share of each call of a kernel in its time, by the KernelCall; empty where all take the same."""
+        """Return the share of each call of a kernel in its time, by the KernelCall; empty where all
+        take the same.
+        """
         found = self._profiled.get(kernel)
         if found and found.seconds:
             return {call: took_s / found.seconds for call, took_s in found.calls.items()}

@@ -11,9 +11,15 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernel.kernels import kernel_languages
 
 NONE_YET = "No kernel was generated in this session yet, so there is none to look below."
-FOR_THE_CPU = "This session has no Triton kernels: its code is for the CPU. Capture it with --gpu h100, for example."
+FOR_THE_CPU = (
+    "This session has no Triton kernels: its code is for the CPU. Capture it with --gpu "
+    "h100, for example."
+)
 ONLY_LIBRARIES = "This session has no Triton kernels: all it computes are calls of libraries."
-NO_GPU = "This session has no Triton kernels: all it computes are calls of libraries. Capture it with --gpu h100, for example."
+NO_GPU = (
+    "This session has no Triton kernels: all it computes are calls of libraries. Capture it "
+    "with --gpu h100, for example."
+)
 
 
 def first_triton_kernel(reader: SessionReader, compilation: int) -> model.Kernel | None:

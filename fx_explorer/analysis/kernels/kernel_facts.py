@@ -88,11 +88,17 @@ def _time(gpu: Gpu, kernel: model.Kernel, found: Roofline, note: str) -> Iterato
     computed = ""
     if found.arithmetic_s:
         peak = gpu.peak_flops[found.kind]
-        computed = f"; computes {_rate(kernel.estimated_flops)}FLOP: {microseconds(found.arithmetic_s)} at "
+        computed = (
+            f"; computes {_rate(kernel.estimated_flops)}FLOP: "
+            f"{microseconds(found.arithmetic_s)} at "
+        )
         computed += f"{_rate(peak)}FLOP/s of {found.kind}"
     yield KernelFact("time", f"{moved}{computed}, an estimate{_bound(found)}", note)
     if found.intensity and found.ridge:
-        told = f"{found.intensity:,.1f} operations a byte; from {found.ridge:,.0f} on, arithmetic is the bound"
+        told = (
+            f"{found.intensity:,.1f} operations a byte; from {found.ridge:,.0f} on, "
+            "arithmetic is the bound"
+        )
         yield KernelFact("intensity", told, found.notes[-1])
 
 

@@ -20,9 +20,18 @@ from fx_explorer.model import (
 from fx_explorer.session import SessionReader
 
 NO_BYTES = "Inductor gave no estimate of the bytes it moves, so there are no GB/s."
-ZEROS = "Its integers were zeros: what they index is one place, which makes reading it faster and adding to it slower than usual."
-BY_EVENTS = "It was timed by CUDA events, which count the start of the kernel too, some µs: torch's profiler saw nothing here."
-COLD = "Its caches were emptied before each run; in a program, what the kernel before it wrote may still be there."
+ZEROS = (
+    "Its integers were zeros: what they index is one place, which makes reading it faster "
+    "and adding to it slower than usual."
+)
+BY_EVENTS = (
+    "It was timed by CUDA events, which count the start of the kernel too, some µs: torch's "
+    "profiler saw nothing here."
+)
+COLD = (
+    "Its caches were emptied before each run; in a program, what the kernel before it wrote "
+    "may still be there."
+)
 TOO_SHORT = (
     "It takes hardly longer than a kernel that does nothing: starting it is most of the time."
 )
@@ -86,7 +95,10 @@ def speed_in_words(speed: KernelSpeed, gpu: Gpu | None = None) -> list[str]:
     lines = [
         f"{kernel.name} on {time.device}: {microseconds(time.median_s)} "
         f"(median of {time.runs:,} runs, the middle half within {microseconds(time.iqr_s)})",
-        f"memory: {speed.bytes_per_s / 1e9:,.0f} GB/s{_of_ceiling(speed, 'memory', speed.bytes_per_s)}"
+        (
+            f"memory: {speed.bytes_per_s / 1e9:,.0f} "
+            f"GB/s{_of_ceiling(speed, 'memory', speed.bytes_per_s)}"
+        )
         if speed.bytes_per_s
         else NO_BYTES,
     ]

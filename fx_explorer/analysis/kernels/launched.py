@@ -11,7 +11,10 @@ from fx_explorer.model import KernelBuild, KernelLaunch
 from fx_explorer.session import SessionReader
 
 ONE_CONFIGURATION = "Inductor had one configuration for it, so there was nothing to time."
-FROM_CACHE = "The pick is that of an earlier run, from Inductor's cache on disk: nothing was timed in this one."
+FROM_CACHE = (
+    "The pick is that of an earlier run, from Inductor's cache on disk: nothing was timed in "
+    "this one."
+)
 
 
 def real_builds(reader: SessionReader, kernel: model.Kernel) -> list[KernelBuild]:

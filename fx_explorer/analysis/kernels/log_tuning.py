@@ -1,4 +1,6 @@
-"""What a log says of how kernels were chosen: what Inductor's autotuning measured, and the configuration that Triton took."""
+"""What a log says of how kernels were chosen: what Inductor's autotuning measured, and the
+configuration that Triton took.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,12 @@ from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 
 METRIC = "autotune_choices_stats"
-"""Under torch's name for it (torch/_inductor/select_algorithm.py, ``_log_autotune_choices_stats``)."""
+"""Under torch's name for it (torch/_inductor/select_algorithm.py, ``_log_autotune_choices_stats``).
+"""
 
 NOT_IN_LOG = (
-    "A log does not list what else there was to choose from, nor what each choice became: a capture of the program with "
+    "A log does not list what else there was to choose from, nor what each choice "
+    "became: a capture of the program with "
     "--build does."
 )
 
@@ -78,14 +82,16 @@ def _choice(row: model.Metric) -> Iterator[MeasuredChoice]:
 
 
 def may_be_tuned(kernel: model.Kernel) -> bool:
-    """Return whether autotuning may have chosen it: a template, or the call of a library that has templates beside it."""
+    """Return whether autotuning may have chosen it: a template, or the call of a library that has
+    templates beside it.
+    """
     is_template = kernel.name.startswith("triton_tem_")
     return is_template or (kernel.language == "extern" and may_be_template(kernel))
 
 
 def configuration_in_words(reader: SessionReader, kernel: model.Kernel) -> str:
-    """Return which configuration a Triton kernel of a log was built for: ``XBLOCK 1, num_warps 4``; empty where the log does
-    not say.
+    """Return which configuration a Triton kernel of a log was built for: ``XBLOCK 1, num_warps 4``;
+    empty where the log does not say.
     """
     documents = reader.rows(model.Artifact, compilation=kernel.compilation, kind="listing")
     for document in documents:

@@ -108,5 +108,8 @@ def occupancy_in_words(found: Occupancy) -> str:
         return f"does not fit: a block needs more than this GPU has ({what})"
     per_block = found.warps // found.blocks
     limits = " and ".join(LIMIT_WORDS[limit] for limit in found.limited_by)
-    blocks = f"{found.blocks} block{'' if found.blocks == 1 else 's'} of {per_block} warp{'' if per_block == 1 else 's'}"
+    blocks = (
+        f"{found.blocks} block{'' if found.blocks == 1 else 's'} of {per_block} "
+        f"warp{'' if per_block == 1 else 's'}"
+    )
     return f"{100 * found.share:.0f} %: {blocks} on a multiprocessor, limited by {limits}"

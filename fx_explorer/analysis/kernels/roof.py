@@ -1,5 +1,5 @@
-"""What bounds the kernels of a machine: the bytes it moves and the operations it does in a second, from the
-data sheet of a GPU, or as they were measured of this machine.
+"""What bounds the kernels of a machine: the bytes it moves and the operations it does in a second,
+from the data sheet of a GPU, or as they were measured of this machine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ class Roof:
     """What was run to measure it."""
 
     def flops_at(self, intensity: float, kind: str) -> float:
-        """Return the most operations a second at so many operations a byte; 0 for a kind without a number."""
+        """Return the most operations a second at so many operations a byte; 0 for a kind without a
+        number.
+        """
         return min(self.flops_per_s.get(kind, 0.0), intensity * self.bytes_per_s)
 
     def ridge(self, kind: str) -> float:
@@ -41,8 +43,8 @@ class Roof:
 
 
 def roof(reader: SessionReader) -> Roof | None:
-    """Return the roof: of the virtual GPU; else what was measured here; else of the GPU's data sheet. None
-    where nothing is known (``why_no_roof``).
+    """Return the roof: of the virtual GPU; else what was measured here; else of the GPU's data
+    sheet. None where nothing is known (``why_no_roof``).
     """
     virtual = session_gpu(reader)
     if virtual:

@@ -18,11 +18,15 @@ Bound = Literal["memory", "arithmetic", "start", "unknown"]
 """``start``: the kernel moves and computes so little that starting and ending it takes longer."""
 
 LEAST_S = 1.5e-6
-"""Seconds that a kernel is taken to need on a GPU, however little it does: the shortest took 1.3 to 2 µs
-on the clocks of an H100 and an H200 (torch 2.11; ``fx-explorer kernel --bench`` measures an empty one).
+"""Seconds that a kernel is taken to need on a GPU, however little it does: the shortest took 1.3 to
+2 µs on the clocks of an H100 and an H200 (torch 2.11; ``fx-explorer kernel --bench`` measures an
+empty one).
 """
 
-FLOPS_COUNTED = "Inductor counts the operations of matrix multiplications and convolutions only; others are taken as free."
+FLOPS_COUNTED = (
+    "Inductor counts the operations of matrix multiplications and convolutions only; others "
+    "are taken as free."
+)
 ESTIMATE = (
     "An estimate: the time at full bandwidth or full arithmetic, whichever is longer, and at least "
     f"{LEAST_S * 1e6:.1f} µs, about what an empty kernel takes. Nothing ran."
@@ -85,8 +89,8 @@ class Roofline:
 
     @property
     def estimated_s(self) -> float:
-        """Return the least time of a call: wherever estimates are added up or ordered, it is this one.
-        0 where nothing is known.
+        """Return the least time of a call: wherever estimates are added up or ordered, it is this
+        one. 0 where nothing is known.
         """
         if not self.is_known:
             return 0.0
@@ -144,17 +148,25 @@ def roofline_in_words(gpu: Gpu, found: Roofline) -> str:
     if not found.is_known:
         return found.notes[0]
     if found.bound == "unknown":
-        return f"at least {microseconds(found.memory_s)} for its memory (estimate, not run). {found.notes[1]}"
+        return (
+            f"at least {microseconds(found.memory_s)} for its memory (estimate, not run). "
+            f"{found.notes[1]}"
+        )
     if found.bound == "start":
         return (
             f"too little to do on {gpu.title} to be bound by memory or arithmetic; at least "
             f"{microseconds(found.estimated_s)}, as any kernel (estimate, not run)"
         )
-    return f"bound by {found.bound} on {gpu.title}; at least {microseconds(found.estimated_s)} (estimate, not run)"
+    return (
+        f"bound by {found.bound} on {gpu.title}; at least {microseconds(found.estimated_s)} "
+        "(estimate, not run)"
+    )
 
 
 def bound_in_words(found: Roofline) -> str:
-    """Return ``bound by memory``, or that the kernel is too short for either. Not for an unknown bound."""
+    """Return ``bound by memory``, or that the kernel is too short for either. Not for an unknown
+    bound.
+    """
     if found.bound == "start":
         return "so short that starting it takes longer"
     return f"bound by {found.bound}"

@@ -1,7 +1,7 @@
 """Where each kernel stands below the roof of the machine: operations a byte, operations a second.
 
-A kernel that was timed stands where it was measured; one that was not stands on the roof itself, which is the
-most it can do. What has no figures has no point, and the reason is told.
+A kernel that was timed stands where it was measured; one that was not stands on the roof itself,
+which is the most it can do. What has no figures has no point, and the reason is told.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ class KernelPoint:
 
     @property
     def flops_per_s(self) -> float:
-        """Return operations a second, as measured, else the most that the roof allows; 0 for neither."""
+        """Return operations a second, as measured, else the most that the roof allows; 0 for
+        neither.
+        """
         if self.is_measured:
             return max(0, self.flops) / self.time_s if self.time_s > 0 else 0.0
         return self.most_flops_per_s
@@ -69,8 +71,8 @@ class KernelPoint:
 
     @property
     def of_roof(self) -> float:
-        """Return which part of the roof it reaches; 0 where it was not measured. It may be above 1: what lies
-        in caches is moved faster than memory moves it.
+        """Return which part of the roof it reaches; 0 where it was not measured. It may be above 1:
+        what lies in caches is moved faster than memory moves it.
         """
         if self.is_measured and self.most_flops_per_s:
             return self.flops_per_s / self.most_flops_per_s

@@ -9,8 +9,8 @@ from fx_explorer.model import LedgerKind
 from fx_explorer.model.rows.performance.ledger import NOT_KNOWN
 
 COMPILED_KINDS = (*WORK, "launch")
-"""Kinds of steps that are of a line: the others are around whole graphs. Python at a graph break is of
-none, because it is not known what it takes uncompiled.
+"""Kinds of steps that are of a line: the others are around whole graphs. Python at a graph break is
+of none, because it is not known what it takes uncompiled.
 """
 
 UNTIMED_KINDS: tuple[LedgerKind, ...] = ("graph", "python", "break")

@@ -1,4 +1,6 @@
-"""The last ledger of a session: its steps with the kernels and lines of the user's that they are of."""
+"""The last ledger of a session: its steps with the kernels and lines of the user's that they are
+of.
+"""
 
 from __future__ import annotations
 
@@ -46,18 +48,29 @@ KIND_IN_WORDS: dict[LedgerKind, str] = {
 }
 
 KIND_EXPLAINED: dict[LedgerKind, str] = {
-    "entry": "torch.compile puts its hook into Python, looks for compiled code that fits, and takes the hook away again.",
+    "entry": (
+        "torch.compile puts its hook into Python, looks for compiled code that fits, and "
+        "takes the hook away again."
+    ),
     "guards": "Conditions under which the compiled code may be used again; view 5 lists them.",
-    "bytecode": "Dynamo's bytecode gathers the inputs of the graph, and puts its outputs to where the program wants them.",
+    "bytecode": (
+        "Dynamo's bytecode gathers the inputs of the graph, and puts its outputs to where "
+        "the program wants them."
+    ),
     "break": "Your Python runs between two graphs; view 4 says why.",
     "python": "Python that runs as it would without torch.compile.",
     "wrapper": "AOTAutograd and Inductor check and unpack inputs, start the graph, and wrap outputs.",
-    "checks": "The generated code compares sizes, strides and alignment with what it was compiled for.",
+    "checks": (
+        "The generated code compares sizes, strides and alignment with what it was compiled for."
+    ),
     "buffers": "The generated code allocates and releases memory, and makes views.",
     "launch": "A call from Python into the kernel, without the kernel's work.",
     "kernel": "A kernel that Inductor generated.",
     "library": "A call into a library or into ATen.",
-    "graph": "No generated Python could be timed: another backend, a C++ wrapper, a replayed CUDA graph, or eager autograd.",
+    "graph": (
+        "No generated Python could be timed: another backend, a C++ wrapper, a replayed CUDA "
+        "graph, or eager autograd."
+    ),
     "loss": "The sum of what the program returned, where it returned no loss.",
     "autograd": "The autograd engine, and AOTAutograd before and after the backward's kernels.",
     "gradients": "Gradients of the call before are dropped, so that each call is alike.",
@@ -88,7 +101,9 @@ class SourceFunction:
     """A function of the user's that was compiled."""
 
     name: str
-    """Its qualified name, or torch's for the rest of a function: ``torch_dynamo_resume_in_forward_at_12``."""
+    """Its qualified name, or torch's for the rest of a function:
+    ``torch_dynamo_resume_in_forward_at_12``.
+    """
     line: SourceLine
     """Where it begins."""
 
@@ -101,7 +116,8 @@ class LedgerEntry:
     began_s: float
     """Seconds after the call began."""
     lines: tuple[tuple[SourceLine, float], ...]
-    """The lines whose operators it computes, each with its part of them; empty for what is of none."""
+    """The lines whose operators it computes, each with its part of them; empty for what is of none.
+    """
     place: Place | None
     """The line of the generated code; None for what is not in it."""
 

@@ -1,5 +1,6 @@
-"""A ledger as a flame chart: the call, its parts, the compiled functions that run in it, the generated
-code of their graphs, and in those the steps. Pure: it says what lies within what, and draws nothing.
+"""A ledger as a flame chart: the call, its parts, the compiled functions that run in it, the
+generated code of their graphs, and in those the steps. Pure: it says what lies within what, and
+draws nothing.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from fx_explorer.model import LedgerKind, LedgerStep
 from fx_explorer.session.file_names import in_file
 
 FlameKind = LedgerKind | Literal["call", "part", "function", "code", "rest"]
-"""What a frame of the chart is: a step of that kind, or what holds steps. ``part``: forward, backward
-or the loss. ``function``: a compiled function, from its guards to where it is left. ``code``: the
-generated code of a graph. ``rest``: what is not accounted for.
+"""What a frame of the chart is: a step of that kind, or what holds steps. ``part``: forward,
+backward or the loss. ``function``: a compiled function, from its guards to where it is left.
+``code``: the generated code of a graph. ``rest``: what is not accounted for.
 """
 
 Part = Literal["clearing gradients", "forward", "loss", "backward", "waiting", "releasing"]
 
 
 def flame(figures: LedgerFigures) -> FlameFrame:
-    """Return the call with everything in it. It is as long as the call, or as its steps, where these
-    add up to more.
+    """Return the call with everything in it. It is as long as the call, or as its steps, where
+    these add up to more.
     """
     entries = figures.entries
     times = [0.0, *accumulate(entry.step.host_s for entry in entries)]
@@ -155,8 +156,8 @@ def _name_of_part(figures: LedgerFigures, part: Part) -> str:
 
 
 def _parts(figures: LedgerFigures) -> list[Part]:
-    """Return the part of the call that each step is in. Its parts stand in a fixed order
-    (``MARKS`` in worker/ledger/timeline.py), and each but the forward begins with a step of its own.
+    """Return the part of the call that each step is in. Its parts stand in a fixed order (``MARKS``
+    in worker/ledger/timeline.py), and each but the forward begins with a step of its own.
     """
     found: list[Part] = []
     part: Part = "forward"
@@ -182,9 +183,9 @@ def _part(before: Part, step: LedgerStep, *, is_last: bool) -> Part:
 
 
 class _Functions:
-    """Follows which compiled functions are running. Steps say whose they are: a function whose steps go
-    on behind those of another one has called it, as at a graph break, where the rest of the function is
-    called. A function that calls itself, with nothing between, counts as one.
+    """Follows which compiled functions are running. Steps say whose they are: a function whose
+    steps go on behind those of another one has called it, as at a graph break, where the rest of
+    the function is called. A function that calls itself, with nothing between, counts as one.
     """
 
     def __init__(self) -> None:

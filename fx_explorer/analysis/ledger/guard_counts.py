@@ -1,5 +1,5 @@
-"""The guards of a call: how many are evaluated in C++ and how many in Python, which are most expensive, and what
-torch's guard filters would drop of them.
+"""The guards of a call: how many are evaluated in C++ and how many in Python, which are most
+expensive, and what torch's guard filters would drop of them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.guards import Filtered, filtered
 
 IN_PYTHON = ("LAMBDA_GUARD", "PYTHON_")
-"""Beginnings of torch's names for leaves that call Python (torch/csrc/dynamo/guards.cpp); all others
-are C++.
+"""Beginnings of torch's names for leaves that call Python (torch/csrc/dynamo/guards.cpp); all
+others are C++.
 """
 
 MOST_NAMED = 3
@@ -44,8 +44,8 @@ class FilterEffect:
     """Guards that Dynamo asked for."""
     dropped: int
     in_cpp: int
-    """Checks in C++ that are known to go with them. Of those that torch makes for itself, such as the
-    keys of dicts on the way to a value, it is not known, unless nothing is left.
+    """Checks in C++ that are known to go with them. Of those that torch makes for itself, such as
+    the keys of dicts on the way to a value, it is not known, unless nothing is left.
     """
     in_python: int
     risk: str
@@ -104,8 +104,8 @@ def _filters(
     guards: Sequence[Guard],
     owners: dict[int, str],
 ) -> list[FilterEffect]:
-    """Return the filters with what they drop. Those that drop no check are left out: a guard need not
-    have one.
+    """Return the filters with what they drop. Those that drop no check are left out: a guard need
+    not have one.
     """
     ids = {(owners[row.compilation], row.position): row.id for row in guards}
     dropped: dict[str, set[int]] = {}
@@ -146,7 +146,10 @@ def _risk(gone: Sequence[ExplainedCheck]) -> str:
         if one.chance != "hardly":
             by_origin.setdefault(one.check.origin, []).append(one.name)
     if not by_origin:
-        return "a function, class or module that the program replaces after compiling is not noticed: the old one runs on"
+        return (
+            "a function, class or module that the program replaces after compiling is not "
+            "noticed: the old one runs on"
+        )
     told = listed(
         (_with_examples(origin, by_origin[origin]) for origin in UNSEEN if origin in by_origin),
         len(UNSEEN),

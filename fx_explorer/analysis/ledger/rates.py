@@ -17,12 +17,12 @@ class Rate:
     flops_per_s: float
     """0 where its operations are not counted."""
     of_memory: float
-    """Part of the bytes per second of a plain copy on this machine; above 1 where the tensors lie in
-    caches. 0 where the machine was not measured.
+    """Part of the bytes per second of a plain copy on this machine; above 1 where the tensors lie
+    in caches. 0 where the machine was not measured.
     """
     of_products: float
-    """Part of the operations per second of a large float32 matrix product on this machine; above 1 for
-    smaller types, and where something else was running while that was measured.
+    """Part of the operations per second of a large float32 matrix product on this machine; above 1
+    for smaller types, and where something else was running while that was measured.
     """
 
     @property

@@ -1,4 +1,6 @@
-"""What may make a call faster, given where its time goes. Each can be measured: the same call with it."""
+"""What may make a call faster, given where its time goes. Each can be measured: the same call with
+it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ MUCH, SOME = 0.3, 0.05
 """Parts of a call from which on a remedy is named."""
 
 LEAST = 0.01
-"""Part of a call from which on fewer guards can be measured: rounds end when a time is known to 1 %."""
+"""Part of a call from which on fewer guards can be measured: rounds end when a time is known to 1
+%.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,9 @@ class Remedy:
     settings: dict[str, object] = field(default_factory=dict)
     """Options of torch by full name, as of Dynamo."""
     is_for_guards: bool = False
-    """Whether it makes guards fewer or cheaper. There are many of those, each told when it is measured."""
+    """Whether it makes guards fewer or cheaper. There are many of those, each told when it is
+    measured.
+    """
 
 
 def remedies(figures: LedgerFigures) -> list[Remedy]:
@@ -66,7 +72,8 @@ def _less_around(figures: LedgerFigures) -> Iterator[Remedy]:
         yield Remedy(
             "reduce-overhead",
             "in the mode reduce-overhead",
-            f"the GPU waits for the host in {share(figures.idle_s, call_s)} of a call: CUDA graphs start all kernels at once",
+            f"the GPU waits for the host in {share(figures.idle_s, call_s)} of a call: "
+            "CUDA graphs start all kernels at once",
             "inputs are copied to fixed addresses, and outputs are overwritten by the next call",
             mode="reduce-overhead",
         )
@@ -100,7 +107,8 @@ def _faster_kernels(figures: LedgerFigures) -> Iterator[Remedy]:
             "freezing",
             "with the option freezing",
             f"{part}, and weights can be packed for them ahead of time",
-            "parameters are constants then, and must not change; it takes effect under torch.no_grad()",
+            "parameters are constants then, and must not change; it takes effect under "
+            "torch.no_grad()",
             options={"freezing": True},
         )
 
@@ -162,7 +170,9 @@ class GuardSetting:
 
 
 _ALIAS = re.compile(r"[LG]\[.+ is [LG]\[")
-"""Two inputs are the same object: ``L['y'] is L['x']`` (``DUPLICATE_INPUT``, torch/_dynamo/guards.py)."""
+"""Two inputs are the same object: ``L['y'] is L['x']`` (``DUPLICATE_INPUT``,
+torch/_dynamo/guards.py).
+"""
 
 
 def _is_of_module(check: GuardCheck) -> bool:
@@ -236,8 +246,8 @@ SETTINGS = (
 
 
 def settings_for_guards(guards: GuardCounts) -> list[GuardSetting]:
-    """Return the settings that may change how these guards are evaluated: those that this torch has,
-    whose value is another one, and whose kind of check is there.
+    """Return the settings that may change how these guards are evaluated: those that this torch
+    has, whose value is another one, and whose kind of check is there.
     """
     others = [one for one in SETTINGS if guards.options.get(one.name, one.value) != one.value]
     return [one for one in others if any(map(one.concerns, guards.checks))]

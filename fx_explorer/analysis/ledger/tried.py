@@ -1,5 +1,5 @@
-"""What each remedy that was measured saves of a call, in sentences: against the program as it is, round
-by round, so that what slows the machine down hits both.
+"""What each remedy that was measured saves of a call, in sentences: against the program as it is,
+round by round, so that what slows the machine down hits both.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from fx_explorer.session import SessionReader
 
 
 def tried(reader: SessionReader, remedies: Mapping[str, Remedy], plain: str) -> list[str]:
-    """Return a sentence for each remedy that was measured. ``remedies`` are by the name of their contender, ``plain`` is
-    the contender without one.
+    """Return a sentence for each remedy that was measured. ``remedies`` are by the name of their
+    contender, ``plain`` is the contender without one.
     """
     cells = {row.contender: row for row in reader.rows(BenchCell)}
     rounds = {name: _rounds(reader, cell) for name, cell in cells.items()}
@@ -46,8 +46,8 @@ def _told(
 def saved_in_words(
     before: Mapping[int, float], after: Mapping[int, float], clock: BenchClock
 ) -> str:
-    """Return ``saves 3.1 µs of 20.1 µs (2.9 µs to 3.4 µs)``, given seconds of a call by round. Both were
-    measured in processes of their own, which differ too.
+    """Return ``saves 3.1 µs of 20.1 µs (2.9 µs to 3.4 µs)``, given seconds of a call by round. Both
+    were measured in processes of their own, which differ too.
     """
     both = sorted(before.keys() & after.keys())
     saved = median_interval([before[i] - after[i] for i in both])
@@ -59,7 +59,10 @@ def saved_in_words(
         return f"no measurable difference ({_span(saved)})"
     verb = "saves" if saved.low > 0 else "costs"
     ends = _apart(saved)
-    return f"{verb} {run_time(abs(saved.middle))} of {run_time(median(before[i] for i in both))} ({ends})"
+    return (
+        f"{verb} {run_time(abs(saved.middle))} of {run_time(median(before[i] for i in both))} "
+        f"({ends})"
+    )
 
 
 def _apart(saved: Interval) -> str:

@@ -1,5 +1,5 @@
-"""What a ledger says, in sentences: how long a call takes, what dominates it, which lines got slower,
-and what may help.
+"""What a ledger says, in sentences: how long a call takes, what dominates it, which lines got
+slower, and what may help.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from fx_explorer.model import LedgerCall, LedgerKind
 from fx_explorer.session.file_names import in_file
 
 NOTHING_RUNS = (
-    "No compiled graph runs in a call: torch has left the program to Python, or has given it up after too many recompiles. "
+    "No compiled graph runs in a call: torch has left the program to Python, or has "
+    "given it up after too many recompiles. "
     "fx-explorer TARGET says why, in view 4."
 )
 
@@ -81,7 +82,10 @@ def _whole(figures: LedgerFigures) -> Iterator[str]:
 def _dominates(figures: LedgerFigures) -> Iterator[str]:
     call_s, work_s = figures.call.call_s, figures.work_s
     if figures.is_on_gpu:
-        yield f"The GPU computes for {run_time(work_s)} of it ({share(work_s, call_s)}) and waits for the rest."
+        yield (
+            f"The GPU computes for {run_time(work_s)} of it ({share(work_s, call_s)}) and "
+            "waits for the rest."
+        )
         yield from filter(None, [longest_gap(figures)])
     else:
         yield f"Kernels and library calls are {run_time(work_s)} of it ({share(work_s, call_s)})."
@@ -92,7 +96,10 @@ def _dominates(figures: LedgerFigures) -> Iterator[str]:
     ]
     is_faster = 0 < call_s < figures.call.uncompiled_s
     if not figures.is_on_gpu and not is_faster and work_s < HALF * call_s:
-        yield "The work is small beside what is around it: larger inputs, or fewer and larger graphs, make compiling pay."
+        yield (
+            "The work is small beside what is around it: larger inputs, or fewer and larger "
+            "graphs, make compiling pay."
+        )
     if around:
         told = (f"{run_time(took_s)} {_short(figures, kind)}" for kind, took_s in around)
         yield f"Around them: {listed(told, limit=4)}."
@@ -115,7 +122,10 @@ def _guards(figures: LedgerFigures) -> Iterator[str]:
         yield _unguarded(call)
     fewer = [one.name for one in remedies(figures) if one.is_for_guards]
     if fewer:
-        yield f"Fewer or cheaper guards: --try measures {listed(fewer, len(fewer))}, and says what each risks."
+        yield (
+            f"Fewer or cheaper guards: --try measures {listed(fewer, len(fewer))}, and says "
+            "what each risks."
+        )
 
 
 def _unguarded(call: LedgerCall) -> str:
@@ -126,7 +136,8 @@ def _unguarded(call: LedgerCall) -> str:
     else:
         told = "saves nothing that can be told"
     return (
-        f"Skipping guards (torch.compiler.set_stance(skip_guard_eval_unsafe=True)) was measured and {told}; it is unsafe: "
+        "Skipping guards (torch.compiler.set_stance(skip_guard_eval_unsafe=True)) was "
+        f"measured and {told}; it is unsafe: "
         "what no longer fits is run all the same."
     )
 
@@ -175,5 +186,8 @@ def _doubts(figures: LedgerFigures) -> Iterator[str]:
     if figures.are_steps_known and not ACCOUNTED <= accounted <= 2 - ACCOUNTED:
         yield f"The steps add up to {accounted:.0%} of a call: {IDLE}.".replace("%", " %")
     if call.other_calls > call.calls / 4:
-        yield f"{counted(call.other_calls, 'call')} took another path than the {call.calls:,} that are told."
+        yield (
+            f"{counted(call.other_calls, 'call')} took another path than the {call.calls:,} "
+            "that are told."
+        )
     yield from (f"{note}." for note in call.notes)

@@ -148,7 +148,9 @@ class Selection:
         return frozenset(lines[node] for node in self._family_in(document) if node in lines)
 
     def _on_same_lines(self, document: Document) -> frozenset[int]:
-        """Return the nodes of another front end that come from the selected line, or from those of the selected nodes."""
+        """Return the nodes of another front end that come from the selected line, or from those of
+        the selected nodes.
+        """
         if self.place.document.id == document.id and self.place.document.stage == "front_end":
             return frozenset(self.nodes)
         if self.place.document.kind == "source":

@@ -1,8 +1,9 @@
-"""The calls of graphs that a step is made of, in their order, and for how long the program was seen to
-hold what each returned.
+"""The calls of graphs that a step is made of, in their order, and for how long the program was seen
+to hold what each returned.
 
-A graph may run several times in a step: the layers of a model share their code, and so its graph. Where
-nobody watched (graphs that were built, logs, a script without a backward) each graph is one call.
+A graph may run several times in a step: the layers of a model share their code, and so its graph.
+Where nobody watched (graphs that were built, logs, a script without a backward) each graph is one
+call.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ class WatchedForward:
 
 
 def watched_forward(reader: SessionReader) -> WatchedForward | None:
-    """Return the forward that tells of a step: the last one with a graph that has a backward and ran in
-    none before. None where none was watched; in a script, where none was seen to end in a backward.
+    """Return the forward that tells of a step: the last one with a graph that has a backward and
+    ran in none before. None where none was watched; in a script, where none was seen to end in a
+    backward.
     """
     calls: dict[int, list[model.GraphCall]] = {}
     for row in reader.rows(model.GraphCall):
@@ -63,8 +65,8 @@ class Call:
 
     segment: SegmentMemory
     storages: Mapping[int, int] = field(default_factory=dict)
-    """Input of Dynamo's graph (a Node) → the number of its storage in the step; empty where the call was
-    not watched.
+    """Input of Dynamo's graph (a Node) → the number of its storage in the step; empty where the
+    call was not watched.
     """
     returned: Mapping[int, Sequence[model.ReturnedStorage]] = field(default_factory=dict)
     """Storage of the forward's replay → what was seen of it."""
@@ -132,14 +134,16 @@ class StorageFlow:
                 self._takers.setdefault(storage, []).append(Taken(at, node))
 
     def at(self, position: int, otherwise: int) -> int:
-        """Return the place in the step of a watched call, by its position in the forward: of the last one
-        before it where it is not part of the step.
+        """Return the place in the step of a watched call, by its position in the forward: of the
+        last one before it where it is not part of the step.
         """
         before = [at for known, at in self._at.items() if known <= position]
         return max(before, default=otherwise) if position else otherwise
 
     def storage(self, at: int, node: int) -> int:
-        """Return the number of the storage that a call was given as an input; 0 where nobody watched."""
+        """Return the number of the storage that a call was given as an input; 0 where nobody
+        watched.
+        """
         return self._calls[at].storages.get(node, 0)
 
     def producer(self, storage: int) -> int | None:

@@ -1,5 +1,5 @@
-"""Why values are saved for the backward or computed again in it: the partitioner's grounds and figures,
-in plain words.
+"""Why values are saved for the backward or computed again in it: the partitioner's grounds and
+figures, in plain words.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _WORDS = {
     "non-tensor output": "it is no tensor, and only its parts are saved",
     "view op (recompute_views=True)": "recomputing a view costs nothing",
 }
-"""The end of torch's reason (``solve_min_cut``, torch/_functorch/partitioners.py) → the same in plain
-words. Any other is told as torch writes it.
+"""The end of torch's reason (``solve_min_cut``, torch/_functorch/partitioners.py) → the same in
+plain words. Any other is told as torch writes it.
 """
 
 INPUT = ": primal input"
@@ -106,10 +106,16 @@ def _who_decided(choice: model.PartitionChoice) -> str:
         )
     backend, _, function = choice.reason.partition(": ")
     if function == "default_partition":
-        return f"backend {backend} splits the graph with torch's {function}, which saves whatever the backward needs"
+        return (
+            f"backend {backend} splits the graph with torch's {function}, which saves "
+            "whatever the backward needs"
+        )
     if function:
         return f"backend {backend} splits the graph with {function}, which gives no reasons"
-    return "the partitioner weighed nothing in this graph, since there was nothing to choose or its memory budget is 0"
+    return (
+        "the partitioner weighed nothing in this graph, since there was nothing to choose or "
+        "its memory budget is 0"
+    )
 
 
 def _reason(choice: model.PartitionChoice) -> str:
@@ -122,7 +128,10 @@ def _weight(choice: model.PartitionChoice) -> str:
     if choice.weight < 0 or choice.size_bytes < 0:
         return "what saving it weighs is not known"
     steps = max(0, choice.distance)
-    told = f"saving it weighs {choice.weight:,.0f}: {size(choice.size_bytes)}, × {STEP_FACTOR} for each of {_steps(steps)}"
+    told = (
+        f"saving it weighs {choice.weight:,.0f}: {size(choice.size_bytes)}, × {STEP_FACTOR} "
+        f"for each of {_steps(steps)}"
+    )
     return f"{told} to the backward{_twice(choice)}"
 
 

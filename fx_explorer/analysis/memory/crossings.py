@@ -9,8 +9,8 @@ from fx_explorer.session import SessionReader
 
 
 class Crossings:
-    """Answers whose value an input of Dynamo's graph is. Rows are read once; a session without breaks
-    has none.
+    """Answers whose value an input of Dynamo's graph is. Rows are read once; a session without
+    breaks has none.
     """
 
     def __init__(self, reader: SessionReader) -> None:
@@ -24,8 +24,8 @@ class Crossings:
         self._kept = KeptValues(reader, used.saving if used else None)
 
     def computed_by(self, node: int) -> int:
-        """Return the node of an earlier graph whose value an input is, by the name that Python knows it
-        under at the break; 0 where it is none's.
+        """Return the node of an earlier graph whose value an input is, by the name that Python
+        knows it under at the break; 0 where it is none's.
         """
         source = self._sources.get(node, "")
         return max((one for one in self._handed_over.get(source, ()) if one < node), default=0)

@@ -1,5 +1,5 @@
-"""The memory of one call of a compiled graph: its wrapper replayed, with what the session knows about
-its inputs, its library calls and its kernels.
+"""The memory of one call of a compiled graph: its wrapper replayed, with what the session knows
+about its inputs, its library calls and its kernels.
 
 Which algorithm a library takes is its own affair. Where no GPU was asked, what a call takes while
 it works is a bound and no prediction: the most that was seen on an H100 (torch 2.11), as a formula
@@ -224,8 +224,8 @@ _Ids = dict[int, set[int]]
 def _node_ids(
     reader: SessionReader, code: model.Artifact, kernels: set[int]
 ) -> tuple[_Ids, _Ids, _Ids]:
-    """Return the nodes by line of the wrapper, by call of a kernel, and by kernel where they hold in
-    each of its calls.
+    """Return the nodes by line of the wrapper, by call of a kernel, and by kernel where they hold
+    in each of its calls.
     """
     by_line: _Ids = {}
     by_call: _Ids = {}
@@ -273,8 +273,8 @@ class Operand:
 
 
 def most_workspace(operator: str, operands: Sequence[Operand], result: Operand | None) -> int:
-    """Return the most bytes that a call of an operator (``convolution_backward``) is taken to need at
-    work; 0 where it needs none that is worth telling.
+    """Return the most bytes that a call of an operator (``convolution_backward``) is taken to need
+    at work; 0 where it needs none that is worth telling.
     """
     if operator in _CONVOLUTIONS:
         needed = _CONVOLUTIONS[operator]
@@ -303,8 +303,8 @@ _ATTENTION_BACKWARD = (
 
 def _of_convolution(operator: str, operands: Sequence[Operand], result: Operand | None) -> int:
     """Return twice the input unfolded by the kernel (im2col) on a GPU: the backward of a 3 × 3
-    convolution took that. Few channels are filled up to eight, as tensor cores need them. On the CPU,
-    oneDNN copies into layouts of its own what it takes and returns.
+    convolution took that. Few channels are filled up to eight, as tensor cores need them. On the
+    CPU, oneDNN copies into layouts of its own what it takes and returns.
     """
     if operator == "convolution_backward":
         wide, image, weight = operands[:3]
@@ -320,8 +320,8 @@ def _of_convolution(operator: str, operands: Sequence[Operand], result: Operand 
 
 
 def _of_attention_backward(operands: Sequence[Operand]) -> int:
-    """Return the gradients of the queries, and in half precision those of keys and values, in float32
-    blocks; and two numbers for each row of queries.
+    """Return the gradients of the queries, and in half precision those of keys and values, in
+    float32 blocks; and two numbers for each row of queries.
     """
     query, key, value = operands[1:4]
     if query.device == "cpu" or len(query.shape) != 4:

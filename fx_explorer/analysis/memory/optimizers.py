@@ -20,8 +20,9 @@ TENSORS: Mapping[str, int] = {
     "radam": 2,
     "adam-amsgrad": 3,
 }
-"""Optimizer of ``torch.optim`` → tensors as large as a parameter that its ``state`` has for each trained one (the functions
-named ``_init_group`` in torch/optim). Counters of steps, 4 bytes each, are left out.
+"""Optimizer of ``torch.optim`` → tensors as large as a parameter that its ``state`` has for each
+trained one (the functions named ``_init_group`` in torch/optim). Counters of steps, 4 bytes each,
+are left out.
 """
 
 
@@ -32,7 +33,9 @@ def trained(step: StepMemory) -> list[Held]:
 
 
 def with_optimizer(step: StepMemory, name: str) -> StepMemory:
-    """Return the step with what the optimizer keeps. Raises KeyError for a name that is none of ``TENSORS``."""
+    """Return the step with what the optimizer keeps. Raises KeyError for a name that is none of
+    ``TENSORS``.
+    """
     kept = [
         replace(one, kind="optimizer", begin=0, end=step.end, node=None, kernel="")
         for one in trained(step)

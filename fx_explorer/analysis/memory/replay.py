@@ -416,7 +416,9 @@ def unreadable(statement: ast.stmt) -> UnreadableCode:
 
 
 def _is_in_place(function: ast.expr) -> bool:
-    """Return whether an operator writes into its first argument: ``torch.ops.aten.index_put_.default``."""
+    """Return whether an operator writes into its first argument:
+    ``torch.ops.aten.index_put_.default``.
+    """
     parts = ast.unparse(function).split(".")
     return "ops" in parts and any(part.endswith("_") and not part.startswith("_") for part in parts)
 

@@ -31,7 +31,9 @@ class SavedValue:
     line: int
     consumers: tuple[str, ...]
     consumer_lines: tuple[str, ...]
-    """For each of the consumers the user's line whose backward it is part of; empty where that is not known."""
+    """For each of the consumers the user's line whose backward it is part of; empty where that is
+    not known.
+    """
     """Names of the backward nodes that take it."""
     module: str = ""
     """Path of the module whose code computes it: ``blocks.0.mlp``."""
@@ -107,7 +109,8 @@ def _value(
 
 def user_names(reader: SessionReader, values: Iterable[SavedValue]) -> dict[int, str]:
     """Return what the user calls saved values, by row: ``fc1.weight``, or the name of an argument;
-    ``result 1 of sort`` and ``x.size(0)`` for what has no name. What else the forward computed is left out.
+    ``result 1 of sort`` and ``x.size(0)`` for what has no name. What else the forward computed is
+    left out.
     """
     values = list(values)
     inputs = {value.saved.producer: value.saved.id for value in values if not value.producer}
@@ -147,8 +150,8 @@ def saved_total(reader: SessionReader, *kinds: str) -> SavedTotal:
 
 
 def computed_total(reader: SessionReader) -> SavedTotal:
-    """Sum up what each graph computes and keeps only for its backward. What a later graph keeps of an
-    earlier one's results is none of it: ``StepMemory.crossing_bytes``.
+    """Sum up what each graph computes and keeps only for its backward. What a later graph keeps of
+    an earlier one's results is none of it: ``StepMemory.crossing_bytes``.
     """
     return saved_total(reader, *COMPUTED)
 
@@ -172,9 +175,12 @@ def saved_in_words(reader: SessionReader) -> str:
         [_named(one, called.get(one.saved.id, one.saved.name)) for one in biggest], BIGGEST
     )
     return (
-        f"The forward saves {counted(whole.count, 'storage')}, {size(whole.size_bytes)}, for the backward: "
-        f"{size(computed.size_bytes)} of it {'is' if computed.count == 1 else 'are'} computed for that"
-        f"{f' (the biggest: {names})' if names else ''}; the rest are parameters, buffers and inputs, which are there anyway."
+        f"The forward saves {counted(whole.count, 'storage')}, {size(whole.size_bytes)}, "
+        "for the backward: "
+        f"{size(computed.size_bytes)} of it {'is' if computed.count == 1 else 'are'} "
+        "computed for that"
+        f"{f' (the biggest: {names})' if names else ''}; the rest are parameters, buffers "
+        "and inputs, which are there anyway."
     )
 
 

@@ -41,13 +41,17 @@ class SessionMemory:
     step: StepMemory
     unread: tuple[Unread, ...]
     left_out: int
-    """Compilations that do not run in this step: of the same functions for other inputs, or of others."""
+    """Compilations that do not run in this step: of the same functions for other inputs, or of
+    others.
+    """
     has_breaks: bool
     """Whether Python runs between the graphs: what that allocates is not known."""
     graphs: int = 0
     """How many graphs the step calls, each as often as the program does."""
     is_watched: bool = False
-    """Whether the calls of a step were watched, and for how long the program holds what they return."""
+    """Whether the calls of a step were watched, and for how long the program holds what they
+    return.
+    """
     without_code: tuple[str, ...] = ()
     """The backends beside Inductor that compiled graphs and wrote no output code."""
     nothing_saved: str = ""
@@ -113,9 +117,9 @@ def _is_without_code(reader: SessionReader, compilation: model.Compilation) -> b
 def _of_one_step(
     reader: SessionReader, watched: WatchedForward | None
 ) -> tuple[list[model.Compilation], int]:
-    """Return the compilations of one step, and how many others there are: those of the calls that were
-    watched. Where none were, a target is called once while it is captured; a script makes many steps, and
-    a function's last compilation counts.
+    """Return the compilations of one step, and how many others there are: those of the calls that
+    were watched. Where none were, a target is called once while it is captured; a script makes many
+    steps, and a function's last compilation counts.
     """
     found = [one for one in variants_in_use(reader) if one.status in ("ok", "broke", "running")]
     if watched is not None:

@@ -41,8 +41,8 @@ class UnknownSize(Exception):
 
 
 def item_bytes(dtype: str) -> int:
-    """Return the bytes of an element of ``torch.float32``, ``f32``, ``b8`` or ``bool``; 0 for what is
-    no dtype.
+    """Return the bytes of an element of ``torch.float32``, ``f32``, ``b8`` or ``bool``; 0 for what
+    is no dtype.
     """
     found = _BITS.search(dtype)
     if found:
@@ -65,8 +65,8 @@ def dense_bytes(sizes: Sequence[int], item: int) -> int:
 
 
 def evaluated(expression: ast.expr, values: Mapping[str, int]) -> int:
-    """Return the value of a size such as ``8*s77``. Raises UnknownSize where it has none; nothing of
-    the code is run.
+    """Return the value of a size such as ``8*s77``. Raises UnknownSize where it has none; nothing
+    of the code is run.
     """
     match expression:
         case ast.Constant(value=int() as number):
@@ -117,8 +117,8 @@ def shape_bytes(dtype: str, shape: Sequence[str], values: Mapping[str, int]) -> 
 
 
 def value_bytes(value: str, values: Mapping[str, int]) -> list[int | None]:
-    """Return the bytes of each tensor in a value such as ``(f32[2, 8], None, i64[])``; None for what
-    is no tensor. Raises UnknownSize.
+    """Return the bytes of each tensor in a value such as ``(f32[2, 8], None, i64[])``; None for
+    what is no tensor. Raises UnknownSize.
     """
     found: list[int | None] = []
     for one in _ITEM.finditer(bounded(value)):

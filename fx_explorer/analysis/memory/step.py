@@ -1,5 +1,5 @@
-"""One step of the program, from the graphs' replays: what is held from when until when, and whose it
-is.
+"""One step of the program, from the graphs' replays: what is held from when until when, and whose
+it is.
 
 A step is what a bench calls a step: gradients are None before it, the graphs run forward in the
 order in which they were called and backward in the opposite order, and what the program returns
@@ -114,8 +114,8 @@ def step_of(
     tangents_are_held: bool,
 ) -> StepMemory:
     """Put the graphs of a step together, with what operators outside of them keep for the backward.
-    ``tangents_are_held`` says whether the gradients of outputs are there in full, and until the end of
-    the backward that takes them.
+    ``tangents_are_held`` says whether the gradients of outputs are there in full, and until the end
+    of the backward that takes them.
     """
     return _Assembly(reader, calls, between, tangents_are_held).step()
 
@@ -239,8 +239,8 @@ class _Assembly:
         return f"copy of {found.name}" if found else result_name(producer)
 
     def _from_its_name_on(self, found: Held, lifetime: Lifetime) -> Held:
-        """Return the part of a buffer's life in which it holds the value that is returned. Before, it
-        was used for others.
+        """Return the part of a buffer's life in which it holds the value that is returned. Before,
+        it was used for others.
         """
         begin = self.now + lifetime.named
         if lifetime.named > lifetime.born + 1:
@@ -270,8 +270,8 @@ class _Assembly:
             )
 
     def _is_computed(self, at: int, name: InputName, lifetime: Lifetime) -> bool:
-        """Return whether an input comes from an earlier graph: as it was seen, by the name that it has
-        at the break, or because it gets a gradient, which an input of the user's seldom does.
+        """Return whether an input comes from an earlier graph: as it was seen, by the name that it
+        has at the break, or because it gets a gradient, which an input of the user's seldom does.
         """
         if not at:
             return False
@@ -346,8 +346,9 @@ class _Assembly:
         return max(self._end_as_seen(at, one) for one in seen) if seen else self._end_unseen(at)
 
     def _end_unseen(self, at: int) -> int:
-        """Return until when a result is taken to be held where nobody looked: the last graph's until the
-        end, those of an earlier one until the graphs behind it have run backward, which may need them.
+        """Return until when a result is taken to be held where nobody looked: the last graph's
+        until the end, those of an earlier one until the graphs behind it have run backward, which
+        may need them.
         """
         return FOREVER if at == len(self.segments) - 1 else self._backward_begins[at]
 
@@ -363,8 +364,8 @@ class _Assembly:
         return max(*ends, *(self._end_in_taker(at, one) for one in takers), 0)
 
     def _end_in_taker(self, at: int, taken: Taken) -> int:
-        """Return until when a later graph needs what it was given: while it runs and, where it saves it
-        for its backward, until that drops it.
+        """Return until when a later graph needs what it was given: while it runs and, where it
+        saves it for its backward, until that drops it.
         """
         number = self._replayed(taken)
         if number is None:
@@ -378,8 +379,9 @@ class _Assembly:
     # between the graphs
 
     def _add_saved_between(self) -> None:
-        """Add what operators outside of the graphs keep for their backward, from the graph before them
-        until theirs has run; and while it runs, a gradient as large as the largest that it keeps.
+        """Add what operators outside of the graphs keep for their backward, from the graph before
+        them until theirs has run; and while it runs, a gradient as large as the largest that it
+        keeps.
         """
         of_graphs = self._flow.given | {
             row.storage for call in self.calls for rows in call.returned.values() for row in rows
@@ -408,8 +410,8 @@ class _Assembly:
             self.held.append(Held("temporary", "", size_bytes, device, runs, runs + 1))
 
     def _orders_between(self) -> dict[int, list[int]]:
-        """Return the operators that run backward behind each call of the step, in the order in which they
-        do: behind the last call first, and before the first at -1.
+        """Return the operators that run backward behind each call of the step, in the order in
+        which they do: behind the last call first, and before the first at -1.
         """
         found: dict[int, set[int]] = {}
         for row in self.between:
@@ -417,7 +419,9 @@ class _Assembly:
         return {at: sorted(orders, reverse=True) for at, orders in found.items()}
 
     def _begin_between(self, at: int) -> int:
-        """Return when the operators behind a call begin to run backward: right before that call does."""
+        """Return when the operators behind a call begin to run backward: right before that call
+        does.
+        """
         if at >= 0:
             return self._backward_begins[at] - len(self._orders.get(at, ()))
         first = self.segments[0].backward if self.segments else None
@@ -466,8 +470,8 @@ class _Assembly:
 
     def _end_of_gradient(self, at: int, graph: GraphMemory, name: InputName) -> int:
         """Return until when the gradient of a graph's input is held: a parameter's until the end, a
-        computed value's until the backward of the graph that computed it has ended. A further gradient
-        of one tensor is added to the first, in place.
+        computed value's until the backward of the graph that computed it has ended. A further
+        gradient of one tensor is added to the first, in place.
         """
         storage = self._flow.storage(at, name.node)
         if storage in self.with_gradient:
@@ -484,15 +488,17 @@ class _Assembly:
         return self._backward_begins[at - 1] if is_between else self._end_of_backward(at - 1)
 
     def _end_of_backward(self, at: int) -> int:
-        """Return the end of a call's backward; of the next one that there is before it where it has none."""
+        """Return the end of a call's backward; of the next one that there is before it where it has
+        none.
+        """
         while at and self.segments[at].backward is None:
             at -= 1
         backward = self.segments[at].backward
         return self._backward_begins[at] + (backward.replayed.end if backward else 0)
 
     def _results_taken_by_none(self, at: int) -> Counter[int]:
-        """Return the sizes of a call's results that no later graph takes: what their gradient is, an
-        operator outside of the graphs computes.
+        """Return the sizes of a call's results that no later graph takes: what their gradient is,
+        an operator outside of the graphs computes.
         """
         storages = self.segments[at].forward.replayed.storages
         return Counter(
@@ -504,8 +510,8 @@ class _Assembly:
     def _add_tangent(
         self, at: int, graph: GraphMemory, lifetime: Lifetime, not_taken: Counter[int]
     ) -> None:
-        """Add the gradient of an output that the program's loss gives, or an operator between the graphs.
-        The others are gradients that later graphs have returned.
+        """Add the gradient of an output that the program's loss gives, or an operator between the
+        graphs. The others are gradients that later graphs have returned.
         """
         if not lifetime.name.startswith(TANGENT):
             return
@@ -559,7 +565,9 @@ FOREVER = 2**62
 """Until the end of the step."""
 
 TANGENT = "tangents_"
-"""What AOTAutograd calls the gradients of outputs (torch/_functorch/partitioners.py, ``_is_tangent``)."""
+"""What AOTAutograd calls the gradients of outputs (torch/_functorch/partitioners.py,
+``_is_tangent``).
+"""
 
 
 def _taken(lifetime: Lifetime) -> int:

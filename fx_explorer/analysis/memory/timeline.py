@@ -1,5 +1,5 @@
-"""The timeline of a step as rows that fit a screen: kernel calls that follow one another on the same
-line of the user's are one row.
+"""The timeline of a step as rows that fit a screen: kernel calls that follow one another on the
+same line of the user's are one row.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ Stop = tuple[StepMoment, Point]
 
 
 def timeline(used: Usage, most: int | None = None) -> list[TimelineRow]:
-    """Return the rows of a step; at most about ``most``, neighbours then share one. The row with the
-    peak stays.
+    """Return the rows of a step; at most about ``most``, neighbours then share one. The row with
+    the peak stays.
     """
     rows = [_row(list(stops)) for _, stops in groupby(used.at_moments(), _line_of)]
     if most is None or len(rows) <= most:

@@ -49,16 +49,16 @@ class Usage:
         return sum(self.points[0].by_kind.values()) if self.points else 0
 
     def moment(self, at: int) -> StepMoment | None:
-        """Return the kernel call for which the memory is held at a moment: the next one; the last one
-        behind all of them.
+        """Return the kernel call for which the memory is held at a moment: the next one; the last
+        one behind all of them.
         """
         moments = self.step.moments
         found = bisect_left([one.at for one in moments], at)
         return moments[min(found, len(moments) - 1)] if moments else None
 
     def most_with_workspaces(self) -> tuple[int, int]:
-        """Return the most that may be held with what library calls take at work, and how many calls there
-        are of which that is not known.
+        """Return the most that may be held with what library calls take at work, and how many calls
+        there are of which that is not known.
         """
         at_work = [
             (point.total_bytes + moment.call.unknown_workspace, moment)

@@ -1,5 +1,5 @@
-"""What the memory of a step comes down to, in sentences: the peak, what makes it up, and what is not
-counted.
+"""What the memory of a step comes down to, in sentences: the peak, what makes it up, and what is
+not counted.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def verdict(
     optimizer: str = "",
     saved: str = "",
 ) -> list[str]:
-    """Return the answer, one sentence each, the peak first. ``recomputed`` is a sentence on what the
-    backward computes again, ``optimizer`` the name of the one whose state is counted, ``saved`` a
-    sentence on what is saved for the backward, told where the peak is not known.
+    """Return the answer, one sentence each, the peak first. ``recomputed`` is a sentence on what
+    the backward computes again, ``optimizer`` the name of the one whose state is counted, ``saved``
+    a sentence on what is saved for the backward, told where the peak is not known.
     """
     if not memory.is_known:
         return _not_predicted(memory, list(filter(None, [saved, recomputed])))
@@ -73,7 +73,8 @@ def _not_predicted(memory: SessionMemory, known: list[str]) -> list[str]:
         else:
             which = f"backends {listed(backends, len(backends))} write"
         none = (
-            f"The peak of a step cannot be predicted: it is read from the code that Inductor writes, and {which} none. "
+            "The peak of a step cannot be predicted: it is read from the code that "
+            f"Inductor writes, and {which} none. "
             "--measure measures it."
         )
         return [none, *(known or filter(None, [memory.nothing_saved]))]
@@ -92,10 +93,14 @@ def _optimizer(used: Usage, optimizer: str) -> Iterator[str]:
         return
     if optimizer:
         kept = counted(TENSORS[optimizer], "tensor") if TENSORS[optimizer] else "nothing"
-        yield f"The optimizer, {optimizer}, keeps {kept} for each trained parameter, from its first step on."
+        yield (
+            f"The optimizer, {optimizer}, keeps {kept} for each trained parameter, from its "
+            "first step on."
+        )
     else:
         yield (
-            f"An optimizer's state comes on top from its first step on: {size(2 * one_tensor_each)} for Adam, "
+            "An optimizer's state comes on top from its first step on: "
+            f"{size(2 * one_tensor_each)} for Adam, "
             f"{size(one_tensor_each)} for SGD with momentum, none for SGD (--optimizer counts it)."
         )
 
@@ -103,7 +108,10 @@ def _optimizer(used: Usage, optimizer: str) -> Iterator[str]:
 def _not_counted(used: Usage, optimizer: str) -> str:
     asked = any(moment.call.workspace for moment in used.step.moments)
     steps = "what the optimizer takes while it steps" if optimizer else "the optimizer"
-    return f"Not counted: {KEPT if asked else NOT_ASKED}, what Python allocates outside of the graphs, and {steps}."
+    return (
+        f"Not counted: {KEPT if asked else NOT_ASKED}, what Python allocates outside of the "
+        f"graphs, and {steps}."
+    )
 
 
 def _peak(used: Usage, paths: dict[int, str]) -> str:
@@ -175,7 +183,8 @@ def _saved(memory: SessionMemory, used: Usage) -> Iterator[str]:
         )
     if memory.step.between_bytes:
         yield (
-            f"Operators outside of the graphs keep {size(memory.step.between_bytes)} more for their "
+            f"Operators outside of the graphs keep {size(memory.step.between_bytes)} more "
+            "for their "
             "backward."
         )
     if used.elsewhere:
@@ -193,7 +202,10 @@ def _unread(memory: SessionMemory) -> Iterator[str]:
 
 def _assumptions(memory: SessionMemory, used: Usage) -> Iterator[str]:
     if used.unknown:
-        yield f"{counted(used.unknown, 'storage')} of unknown size {'is' if used.unknown == 1 else 'are'} not in it."
+        yield (
+            f"{counted(used.unknown, 'storage')} of unknown size "
+            f"{'is' if used.unknown == 1 else 'are'} not in it."
+        )
     asked = [
         (moment.call.name, moment.call.workspace)
         for moment in used.step.moments
@@ -202,12 +214,21 @@ def _assumptions(memory: SessionMemory, used: Usage) -> Iterator[str]:
     problems = [(name, workspace.problem) for name, workspace in asked if workspace.problem]
     if problems:
         calls, (name, problem) = counted(len(problems), "library call"), problems[0]
-        yield f"What {calls} {'takes' if len(problems) == 1 else 'take'} at work could not be seen ({name}: {problem})."
+        yield (
+            f"What {calls} {'takes' if len(problems) == 1 else 'take'} at work could not be "
+            f"seen ({name}: {problem})."
+        )
     if memory.step.assumed:
         results = counted(memory.step.assumed, "result")
-        yield f"The element size of {results} of library calls is taken from the call's first argument."
+        yield (
+            f"The element size of {results} of library calls is taken from the call's first "
+            "argument."
+        )
     if memory.left_out:
-        yield f"{counted(memory.left_out, 'compilation')} of the same functions for other inputs: the last of each is told."
+        yield (
+            f"{counted(memory.left_out, 'compilation')} of the same functions for other "
+            "inputs: the last of each is told."
+        )
     if memory.has_breaks:
         yield _across_breaks(memory)
 
@@ -216,8 +237,10 @@ def _across_breaks(memory: SessionMemory) -> str:
     """Say what is assumed of the graphs on both sides of a break."""
     if not memory.is_watched:
         return (
-            "Each graph is taken to run once in a step, and what crosses a graph break to be dropped "
-            "when no graph needs it any more: where your code keeps it, or runs a graph several times, "
+            "Each graph is taken to run once in a step, and what crosses a graph break "
+            "to be dropped "
+            "when no graph needs it any more: where your code keeps it, or runs a graph "
+            "several times, "
             "the peak is higher. --measure measures it."
         )
     calls = memory.step.calls
@@ -225,7 +248,8 @@ def _across_breaks(memory: SessionMemory) -> str:
     if calls > memory.graphs:
         runs = f"{runs}, which your code called {calls} times in the step that was watched"
     return (
-        f"The step has {runs}. What crosses a graph break is held for as long as your code was seen to "
+        f"The step has {runs}. What crosses a graph break is held for as long as your "
+        "code was seen to "
         "hold it."
     )
 

@@ -28,11 +28,17 @@ FIGURE_OF: dict[str, str] = {
 }
 """What modules can be sorted by → the figure."""
 
-NO_TIMES = "Kernel times are not known: a capture with --gpu h100 estimates them, fx-explorer ledger measures them."
+NO_TIMES = (
+    "Kernel times are not known: a capture with --gpu h100 estimates them, fx-explorer "
+    "ledger measures them."
+)
 
 SHARED_OUT = "Compile time is shared out by operations (≈)."
 
-NO_MODULE_IN_A_LOG = "The log names no module: torch writes none of them there. Capture the program to see its modules."
+NO_MODULE_IN_A_LOG = (
+    "The log names no module: torch writes none of them there. Capture the program to see "
+    "its modules."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +56,8 @@ class ModuleList:
 def module_list(
     reader: SessionReader, *, every: bool = False, depth: int | None = None, sort: str = "order"
 ) -> ModuleList:
-    """Return the modules of a session. ``every`` shows each repeated layer; ``depth`` cuts below so many
-    levels; ``sort`` is one of FIGURE_OF, or ``order``.
+    """Return the modules of a session. ``every`` shows each repeated layer; ``depth`` cuts below so
+    many levels; ``sort`` is one of FIGURE_OF, or ``order``.
     """
     tree = module_tree(reader)
     figure = FIGURE_OF.get(sort, "")

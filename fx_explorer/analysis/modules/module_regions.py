@@ -1,4 +1,6 @@
-"""A module as a region: what is shown can be narrowed to it, as to an annotated region or a segment."""
+"""A module as a region: what is shown can be narrowed to it, as to an annotated region or a
+segment.
+"""
 
 from __future__ import annotations
 

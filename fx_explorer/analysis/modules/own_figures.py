@@ -1,6 +1,7 @@
 """The figures of each module itself, without the modules in it.
 
-Everything that is counted belongs to one place, so that sums over a tree are those of the other views:
+Everything that is counted belongs to one place, so that sums over a tree are those of the other
+views:
 
 - a graph break belongs to the module that was being called; one that several modules hit, to the one
   around these;
@@ -123,8 +124,8 @@ def _add_compile_time(
 def break_paths(
     reader: SessionReader, known: Mapping[int, Root] | None = None
 ) -> dict[tuple[str, int, str], ModulePath]:
-    """Return where each distinct break is, by its cause. Of hits below several roots the first count:
-    the later ones are of the same code, called by itself.
+    """Return where each distinct break is, by its cause. Of hits below several roots the first
+    count: the later ones are of the same code, called by itself.
     """
     known = roots(reader) if known is None else known
     hits: dict[tuple[str, int, str], list[ModulePath]] = {}
@@ -143,8 +144,8 @@ def break_paths(
 def _calls(
     reader: SessionReader, known: Mapping[int, Root], costs: list[KernelCost], times: KernelTimes
 ) -> Iterator[tuple[ModulePath, ModuleFigures]]:
-    """Yield the module of every call of a kernel, and its figures: calls of one kernel take the same
-    time, except where a profile says what each takes.
+    """Yield the module of every call of a kernel, and its figures: calls of one kernel take the
+    same time, except where a profile says what each takes.
     """
     computed: dict[tuple[int, int], set[ModulePath]] = {}
     compilations = {one.use.kernel.id: one.use.kernel.compilation for one in costs}

@@ -1,7 +1,7 @@
 """Where something is among the user's modules: below which compiled function, in which module.
 
-torch names a module by its way from the function that was compiled (``layers.0.attn``). Two functions
-have two trees: when a block is compiled by itself, its ``attn`` is not the model's.
+torch names a module by its way from the function that was compiled (``layers.0.attn``). Two
+functions have two trees: when a block is compiled by itself, its ``attn`` is not the model's.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graph.modules import types_of_called_modules
 
 ModulePath = tuple[str, ...]
-"""The root's name, then the names of the modules on the way: ``("Transformer", "layers", "0")``. Empty
-for what is in no module.
+"""The root's name, then the names of the modules on the way: ``("Transformer", "layers", "0")``.
+Empty for what is in no module.
 """
 
 NO_MODULE: ModulePath = ()
@@ -28,8 +28,8 @@ class Root(NamedTuple):
     name: str
     """The class whose method was compiled, or that a function calls; else the function's name."""
     is_module: bool
-    """Whether code outside of every module that is called is the root's own; in a function it is in no
-    module.
+    """Whether code outside of every module that is called is the root's own; in a function it is in
+    no module.
     """
 
     def path(self, module: str, module_type: str, *, is_of_user: bool) -> ModulePath:
@@ -52,8 +52,8 @@ def roots(reader: SessionReader) -> dict[int, Root]:
 def _first(
     row: model.Compilation, by_id: dict[int, model.Compilation], makers: dict[tuple[str, int], int]
 ) -> model.Compilation:
-    """Return the compilation of the function that ``row`` is a rest of. Rests are made before they are
-    compiled, which is why this comes to an end.
+    """Return the compilation of the function that ``row`` is a rest of. Rests are made before they
+    are compiled, which is why this comes to an end.
     """
     while RESUME in row.function:
         maker = makers.get((row.function.rpartition(".")[2], 0), 0)
@@ -89,5 +89,7 @@ def is_in(path: ModulePath, module: ModulePath) -> bool:
 
 
 def in_words(path: ModulePath) -> str:
-    """Return the name as the user writes it: ``layers.0.attn``; that of the root alone for the root."""
+    """Return the name as the user writes it: ``layers.0.attn``; that of the root alone for the
+    root.
+    """
     return ".".join(path[1:]) or "".join(path)

@@ -97,7 +97,9 @@ NO_MODULES = (
 def _nested(
     figures: Mapping[ModulePath, ModuleFigures], types: Mapping[ModulePath, str]
 ) -> _Module:
-    """Return the module that stands around everything, whose own figures are those of what is in none."""
+    """Return the module that stands around everything, whose own figures are those of what is in
+    none.
+    """
     top = _Module(NO_MODULE)
     every = [top]
     for path, own in figures.items():
@@ -119,7 +121,9 @@ def _nested(
 
 
 def _rows(module: _Module, depth: int) -> Iterator[ModuleRow]:
-    """Yield the rows of a module and of all that is in it. A model may be deeper than Python's stack."""
+    """Yield the rows of a module and of all that is in it. A model may be deeper than Python's
+    stack.
+    """
     pending: list[tuple[_Module | list[_Module], int]] = [(module, depth)]
     while pending:
         one, at = pending.pop()
@@ -180,7 +184,10 @@ def explained(row: ModuleRow) -> list[str]:
         return [f"{counted(row.count, 'layer')} of {in_words(row.path[:-1])} {rest}."]
     if not row.path:
         return [
-            "What was compiled outside of every module: code of the function, its inputs, and what torch added."
+            (
+                "What was compiled outside of every module: code of the function, its "
+                "inputs, and what torch added."
+            )
         ]
     own = row.own
     parts = [
@@ -204,10 +211,16 @@ def times_in_words(tree: ModuleTree, *, has_gpu: bool) -> str:
     """Say how the times of kernels are known."""
     kinds = tree.time_kinds - {""}
     if not kinds:
-        return "Kernel times are not known: --gpu h100 estimates them, and 0 shows how a call is measured."
+        return (
+            "Kernel times are not known: --gpu h100 estimates them, and 0 shows how a call "
+            "is measured."
+        )
     if kinds == {"estimated"} and has_gpu:
         return "Nothing ran: kernel times are the least that the data sheet allows."
     if "in a profile" in kinds:
-        return "Kernel times are those of the profile: all steps that it recorded, and only what ran in them."
+        return (
+            "Kernel times are those of the profile: all steps that it recorded, and only "
+            "what ran in them."
+        )
     rest = ", others are the least that the data sheet allows" if "estimated" in kinds else ""
     return f"Kernel times were measured{' in a call' if 'in a call' in kinds else ''}{rest}."

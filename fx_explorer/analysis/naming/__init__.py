@@ -1,3 +1,4 @@
-"""The user's names of everything that torch.compile names anew: what graphs are given, sizes, values
-that guards look at, functions. The app, the command line and the reports ask here, and nowhere else.
+"""The user's names of everything that torch.compile names anew: what graphs are given, sizes,
+values that guards look at, functions. The app, the command line and the reports ask here, and
+nowhere else.
 """

@@ -18,8 +18,8 @@ LAMBDA = "<lambda>"
 
 
 def plain_function(function: str) -> str:
-    """Return ``rest of forward after line 12`` for ``torch_dynamo_resume_in_forward_at_12``, and ``a
-    lambda in Net.__init__`` for ``Net.__init__.<locals>.<lambda>``.
+    """Return ``rest of forward after line 12`` for ``torch_dynamo_resume_in_forward_at_12``, and
+    ``a lambda in Net.__init__`` for ``Net.__init__.<locals>.<lambda>``.
     """
     line = resumed_at(function)
     own = function_resumed(function)
@@ -38,8 +38,9 @@ _DECORATED = re.compile(r"(?P<inner>[^\s()]+) \([^()]*\)$")
 
 
 def called_function(function: str) -> str:
-    """Return the function as it is called in a sentence: ``Net.forward()``, also for one that a decorator
-    was put around (``Net.forward (no_grad)``); what is no function of its own has no brackets.
+    """Return the function as it is called in a sentence: ``Net.forward()``, also for one that a
+    decorator was put around (``Net.forward (no_grad)``); what is no function of its own has no
+    brackets.
     """
     decorated = _DECORATED.match(function)
     told = plain_function(decorated["inner"] if decorated else function)
@@ -47,7 +48,9 @@ def called_function(function: str) -> str:
 
 
 GENERATED = "__create_fn__.<locals>."
-"""Where the methods are defined that ``dataclasses`` writes (CPython's Lib/dataclasses.py, ``_create_fn``)."""
+"""Where the methods are defined that ``dataclasses`` writes (CPython's Lib/dataclasses.py,
+``_create_fn``).
+"""
 
 
 def _plain_lambda(function: str) -> str:
@@ -62,8 +65,8 @@ def _plain_lambda(function: str) -> str:
 
 
 def function_of(compilation: model.Compilation) -> str:
-    """Return what was compiled in the user's words. A lambda has no name, so its place tells it from
-    others.
+    """Return what was compiled in the user's words. A lambda has no name, so its place tells it
+    from others.
     """
     told = plain_function(compilation.function)
     if told.startswith("a lambda"):

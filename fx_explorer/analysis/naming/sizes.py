@@ -60,8 +60,8 @@ def has_symbols(text: str) -> bool:
 
 
 def size_name(symbol: model.Symbol, of: model.Compilation | None = None, line: int = 0) -> str:
-    """Return ``x.size(0)``, the name of a number, or where the program computes it. ``line`` is that
-    at which torch made the symbol.
+    """Return ``x.size(0)``, the name of a number, or where the program computes it. ``line`` is
+    that at which torch made the symbol.
     """
     if not symbol.source:
         return f"‹computed at line {line}›" if line else "‹computed by the program›"

@@ -18,8 +18,9 @@ _MEMBER = re.compile(
 )
 
 _KEYWORD = re.compile(r"(?<![\w.])(?:L\['kwargs'\]|kwargs)\['(\w+)'\]")
-"""Matches an argument that the call names, where the function takes it with ``**kwargs``, as the wrappers around every
-``forward`` of transformers do: the call's name for it is the one that the user knows.
+"""Matches an argument that the call names, where the function takes it with ``**kwargs``, as the
+wrappers around every ``forward`` of transformers do: the call's name for it is the one that the
+user knows.
 """
 
 _KEY = re.compile(r"(?<!\w)[LG]\[['\"]([^'\"]+)['\"]\]")
@@ -50,15 +51,15 @@ _OTHER = re.compile(r"(?<!\w)___(\w+)\(")
 
 
 def plain_source(source: str, of: Compilation | None = None) -> str:
-    """Return ``self.fc.weight`` for ``L['self']._modules['fc']._parameters['weight']``, ``F.gelu`` for
-    ``G['F'].gelu``. ``of`` is the compilation that the source is of: see ``told_by_function``.
+    """Return ``self.fc.weight`` for ``L['self']._modules['fc']._parameters['weight']``, ``F.gelu``
+    for ``G['F'].gelu``. ``of`` is the compilation that the source is of: see ``told_by_function``.
     """
     return told_by_function(plain_name(source), of)
 
 
 def plain_name(source: str) -> str:
-    """Return the same without what only the compilation knows: ``args[0]``, ``___stack0``. A source of more characters than
-    torch writes stays as it is.
+    """Return the same without what only the compilation knows: ``args[0]``, ``___stack0``. A source
+    of more characters than torch writes stays as it is.
     """
     if len(source) > LONGEST_LINE:
         return source
@@ -79,9 +80,10 @@ def _imported(found: re.Match[str]) -> str:
 
 
 def told_by_function(text: str, of: Compilation | None) -> str:
-    """Put in what the compiled function knows: which name an argument has that a decorator only hands on (``input_ids`` for
-    ``args[0]``), and where a value was computed that Python holds on its stack at a graph break, which has no name in the
-    program (``the value computed at line 12``).
+    """Put in what the compiled function knows: which name an argument has that a decorator only
+    hands on (``input_ids`` for ``args[0]``), and where a value was computed that Python holds on
+    its stack at a graph break, which has no name in the program
+    (``the value computed at line 12``).
     """
     for source, name in ((of and of.argument_names) or {}).items():
         handed_on = plain_name(source)

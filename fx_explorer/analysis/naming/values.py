@@ -48,8 +48,8 @@ class InputName:
     node: int = 0
     """The input of Dynamo's graph that it is; 0 when no link leads there."""
     module: str = ""
-    """Of a parameter or buffer: the path of the module that has it, from the one that was compiled or
-    that a function was given.
+    """Of a parameter or buffer: the path of the module that has it, from the one that was compiled
+    or that a function was given.
     """
 
 
@@ -149,7 +149,9 @@ def _mangled(source: str) -> str:
 
 
 def _plain_target(target: str, of_module: re.Match[str] | None) -> str:
-    """Return ``blocks.0.conv1.weight`` for ``L_self_modules_blocks_modules_0_modules_conv1_parameters_weight_``."""
+    """Return ``blocks.0.conv1.weight`` for
+    ``L_self_modules_blocks_modules_0_modules_conv1_parameters_weight_``.
+    """
     if not of_module:
         return target.removeprefix("L_").removeprefix("G_").strip("_")
     path = [part.strip("_") for part in of_module["path"].split("modules_") if part.strip("_")]
@@ -162,8 +164,8 @@ _GETITEM = re.compile(r"(?P<whole>\w+), (?P<index>\d+)$")
 
 
 def result_name(node: model.Node) -> str:
-    """Return a node's name, and in words where torch numbered what has none: ``result 1 of sort`` for
-    ``getitem_3``, ``incoming gradient 1`` for ``tangents_1``.
+    """Return a node's name, and in words where torch numbered what has none: ``result 1 of sort``
+    for ``getitem_3``, ``incoming gradient 1`` for ``tangents_1``.
     """
     if node.op == "placeholder":
         return tangent_name(node.name)
@@ -181,8 +183,8 @@ def with_own_names(names: Iterable[str]) -> list[str]:
 
 
 def tangent_name(name: str) -> str:
-    """Return ``incoming gradient 1`` for ``tangents_1``: what the backward is given first. Other names
-    stay.
+    """Return ``incoming gradient 1`` for ``tangents_1``: what the backward is given first. Other
+    names stay.
     """
     found = _TANGENT.match(name)
     return f"incoming gradient {found['number']}" if found else name

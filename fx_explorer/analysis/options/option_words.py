@@ -23,8 +23,10 @@ class OptionWords:
 ARGUMENTS: dict[str, OptionWords] = {
     "compile.fullgraph": OptionWords(
         "One graph, or an error at the first graph break.",
-        "Use it to be told of a break instead of paying for it. While it is on, Dynamo also captures .item() and operations "
-        "with dynamic output (capture_scalar_outputs, capture_dynamic_output_shape_ops), so some breaks go away by themselves.",
+        "Use it to be told of a break instead of paying for it. While it is on, Dynamo "
+        "also captures .item() and operations "
+        "with dynamic output (capture_scalar_outputs, capture_dynamic_output_shape_ops), "
+        "so some breaks go away by themselves.",
         {
             "false": "at a graph break run that piece in Python, and continue behind it",
             "true": "a graph break raises",
@@ -32,7 +34,8 @@ ARGUMENTS: dict[str, OptionWords] = {
     ),
     "compile.dynamic": OptionWords(
         "Whether sizes are fixed in the compiled code.",
-        "A fixed size costs one recompile for each new value; a dynamic one costs some speed of the kernels. mark_dynamic is "
+        "A fixed size costs one recompile for each new value; a dynamic one costs some "
+        "speed of the kernels. mark_dynamic is "
         "the choice for one dimension of one input.",
         {
             "null": "fixed at first; a size that has changed is dynamic from the recompile on",
@@ -42,7 +45,8 @@ ARGUMENTS: dict[str, OptionWords] = {
     ),
     "compile.backend": OptionWords(
         "Who compiles the graphs that Dynamo has captured.",
-        "To find which part is at fault, go through eager, aot_eager and inductor: the first one that fails or differs has it.",
+        "To find which part is at fault, go through eager, aot_eager and inductor: the "
+        "first one that fails or differs has it.",
         {
             '"inductor"': "generates fused kernels (Triton, C++): the default",
             '"eager"': "runs Dynamo's graph as it is: tests Dynamo alone",
@@ -59,14 +63,21 @@ ARGUMENTS: dict[str, OptionWords] = {
             "null": "as default",
             '"default"': "a balance of compile time and speed",
             '"reduce-overhead"': "CUDA graphs: less cost for each launch, more memory (GPU only)",
-            '"max-autotune"': "times several versions of matrix products and convolutions, with CUDA graphs: compiles long",
+            '"max-autotune"': (
+                "times several versions of matrix products and convolutions, with CUDA "
+                "graphs: compiles long"
+            ),
             '"max-autotune-no-cudagraphs"': "max-autotune without CUDA graphs",
-            '"lite"': "every operation calls its library kernel unless it is marked: compiles fast, fuses nothing by itself",
+            '"lite"': (
+                "every operation calls its library kernel unless it is marked: compiles "
+                "fast, fuses nothing by itself"
+            ),
         },
     ),
     "compile.options": OptionWords(
         "Options of Inductor for this call of torch.compile alone. Excludes mode.",
-        "A dict of entries of torch._inductor.config, as for --option K=V. The entry guard_filter_fn, which every "
+        "A dict of entries of torch._inductor.config, as for --option K=V. The entry "
+        "guard_filter_fn, which every "
         "backend takes, is a function that says which guards are kept.",
         {"null": "what torch._inductor.config has"},
     ),
@@ -77,12 +88,14 @@ ARGUMENTS: dict[str, OptionWords] = {
     ),
     "compile.recompile_limit": OptionWords(
         "How many versions this call of torch.compile may make of a function.",
-        "Behind the limit the function runs in Python for new inputs; with fullgraph=True that raises.",
+        "Behind the limit the function runs in Python for new inputs; with "
+        "fullgraph=True that raises.",
         {"null": "torch._dynamo.config.recompile_limit"},
     ),
     "compile.isolate_recompiles": OptionWords(
         "Whether this call of torch.compile counts its recompiles apart.",
-        "Several calls of torch.compile on one function share their compiled versions and the limit, unless this is set.",
+        "Several calls of torch.compile on one function share their compiled versions "
+        "and the limit, unless this is set.",
         {"false": "shared with other calls on the same function", "true": "counted and kept apart"},
     ),
 }
@@ -90,16 +103,24 @@ ARGUMENTS: dict[str, OptionWords] = {
 THE_STANCE: dict[str, OptionWords] = {
     STANCE: OptionWords(
         "What compiled functions do when they are called: torch.compiler.set_stance.",
-        "Holds for the whole process, at run time, without touching what is compiled already. --stance sets it from the start; "
-        "what is said of recompiles is then true of first compiles too, so for a target that is no script the first call is "
+        "Holds for the whole process, at run time, without touching what is compiled "
+        "already. --stance sets it from the start; "
+        "what is said of recompiles is then true of first compiles too, so for a target "
+        "that is no script the first call is "
         "made without it, and for the two that end with then_compile the target is called twice.",
         {
             '"default"': "compile what is not compiled yet",
             '"force_eager"': "ignore torch.compile: everything runs in Python",
             '"eager_on_recompile"': "use what is compiled; what would need a compile runs in Python",
             '"fail_on_recompile"': "use what is compiled; what would need a compile raises",
-            '"eager_then_compile"': "the first call in Python, compiled from the second: sizes that differ are dynamic at once",
-            '"aot_eager_then_compile"': "the first call with aot_eager, compiled from the second: as above, with less memory",
+            '"eager_then_compile"': (
+                "the first call in Python, compiled from the second: sizes that differ are "
+                "dynamic at once"
+            ),
+            '"aot_eager_then_compile"': (
+                "the first call with aot_eager, compiled from the second: as above, with "
+                "less memory"
+            ),
         },
     ),
 }
@@ -112,7 +133,8 @@ BREAKS: dict[str, OptionWords] = {
     ),
     "dynamo.capture_dynamic_output_shape_ops": OptionWords(
         "Captures nonzero, unique and masks instead of breaking.",
-        "Their output size depends on values, and becomes a symbol. Mostly wanted together with capture_scalar_outputs.",
+        "Their output size depends on values, and becomes a symbol. Mostly wanted "
+        "together with capture_scalar_outputs.",
         {"false": "a graph break at each", "true": "captured, with a size that is a symbol"},
     ),
     "dynamo.nested_graph_breaks": OptionWords(
@@ -125,7 +147,8 @@ BREAKS: dict[str, OptionWords] = {
     ),
     "dynamo.suppress_errors": OptionWords(
         "Runs in Python what the compiler fails at.",
-        "Hides faults: what was not compiled is then easily overlooked. Excludes fail_on_recompile_limit_hit.",
+        "Hides faults: what was not compiled is then easily overlooked. Excludes "
+        "fail_on_recompile_limit_hit.",
         {
             "false": "an error of the compiler raises",
             "true": "the function runs in Python, with a warning",
@@ -172,7 +195,8 @@ RECOMPILES: dict[str, OptionWords] = {
 SIZES: dict[str, OptionWords] = {
     "dynamo.assume_static_by_default": OptionWords(
         "Takes sizes for fixed unless they are marked.",
-        "dynamic=True of torch.compile sets it to false while a function compiles, dynamic=False to true.",
+        "dynamic=True of torch.compile sets it to false while a function compiles, "
+        "dynamic=False to true.",
         {"true": "fixed, but for mark_dynamic and what has changed", "false": "dynamic"},
     ),
     "dynamo.automatic_dynamic_shapes": OptionWords(
@@ -300,7 +324,8 @@ FUSION: dict[str, OptionWords] = {
     ),
     "functorch.activation_memory_budget": OptionWords(
         "How much the forward may save for the backward, as a part of the default.",
-        "1.0: as much as makes the run fastest. 0.0: nothing, as if all were checkpointed; what is missing is recomputed in the backward.",
+        "1.0: as much as makes the run fastest. 0.0: nothing, as if all were "
+        "checkpointed; what is missing is recomputed in the backward.",
     ),
 }
 

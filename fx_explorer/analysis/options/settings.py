@@ -37,9 +37,9 @@ def search(settings: Sequence[Setting], typed: str, chosen: Collection[str] = ()
     """Return the options whose name or help has every word of ``typed`` (upper and lower case
     alike); all options for no words.
 
-    Options that are ``chosen`` (full names) or changed come first, then what was typed in full, then
-    those of the console among the matches of a name, matches of a name before those of the help, and
-    torch's order.
+    Options that are ``chosen`` (full names) or changed come first, then what was typed in full,
+    then those of the console among the matches of a name, matches of a name before those of the
+    help, and torch's order.
     """
     words = typed.casefold().split()
     found = [(_rank(setting, words), setting) for setting in settings]

@@ -185,7 +185,10 @@ def _guards(reader: SessionReader, limit: int) -> Check:
 
 def _skipped_frames(reader: SessionReader, limit: int) -> Check:
     if is_log(reader):
-        told = "a log does not record every function that runs in eager mode: capture the program to check it"
+        told = (
+            "a log does not record every function that runs in eager mode: capture the "
+            "program to check it"
+        )
         return Check("no-skipped-frames", limit, told, is_met=False)
     left = list(_left_findings(reader))
     measured = f"{counted(len(left), 'function')} not compiled"
@@ -285,7 +288,10 @@ def _skipped(reader: SessionReader, one: model.Compilation) -> CheckFinding:
     hit = next((hit for hit in limit_hits(reader) if hit.compilation == one.name), None)
     if hit:
         return CheckFinding(hit.file, hit.line, hit.in_words)
-    text = f"{plain_function(one.function) or 'a function'} [{one.name}] was not compiled: {first_line(one.error)}"
+    text = (
+        f"{plain_function(one.function) or 'a function'} [{one.name}] was not compiled: "
+        f"{first_line(one.error)}"
+    )
     return CheckFinding(one.file, one.line, text.removesuffix(": "))
 
 

@@ -82,7 +82,10 @@ def children_facts(reader: SessionReader) -> Iterator[Fact]:
     found = children(reader)
     if found.seen:
         processes = counted(len(found.seen), "child process")
-        text = f"{processes} compiled {counted(found.compilations, 'function')} into {counted(found.graphs, 'graph')}"
+        text = (
+            f"{processes} compiled {counted(found.compilations, 'function')} into "
+            f"{counted(found.graphs, 'graph')}"
+        )
         breaks = [in_file(one.file, one.line) for one in found.of("break")]
         text += (
             f", with {breaks_hit(len(breaks), found.graph_breaks)} at {listed(breaks, 5)}."
@@ -96,7 +99,10 @@ def children_facts(reader: SessionReader) -> Iterator[Fact]:
             "graphs", "problem" if found.of("error") else "notice", text, detail, view="console"
         )
     if found.unseen:
-        text = f"What {counted(len(found.unseen), 'child process')} compiled, if anything, is not known."
+        text = (
+            f"What {counted(len(found.unseen), 'child process')} compiled, if anything, is "
+            "not known."
+        )
         told = listed((f"{one.command or _named(one)}: {one.unseen}" for one in found.unseen), 5)
         yield Fact("graphs", "notice", text, told, view="console")
 

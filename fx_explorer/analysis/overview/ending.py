@@ -15,12 +15,16 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import draws_by_inductor
 
 LOST_ITS_NAME = (
-    "The log was removed, or another file has its name now: it was followed to its end. Follow it again to see what is "
+    "The log was removed, or another file has its name now: it was followed to its end. "
+    "Follow it again to see what is "
     "written now."
 )
 
 
-RAISED_INSPECTING = "It raised in a graph that ran with PyTorch's operators, because nothing is built while inspecting"
+RAISED_INSPECTING = (
+    "It raised in a graph that ran with PyTorch's operators, because nothing is built while "
+    "inspecting"
+)
 
 OF_EAGER_GRAPHS = f"{RAISED_INSPECTING}: --build shows whether the compiled program raises, too"
 
@@ -28,13 +32,17 @@ NO_COMPILER_HERE = "it needs a C++ compiler, and there is none here"
 
 
 OTHER_RANDOM_NUMBERS = (
-    "The program's graphs ran by PyTorch's operators, which draw other random numbers (dropout) than the compiled code "
-    "does: what depends on them, such as a loss, is not what the program prints alone. --build runs the compiled code."
+    "The program's graphs ran by PyTorch's operators, which draw other random numbers "
+    "(dropout) than the compiled code "
+    "does: what depends on them, such as a loss, is not what the program prints alone. "
+    "--build runs the compiled code."
 )
 
 
 def has_other_random_numbers(reader: SessionReader) -> bool:
-    """Return whether the program ran with other random numbers than it has alone, because it was only inspected."""
+    """Return whether the program ran with other random numbers than it has alone, because it was
+    only inspected.
+    """
     request = reader.request()
     return request is not None and not request.build and draws_by_inductor(reader)
 
@@ -132,7 +140,10 @@ def _differences_from_users_run(reader: SessionReader) -> Iterator[Fact]:
         yield Fact("run", "good", text, view="time")
     names = reader.meta("left_out") or []
     if names:
-        text = f"Left out of this session, since it looks like a secret: the value of {listed(names, 5)}."
+        text = (
+            "Left out of this session, since it looks like a secret: the value of "
+            f"{listed(names, 5)}."
+        )
         yield Fact("run", "good", text, view="console")
 
 
@@ -206,7 +217,9 @@ def what_ran(reader: SessionReader) -> str:
 
 
 def ran_on(environment: Mapping[str, Any]) -> str:
-    """Return ``virtual H100 SXM``, the name of the GPU that the process used, else ``cpu``; empty where that is not known."""
+    """Return ``virtual H100 SXM``, the name of the GPU that the process used, else ``cpu``; empty
+    where that is not known.
+    """
     virtual = environment.get("virtual_gpu")
     if virtual:
         return f"virtual {virtual}"
@@ -219,12 +232,21 @@ NOT_TOLD = "A log says nothing of what the program did besides, or of how it end
 
 NOT_IN_TEXT = "Not in this text: {}. TORCH_TRACE writes a log that has all."
 
-NOT_IN_DIRECTORY = "It begins with AOTAutograd's graphs: of Dynamo, breaks, guards and times there is nothing in it."
+NOT_IN_DIRECTORY = (
+    "It begins with AOTAutograd's graphs: of Dynamo, breaks, guards and times there is "
+    "nothing in it."
+)
 
 
-ONLY_NAMES = "It has names of nodes and kernels. The graphs and the code are in the package or debug directory it is from."
+ONLY_NAMES = (
+    "It has names of nodes and kernels. The graphs and the code are in the package or debug "
+    "directory it is from."
+)
 
-ONLY_TRITON = "It has what Triton compiled and launched: of torch's graphs, breaks and guards there is nothing in it."
+ONLY_TRITON = (
+    "It has what Triton compiled and launched: of torch's graphs, breaks and guards there is "
+    "nothing in it."
+)
 
 
 def log_facts(reader: SessionReader) -> Iterator[Fact]:
@@ -243,7 +265,10 @@ def log_facts(reader: SessionReader) -> Iterator[Fact]:
         detail = NOT_IN_TEXT.format(listed(absent, 8))
         yield Fact("run", "notice" if found else "good", text, detail, view="source")
     elif told.get("format") == "debug_directory":
-        text = f"{name} is a directory that torch wrote for TORCH_COMPILE_DEBUG: {counted(records, 'file')}{whole}."
+        text = (
+            f"{name} is a directory that torch wrote for TORCH_COMPILE_DEBUG: "
+            f"{counted(records, 'file')}{whole}."
+        )
         beside = told.get("beside") or []
         more = (
             f" torch wrote a log of the same run, which has more: fx-explorer {beside[0]}"
@@ -267,7 +292,10 @@ def log_facts(reader: SessionReader) -> Iterator[Fact]:
         yield Fact("run", "notice" if found else "good", text, NOT_TOLD, view="source")
     ranks = [rank for rank in told.get("ranks", ()) if rank >= 0]
     if len(ranks) > 1:
-        text = f"{counted(len(ranks), 'rank')} wrote into this file ({listed(map(str, ranks), 8)}), each with its own [0/0]."
+        text = (
+            f"{counted(len(ranks), 'rank')} wrote into this file "
+            f"({listed(map(str, ranks), 8)}), each with its own [0/0]."
+        )
         yield Fact(
             "run", "notice", text, f"They are taken apart and compared by: fx-explorer ranks {name}"
         )

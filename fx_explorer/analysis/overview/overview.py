@@ -102,9 +102,15 @@ SHOWN_AT_MOST = 5
 view.
 """
 
-LAUNCHES_IN = "How often each was launched, with what, and what differed is in the document Launches beside it."
+LAUNCHES_IN = (
+    "How often each was launched, with what, and what differed is in the document Launches "
+    "beside it."
+)
 
-FILTERED = "What a dropped guard looked at is not checked any more. When it changes, the old compiled code runs on."
+FILTERED = (
+    "What a dropped guard looked at is not checked any more. When it changes, the old "
+    "compiled code runs on."
+)
 
 
 def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
@@ -145,7 +151,8 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
     ]
     look = list(_first_look(reader, facts, broken))
     if look and broken and look[0].text == look_at(break_fact(broken[0])):
-        # What to do about it is told there. Said twice, it would push the other breaks off the screen.
+        # What to do about it is told there. Said twice, it would push the other breaks off the
+        # screen.
         facts = [
             break_fact(broken[0], advises=False) if fact == break_fact(broken[0]) else fact
             for fact in facts
@@ -200,7 +207,10 @@ def _graphs(
         what = "Everything became one graph" if _all_was_compiled(reader) else "One graph was made"
         yield Fact("graphs", "good", f"{what}: {counted(operations, 'operation')}.", view="graphs")
     elif broken and all(one.is_wrappers for one in broken):
-        text = f"The code became {found}. None of your lines breaks it: torch's DistributedDataParallel breaks around it."
+        text = (
+            f"The code became {found}. None of your lines breaks it: torch's "
+            "DistributedDataParallel breaks around it."
+        )
         yield Fact("graphs", "good", text, _names_in_words(compilations), view="graphs")
     elif figures.graph_breaks:
         lines = counted(figures.graph_breaks, "line")
@@ -255,7 +265,10 @@ def _names_in_words(compilations: Sequence[model.Compilation]) -> str:
     """Return what torch's names of these compilations mean; empty where there is only one."""
     if len(compilations) < 2:
         return ""
-    return "[1/0] is torch's name: function 1, compiled the first time; [1/1] is the same function, compiled again."
+    return (
+        "[1/0] is torch's name: function 1, compiled the first time; [1/1] is the same "
+        "function, compiled again."
+    )
 
 
 def _all_was_compiled(reader: SessionReader) -> bool:
@@ -374,7 +387,10 @@ def _other_variants(reader: SessionReader) -> Iterator[Fact]:
     if not found:
         return
     saved = sum(one.variant.saved_s for one in found)
-    text = f"{counted(len(found), 'other variant')} {'was' if len(found) == 1 else 'were'} tried from a pause"
+    text = (
+        f"{counted(len(found), 'other variant')} {'was' if len(found) == 1 else 'were'} tried "
+        "from a pause"
+    )
     text += f", which saved {seconds(saved)} of compiling again." if saved else "."
     told = [
         f"[{one.variant.name}] from {one.gate_in_words}: {listed(one.changes) or 'as before'}"
@@ -486,7 +502,10 @@ def _kernels(reader: SessionReader) -> Iterator[Fact]:
             "kernels", "good", f"{choice.in_words}.", choice.best_description, view="kernels"
         )
     if is_log(reader) and (count := unlinked_kernels(reader, "cpp")):
-        text = f"Nothing in the log leads to its {counted(count, 'C++ kernel')}: torch wrote no table of what they compute."
+        text = (
+            f"Nothing in the log leads to its {counted(count, 'C++ kernel')}: torch wrote no "
+            "table of what they compute."
+        )
         yield Fact("kernels", "notice", text, "INDUCTOR_PROVENANCE=1 makes it write one.")
     is_known = reader.meta("outcome") is not None and "kernels" not in not_in_text(reader)
     if not directions and is_known:
@@ -519,7 +538,8 @@ def _kernels_text(found: DirectionKernels) -> str:
         parts.append(f"{counted(found.generated, 'generated kernel')}{fused}")
     if found.library_calls:
         parts.append(
-            f"{counted(found.library_calls, 'library call')} ({listed(map(plain_library, found.libraries))})"
+            f"{counted(found.library_calls, 'library call')} "
+            f"({listed(map(plain_library, found.libraries))})"
         )
     parts += [counted(number, kind) for kind, number in Counter(found.control).items()]
     return f"{(found.direction or 'all').capitalize()}: {listed(parts, len(parts))}."
@@ -554,7 +574,10 @@ def _memory(reader: SessionReader) -> Iterator[Fact]:
         )
     )
     if copies.count:
-        detail += f"; {size(copies.size_bytes)} of it are copies of parameters or inputs, in another layout"
+        detail += (
+            f"; {size(copies.size_bytes)} of it are copies of parameters or inputs, in "
+            "another layout"
+        )
     if every.unknown_sizes:
         detail += f"; {counted(every.unknown_sizes, 'size')} not known"
     kept = f"{size(computed.size_bytes)} it computed ({counted(computed.count, 'tensor')})"

@@ -20,14 +20,19 @@ BY_MODE = {
 }
 """Emulation mode → how the program ran."""
 
-AS_ON_THE_GPU = "c w captures again with everything on the GPU and no content, as --no-weights does: the answer is yes then."
+AS_ON_THE_GPU = (
+    "c w captures again with everything on the GPU and no content, as --no-weights does: the "
+    "answer is yes then."
+)
 
 _MADE_ON_THE_CPU = "lift_fresh_copy"
 _COPIES = ("prims.device_put.default", "aten._to_copy.default")
 
 NOT_KNOWN = (
-    "What only the device decides is not known: which candidate autotuning picks, whether a matmul is padded, how long "
-    "anything takes. Matrix products, convolutions and attention are calls of libraries unless they are autotuned."
+    "What only the device decides is not known: which candidate autotuning picks, "
+    "whether a matmul is padded, how long "
+    "anything takes. Matrix products, convolutions and attention are calls of libraries "
+    "unless they are autotuned."
 )
 
 
@@ -82,8 +87,14 @@ def _constants(reader: SessionReader) -> Iterator[Fact]:
         path = reader.get(SourceFile, file).path if file else ""
         where = f"{in_file(path, line)} makes" if path else "The program makes"
         others = f" So do {counted(len(lines) - 1, 'other line')}." if len(lines) > 1 else ""
-        text = f"{where} a tensor of Python numbers, which is copied to the GPU here; a GPU that is there has it at once."
-        detail = f"Names of kernels say _to_copy where the GPU's say lift_fresh; what they compute is the same.{others}"
+        text = (
+            f"{where} a tensor of Python numbers, which is copied to the GPU here; a GPU that "
+            "is there has it at once."
+        )
+        detail = (
+            "Names of kernels say _to_copy where the GPU's say lift_fresh; what they compute "
+            f"is the same.{others}"
+        )
         yield Fact(
             "kernels",
             "notice",
@@ -96,7 +107,10 @@ def _constants(reader: SessionReader) -> Iterator[Fact]:
 
 def _untimed(choices: list[dict[str, Any]]) -> Fact:
     candidates = sum(len(choice["candidates"]) for choice in choices)
-    text = f"Autotuning would time {counted(candidates, 'candidate')} on the GPU, for {counted(len(choices), 'operation')}; "
+    text = (
+        f"Autotuning would time {counted(candidates, 'candidate')} on the GPU, for "
+        f"{counted(len(choices), 'operation')}; "
+    )
     return Fact(
         "kernels",
         "notice",
@@ -118,8 +132,10 @@ def _placeholders(reader: SessionReader, placeholders: list[dict[str, Any]]) -> 
     yield Fact(
         "run",
         "notice",
-        f"{where}{others} {reads} off tensors without content: they are placeholders ({first['value']}).",
-        "What the program printed, saved or decided by them is none of its results. What was compiled "
+        f"{where}{others} {reads} off tensors without content: they are placeholders "
+        f"({first['value']}).",
+        "What the program printed, saved or decided by them is none of its results. What "
+        "was compiled "
         "is that of the branches that these numbers lead to.",
         place_of_path(reader, first["file"], first["line"]),
         "source",
@@ -130,7 +146,10 @@ def _unsaved(reader: SessionReader, unsaved: list[dict[str, Any]]) -> Iterator[F
     """Yield the fact that ``torch.save`` wrote nothing."""
     for one in unsaved[:1]:
         others = f", and so do {counted(len(unsaved) - 1, 'other line')}" if unsaved[1:] else ""
-        text = f"{in_file(one['file'], one['line'])} saves tensors without content{others}: nothing was written."
+        text = (
+            f"{in_file(one['file'], one['line'])} saves tensors without content{others}: "
+            "nothing was written."
+        )
         place = place_of_path(reader, one["file"], one["line"])
         yield Fact(
             "run", "notice", text, "Files of earlier runs are as they were.", place, "source"

@@ -1,1 +1,3 @@
-"""A profile of torch.profiler beside a session: what its times belong to. Pure: traces and rows in, rows out."""
+"""A profile of torch.profiler beside a session: what its times belong to. Pure: traces and rows in,
+rows out.
+"""

@@ -1,9 +1,10 @@
 """Which call of generated code each thing that ran is, given both in their order.
 
-The same code runs in the same order, so that mostly both lists are equal. They are not where the process that
-was profiled generated other code (a choice that torch makes by measuring), or where something runs that is no
-call. Then names that are in both lists once are anchors, as in a patience diff. Between anchors, a name that is
-there equally often is taken in order; and of one that is not, each that ran is shared out among the calls.
+The same code runs in the same order, so that mostly both lists are equal. They are not where the
+process that was profiled generated other code (a choice that torch makes by measuring), or where
+something runs that is no call. Then names that are in both lists once are anchors, as in a patience
+diff. Between anchors, a name that is there equally often is taken in order; and of one that is not,
+each that ran is shared out among the calls.
 """
 
 from __future__ import annotations
@@ -25,14 +26,16 @@ class Named:
     is_library: bool
     """Whether it is a call of a library."""
     is_nameless: bool = False
-    """Whether it ran under the name of a library's own kernel, as in a replayed CUDA graph: which operator that
-    belongs to is told by its place alone.
+    """Whether it ran under the name of a library's own kernel, as in a replayed CUDA graph: which
+    operator that belongs to is told by its place alone.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """The calls that something may be, by their positions: one, or several among which it is shared out."""
+    """The calls that something may be, by their positions: one, or several among which it is shared
+    out.
+    """
 
     calls: tuple[int, ...]
     how: ProfileJoin
@@ -104,7 +107,9 @@ def _trimmed(
 
 
 def _anchors(ran: Sequence[str], calls: Sequence[str], part: _Part) -> list[tuple[int, int]]:
-    """Return the places (in the part) of keys that are once in both, as many as are in the same order."""
+    """Return the places (in the part) of keys that are once in both, as many as are in the same
+    order.
+    """
     in_ran, in_calls = Counter(ran[at] for at in part.ran), Counter(calls[at] for at in part.calls)
     place = {calls[at]: place for place, at in enumerate(part.calls) if in_calls[calls[at]] == 1}
     pairs = [
@@ -135,7 +140,9 @@ def _longest_ascending(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 def _by_counts(
     ran: Sequence[str], calls: Sequence[str], part: _Part, found: dict[int, Matched]
 ) -> _Part:
-    """Match what no anchor parts any more, and return what is left: keys that are in one of the lists only."""
+    """Match what no anchor parts any more, and return what is left: keys that are in one of the
+    lists only.
+    """
     by_key: dict[str, list[int]] = {}
     for at in part.calls:
         by_key.setdefault(calls[at], []).append(at)

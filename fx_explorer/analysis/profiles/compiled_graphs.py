@@ -1,4 +1,6 @@
-"""The calls that the session's generated code makes, graph by graph, and which graph a call in a trace is of."""
+"""The calls that the session's generated code makes, graph by graph, and which graph a call in a
+trace is of.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.profiles import calls_in_order
 
 BY_NAME = 0.6
-"""Share of the generated kernels that must be alike where the trace names the compiled function: every program has
-a ``0/0``, and the code of another process may differ in some kernels.
+"""Share of the generated kernels that must be alike where the trace names the compiled function:
+every program has a ``0/0``, and the code of another process may differ in some kernels.
 """
 
 BY_CODE = 0.9
@@ -27,8 +29,9 @@ class CompiledGraph:
     """The generated code of one graph."""
 
     compilation: str
-    """Name of the compiled function as torch says it, ``0/1``. After ``torch._dynamo.reset()`` torch gives its names again,
-    and DistributedDataParallel has several graphs under one: these are told apart by their code.
+    """Name of the compiled function as torch says it, ``0/1``. After ``torch._dynamo.reset()``
+    torch gives its names again, and DistributedDataParallel has several graphs under one: these are
+    told apart by their code.
     """
     is_backward: bool
     calls: tuple[Named, ...]
@@ -57,8 +60,8 @@ def compiled_graphs(reader: SessionReader) -> list[CompiledGraph]:
 
 
 def graphs_of(call: ProfiledGraphCall, graphs: Sequence[CompiledGraph]) -> list[CompiledGraph]:
-    """Return the graph that a call in a trace is of; several whose code is the same where nothing tells them
-    apart; none where it is of another program.
+    """Return the graph that a call in a trace is of; several whose code is the same where nothing
+    tells them apart; none where it is of another program.
     """
     there = [graph for graph in graphs if graph.is_backward == call.is_backward]
     named, fit = _most_alike(
@@ -84,8 +87,8 @@ def _most_alike(
 
 
 def alike(call: ProfiledGraphCall, graph: CompiledGraph) -> float:
-    """Return the share of generated kernels, by name without its number, that both have, from 0 to 1. Where neither
-    has one, 1 for the same library calls in the same order, else 0.
+    """Return the share of generated kernels, by name without its number, that both have, from 0 to
+    1. Where neither has one, 1 for the same library calls in the same order, else 0.
     """
     ran = Counter(without_number(one.named.key) for one in call.ran if not one.named.is_library)
     calls = Counter(without_number(one.key) for one in graph.calls if not one.is_library)

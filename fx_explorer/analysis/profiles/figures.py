@@ -1,5 +1,5 @@
-"""A profile as figures: by kernel, by user line, by module, what ran elsewhere, and when the GPU was idle. All
-sums are those of the profile.
+"""A profile as figures: by kernel, by user line, by module, what ran elsewhere, and when the GPU
+was idle. All sums are those of the profile.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class KernelShare:
 
 @dataclass(frozen=True, slots=True)
 class LineShare:
-    """A line of the user's with the time of what computes it, by direction. A kernel of several lines counts for each
-    by the number of its operations that are the line's.
+    """A line of the user's with the time of what computes it, by direction. A kernel of several
+    lines counts for each by the number of its operations that are the line's.
     """
 
     line: Line
@@ -53,8 +53,8 @@ class LineShare:
 
 @dataclass(frozen=True, slots=True)
 class NodeShare:
-    """An operation with the time of the calls that compute it. Of a call of several operations each has an equal part:
-    one kernel's time cannot be measured apart.
+    """An operation with the time of the calls that compute it. Of a call of several operations each
+    has an equal part: one kernel's time cannot be measured apart.
     """
 
     node: model.Node

@@ -1,5 +1,5 @@
-"""Times in which the GPU does nothing, and what the program does meanwhile: the thread that launches what
-comes after.
+"""Times in which the GPU does nothing, and what the program does meanwhile: the thread that
+launches what comes after.
 """
 
 from __future__ import annotations

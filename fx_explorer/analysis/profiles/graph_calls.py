@@ -1,7 +1,8 @@
-"""The calls of compiled graphs in a trace, with what each ran, in its order; and what ran outside of them.
+"""The calls of compiled graphs in a trace, with what each ran, in its order; and what ran outside
+of them.
 
-torch marks them with events of its own (``marks.py``). The forward and backward of AOTAutograd's autograd function have the
-same sequence number.
+torch marks them with events of its own (``marks.py``). The forward and backward of AOTAutograd's
+autograd function have the same sequence number.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ US = 1e-6
 
 @dataclass(slots=True)
 class Ran:
-    """What one statement of generated code ran: mostly one kernel of the GPU, several for some library calls."""
+    """What one statement of generated code ran: mostly one kernel of the GPU, several for some
+    library calls.
+    """
 
     named: Named
     work: list[int] = field(default_factory=list)
@@ -58,10 +61,11 @@ class Calls:
     """All of a trace."""
 
     graphs: list[ProfiledGraphCall]
-    """Those that the trace marks, and one more with the generated kernels that no mark is around."""
+    """Those that the trace marks, and one more with the generated kernels that no mark is around.
+    """
     outside: list[tuple[int, int, int]]
-    """(GPU work, thread, event): what ran elsewhere, and the operator that launched it; -1 and -1 where the trace
-    does not say.
+    """(GPU work, thread, event): what ran elsewhere, and the operator that launched it; -1 and -1
+    where the trace does not say.
     """
     has_marks: bool = True
     """Whether the trace marks calls of compiled graphs at all."""
@@ -77,7 +81,9 @@ class LaunchFinder:
         self._by_external: dict[int, tuple[int, int]] | None = None
 
     def of(self, work: int) -> tuple[int, int]:
-        """Return (thread, innermost event); (-1, -1) where nothing is known, and an event of -1 outside of all."""
+        """Return (thread, innermost event); (-1, -1) where nothing is known, and an event of -1
+        outside of all.
+        """
         correlation = self._trace.gpu.correlation[work]
         if correlation in self._trace.unclear:
             return NONE, NONE
@@ -98,9 +104,10 @@ class LaunchFinder:
         return launch[1] if launch else self._trace.gpu.starts[work]
 
     def in_order(self) -> list[int]:
-        """Return all works of GPUs in the order in which they were launched. Those of one launch, the replay of a CUDA
-        graph, come in the order in which they were captured, else in that in which they ran: on several streams neither
-        the file's order nor that of running is that of the code.
+        """Return all works of GPUs in the order in which they were launched. Those of one launch,
+        the replay of a CUDA graph, come in the order in which they were captured, else in that in
+        which they ran: on several streams neither the file's order nor that of running is that of
+        the code.
         """
         gpu = self._trace.gpu
         return sorted(
@@ -109,7 +116,9 @@ class LaunchFinder:
         )
 
     def _launched(self, work: int) -> float:
-        """Return when it was launched; without its launch, when the operator began that launched it."""
+        """Return when it was launched; without its launch, when the operator began that launched
+        it.
+        """
         if self._trace.gpu.correlation[work] not in self._trace.launches:
             thread, event = self.of(work)
             if event != NONE:
@@ -135,8 +144,8 @@ class LaunchFinder:
 
 
 def graph_calls(trace: Trace) -> Calls:
-    """Find the calls of compiled graphs, and share what ran out to them. Of a trace without a GPU, the operators
-    themselves are what ran.
+    """Find the calls of compiled graphs, and share what ran out to them. Of a trace without a GPU,
+    the operators themselves are what ran.
     """
     finding = _Finding(trace)
     if not len(trace.gpu):
@@ -156,8 +165,9 @@ class _Finding:
         self._found: dict[tuple[int, int], ProfiledGraphCall] = {}
 
     def _regions_by_sequence(self) -> dict[tuple[int, int], str]:
-        """Return (process, sequence number) → name of the compiled function whose backward has that number, too; empty
-        where functions on several threads have the same, since each thread counts for itself.
+        """Return (process, sequence number) → name of the compiled function whose backward has that
+        number, too; empty where functions on several threads have the same, since each thread
+        counts for itself.
         """
         found: dict[tuple[int, int], str] = {}
         for thread in self._trace.threads if self._forward != NONE else ():
@@ -167,8 +177,8 @@ class _Finding:
         return found
 
     def _regions_of(self, thread: CpuThread) -> Iterable[tuple[int, str]]:
-        """Return the sequence numbers of the calls of compiled functions on a thread. Where one has no backward, the next
-        may have its number: the last one counts.
+        """Return the sequence numbers of the calls of compiled functions on a thread. Where one has
+        no backward, the next may have its number: the last one counts.
         """
         found: dict[int, str] = {}
         for event, number in enumerate(thread.names):
@@ -241,7 +251,9 @@ class _Finding:
         return "", False
 
     def _ran(self, call: ProfiledGraphCall, thread: int, top: int, kernel: str) -> Ran:
-        """Return what this belongs to: work that one operator launched is one, work without an operator by itself."""
+        """Return what this belongs to: work that one operator launched is one, work without an
+        operator by itself.
+        """
         operator = (thread, top)
         if top != NONE and (known := call.by_operator.get(operator)):
             return known

@@ -1,5 +1,5 @@
-"""Joins a trace to a session: each time goes to the call of a kernel that it is of, or is told as what it is
-otherwise. The times of all rows add up to those of the trace.
+"""Joins a trace to a session: each time goes to the call of a kernel that it is of, or is told as
+what it is otherwise. The times of all rows add up to those of the trace.
 """
 
 from __future__ import annotations
@@ -27,28 +27,36 @@ from fx_explorer.readers.kineto.trace import NONE, Trace
 CPU = "cpu"
 
 NO_GPU = (
-    "It has no events of a GPU: times are those of operators on the CPU, and generated C++ kernels, which torch does not "
-    "record one by one, are not in it (torch._inductor.config.cpp.enable_kernel_profile makes torch record them)."
+    "It has no events of a GPU: times are those of operators on the CPU, and generated "
+    "C++ kernels, which torch does not "
+    "record one by one, are not in it (torch._inductor.config.cpp.enable_kernel_profile "
+    "makes torch record them)."
 )
 NO_GRAPHS = (
-    "No call of a compiled graph is in it: either nothing compiled ran while it was recorded, or it was recorded without "
+    "No call of a compiled graph is in it: either nothing compiled ran while it was "
+    "recorded, or it was recorded without "
     "the CPU (ProfilerActivity.CPU), whose events say what launched each kernel."
 )
 ONLY_NAMES = (
-    "It has no marks of compiled graphs, as without the CPU (ProfilerActivity.CPU) or of some releases of torch: kernels that Inductor "
-    "generated are known by their names and counted as compiled; what else compiled graphs ran is not known."
+    "It has no marks of compiled graphs, as without the CPU (ProfilerActivity.CPU) or of "
+    "some releases of torch: kernels that Inductor "
+    "generated are known by their names and counted as compiled; what else compiled "
+    "graphs ran is not known."
 )
 OTHER_PROGRAM = (
-    "None of the compiled graphs in it is one of this session: it is a profile of another program, or of other code, and "
+    "None of the compiled graphs in it is one of this session: it is a profile of "
+    "another program, or of other code, and "
     "nothing was joined."
 )
 OTHER_CODE = (
-    "Some of the generated code that it ran is not quite that of this session, as where torch chooses by measuring: kernels "
+    "Some of the generated code that it ran is not quite that of this session, as where "
+    "torch chooses by measuring: kernels "
     "were matched by their names and order (≈), and what has no counterpart is joined to nothing."
 )
 
 SEVERAL_PROCESSES = (
-    "It was merged of {processes} processes. {works} of the GPUs have numbers that several of them gave to a launch, so that "
+    "It was merged of {processes} processes. {works} of the GPUs have numbers that "
+    "several of them gave to a launch, so that "
     "nothing tells what launched them: export one trace for each process."
 )
 
@@ -160,7 +168,9 @@ class _Joining:
         return [stack] if stack else kernels
 
     def _stack_around(self, thread: int, event: int) -> str:
-        """Return the stack of an operator, or of the nearest around it that has one; empty for none."""
+        """Return the stack of an operator, or of the nearest around it that has one; empty for
+        none.
+        """
         if thread == NONE:
             return ""
         events = self._trace.threads[thread]
@@ -249,7 +259,10 @@ class _Joining:
         elif not self._joined_calls:
             yield OTHER_PROGRAM
         elif self._joined_calls < (marked := self._marked_calls):
-            yield f"{marked - self._joined_calls} of {marked} calls of compiled graphs are of no graph of this session."
+            yield (
+                f"{marked - self._joined_calls} of {marked} calls of compiled graphs are of "
+                "no graph of this session."
+            )
         if self._has_other_code:
             yield OTHER_CODE
         if trace.unclear:

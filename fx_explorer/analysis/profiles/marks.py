@@ -1,8 +1,9 @@
 """Which events of a trace mark compiled code: every mark that torch has used since 2.0.
 
-``## Call CompiledFxGraph … ##`` (``torch/_inductor/output_code.py``, before 2.6 ``codecache.py``) is one call of a graph.
-Before there were any, or where a backend has none: ``graph_0_inductor_wrapper_call`` (``profiler_mark_wrapper_call``), the
-autograd function of AOTAutograd (``CompiledFunction``, ``CompiledFunctionBackward``), and Dynamo's region, which is
+``## Call CompiledFxGraph … ##`` (``torch/_inductor/output_code.py``, before 2.6 ``codecache.py``)
+is one call of a graph. Before there were any, or where a backend has none:
+``graph_0_inductor_wrapper_call`` (``profiler_mark_wrapper_call``), the autograd function of
+AOTAutograd (``CompiledFunction``, ``CompiledFunctionBackward``), and Dynamo's region, which is
 ``Torch-Compiled Region`` or, with the name of the compilation, ``Torch-Compiled Region: 0/1``.
 """
 
@@ -39,15 +40,19 @@ def is_generated(kernel: str) -> bool:
 
 
 class GraphMarks:
-    """The calls of compiled graphs on one thread: around each event, the call and the operator that it made."""
+    """The calls of compiled graphs on one thread: around each event, the call and the operator that
+    it made.
+    """
 
     def __init__(self, trace: Trace, thread: CpuThread, kind: str) -> None:
-        """``kind`` is the mark that calls of graphs have in this trace, as ``kind_of_marks`` returns it."""
+        """``kind`` is the mark that calls of graphs have in this trace, as ``kind_of_marks``
+        returns it.
+        """
         self.graph = array("q", bytes(8 * len(thread.starts)))
         """Event → the mark around it, or itself; -1 for none."""
         self.top = array("q", bytes(8 * len(thread.starts)))
-        """Event → the outermost operator around it, or itself, that lies within the mark; -1 for none. What is noted
-        around operators is none: Inductor's own wrapper call is around all.
+        """Event → the outermost operator around it, or itself, that lies within the mark; -1 for
+        none. What is noted around operators is none: Inductor's own wrapper call is around all.
         """
         marked = _marked(trace, thread, kind)
         for event, parent in enumerate(thread.parents):  # a parent comes before what lies in it

@@ -1,4 +1,6 @@
-"""What ran outside of compiled graphs: which kind of code launched it, read off the events around the launch."""
+"""What ran outside of compiled graphs: which kind of code launched it, read off the events around
+the launch.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ _STACK_LINE = re.compile(r'File "([^"]+)", line (\d{1,9})')
 
 
 def kind_of(names: Sequence[str]) -> OutsideKind:
-    """Return the kind of code that launched something. ``names``: the events around the launch, the innermost first."""
+    """Return the kind of code that launched something. ``names``: the events around the launch, the
+    innermost first.
+    """
     if any(name.startswith(OPTIMIZER) for name in names):
         return "optimizer"
     if any(name in COMPILING for name in names):
@@ -64,8 +68,8 @@ def operator_of(names: Sequence[str]) -> str:
 
 
 def line_of(stacks: Sequence[str]) -> tuple[str, int]:
-    """Return the innermost line outside of torch that all of these stacks, which torch wrote, have; ('', 0) for none, and
-    where they differ.
+    """Return the innermost line outside of torch that all of these stacks, which torch wrote, have;
+    ('', 0) for none, and where they differ.
     """
     found = {line for line in map(_innermost, stacks) if line[1]}
     return found.pop() if len(found) == 1 else ("", 0)

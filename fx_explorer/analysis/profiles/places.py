@@ -1,9 +1,10 @@
-"""The time of a profile at each place that a pane shows: at the lines of generated code that call or define a kernel, at
-whole kernels, and at the operations of a graph.
+"""The time of a profile at each place that a pane shows: at the lines of generated code that call
+or define a kernel, at whole kernels, and at the operations of a graph.
 
-A kernel's time is shared among its operations in equal parts, as everywhere (``timed_calls.py``). In an earlier graph each
-of these has come from operations of that graph, among which its part is shared again. So in each graph the times of its
-operations add up to those of the kernels that were made of it, and no time is in a graph twice.
+A kernel's time is shared among its operations in equal parts, as everywhere (``timed_calls.py``).
+In an earlier graph each of these has come from operations of that graph, among which its part is
+shared again. So in each graph the times of its operations add up to those of the kernels that were
+made of it, and no time is in a graph twice.
 """
 
 from __future__ import annotations
@@ -125,7 +126,9 @@ def _signs_of(time: ProfiledKernel) -> int:
 
 @dataclass(frozen=True, slots=True)
 class GraphTimes:
-    """The times of the nodes of one graph, by position: 9 bytes each, since a graph may have 100,000."""
+    """The times of the nodes of one graph, by position: 9 bytes each, since a graph may have
+    100,000.
+    """
 
     first_node: int
     seconds: array[float]
@@ -144,7 +147,9 @@ class GraphTimes:
 
 
 def graph_times(reader: SessionReader, graph: model.Graph, places: ProfiledPlaces) -> GraphTimes:
-    """Return the times of a graph's nodes: of those that kernels compute, and of those that these came from."""
+    """Return the times of a graph's nodes: of those that kernels compute, and of those that these
+    came from.
+    """
     first, count = graph.first_node, graph.node_count
     found = GraphTimes(first, array("d", bytes(8 * count)), bytearray(count), PlaceTime())
     with reader.snapshot():
@@ -155,7 +160,8 @@ def graph_times(reader: SessionReader, graph: model.Graph, places: ProfiledPlace
                 continue  # nothing came from a last graph, so that only calls of its own nodes count
             signs, parts = _signs_of(places.known[call.kernel]), dict[int, float]()
             for node in call.nodes:
-                # An operation of this graph that a kernel computes has come from no other one of it.
+                # An operation of this graph that a kernel computes has come from no other one of
+                # it.
                 shared = [node] if first <= node < first + count else origins.get(node, [])
                 for one in shared:
                     parts[one - first] = parts.get(one - first, 0.0) + 1 / len(call.nodes) / len(

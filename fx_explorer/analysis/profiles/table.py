@@ -1,4 +1,6 @@
-"""A profile as rows of words, which text, markdown and the screen have alike: columns, and their rows."""
+"""A profile as rows of words, which text, markdown and the screen have alike: columns, and their
+rows.
+"""
 
 from __future__ import annotations
 

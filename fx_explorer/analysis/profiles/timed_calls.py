@@ -1,5 +1,6 @@
-"""The calls of kernels that a profile has times of, each with the operations that it computes. Whatever shares a time out
-to operations, lines or graphs begins here, so that all of them add up to the same.
+"""The calls of kernels that a profile has times of, each with the operations that it computes.
+Whatever shares a time out to operations, lines or graphs begins here, so that all of them add up to
+the same.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ from fx_explorer.session.queries.profiles import nodes_of_calls
 
 @dataclass(frozen=True, slots=True)
 class TimedCall:
-    """A call with its time. One kernel's time cannot be measured apart, so that each operation has an equal part."""
+    """A call with its time. One kernel's time cannot be measured apart, so that each operation has
+    an equal part.
+    """
 
     kernel: int
     call: int
     seconds: float
     nodes: array[int]
-    """The operations that it computes, each once, ascending; none where that is not known. An array, since of a large
-    session all are kept.
+    """The operations that it computes, each once, ascending; none where that is not known. An
+    array, since of a large session all are kept.
     """
 
 

@@ -1,4 +1,6 @@
-"""A profile in sentences: where the time of the GPU is, what is most expensive, and what it waits for."""
+"""A profile in sentences: where the time of the GPU is, what is most expensive, and what it waits
+for.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 
 NO_PROFILE = (
-    "No profile was read. torch.profiler writes one with export_chrome_trace(FILE), and fx-explorer SESSION --profile FILE "
+    "No profile was read. torch.profiler writes one with export_chrome_trace(FILE), and "
+    "fx-explorer SESSION --profile FILE "
     "shows it beside this session."
 )
 
@@ -32,8 +35,8 @@ def verdict(figures: ProfileFigures) -> list[str]:
 
 
 def in_short(figures: ProfileFigures) -> list[str]:
-    """Return what the overview says: where the time is, what is most expensive, and for how long the GPU is idle. Where little
-    was joined, why.
+    """Return what the overview says: where the time is, what is most expensive, and for how long
+    the GPU is idle. Where little was joined, why.
     """
     is_joined = figures.profile.joined_s >= MOSTLY * figures.profile.compiled_s > 0
     doubts = [] if is_joined else figures.profile.notes
@@ -63,7 +66,10 @@ def _where(figures: ProfileFigures) -> Iterator[str]:
     what = "The GPU computes" if profile.is_of_gpu else "Operators in compiled graphs take"
     told = f"{what} for {run_time(profile.work_s)} in {profile.file}"
     if not profile.is_of_gpu:
-        yield f"{told}; {_part(profile.joined_s, profile.work_s)} of it are joined to a call of generated code."
+        yield (
+            f"{told}; {_part(profile.joined_s, profile.work_s)} of it are joined to a call of "
+            "generated code."
+        )
         return
     others = {kind: took for kind, took in figures.by_kind.items() if kind != "unjoined"}
     elsewhere = [
@@ -73,7 +79,8 @@ def _where(figures: ProfileFigures) -> Iterator[str]:
     yield f"{told}: {_part(profile.compiled_s, profile.work_s)} in compiled graphs{rest}."
     if profile.compiled_s > 0:
         yield (
-            f"Of the time in compiled graphs {_exact(profile.joined_s, profile.compiled_s)} is joined to a kernel, "
+            "Of the time in compiled graphs "
+            f"{_exact(profile.joined_s, profile.compiled_s)} is joined to a kernel, "
             f"{_exact(figures.at_node_s, profile.compiled_s)} to an operation, "
             f"{_exact(figures.at_line_s, profile.compiled_s)} to a line of yours."
         )
@@ -95,7 +102,8 @@ def _most_expensive(figures: ProfileFigures) -> Iterator[str]:
         kernel = figures.kernels[0]
         name = kernel.cost.use.kernel.name
         told.append(
-            f"kernel {name} ({_part(kernel.time.seconds, whole)}, {counted(kernel.time.runs, 'run')})"
+            f"kernel {name} ({_part(kernel.time.seconds, whole)}, "
+            f"{counted(kernel.time.runs, 'run')})"
         )
     if told:
         yield f"Most expensive: {', '.join(told)}."
@@ -106,7 +114,8 @@ def _idle(figures: ProfileFigures) -> Iterator[str]:
     if not profile.span_s or not figures.gaps:
         return
     yield (
-        f"From its first to its last work the GPU is idle for {run_time(figures.idle_s)} of {run_time(profile.span_s)} "
+        f"From its first to its last work the GPU is idle for {run_time(figures.idle_s)} "
+        f"of {run_time(profile.span_s)} "
         f"({_part(figures.idle_s, profile.span_s)}), in {counted(profile.gaps, 'gap')}."
     )
     gap = figures.gaps[0]
@@ -117,12 +126,18 @@ def _idle(figures: ProfileFigures) -> Iterator[str]:
 def _doubts(figures: ProfileFigures) -> Iterator[str]:
     profile = figures.profile
     if profile.shared_s > 0:
-        yield f"{run_time(profile.shared_s)} are shared out among calls of one name that their order does not tell apart (~)."
+        yield (
+            f"{run_time(profile.shared_s)} are shared out among calls of one name that their "
+            "order does not tell apart (~)."
+        )
     yield from profile.notes
     if profile.problem:
         yield f"The profile is not whole: {profile.problem}. What comes before that is told."
     if profile.skipped:
-        yield f"{counted(profile.skipped, 'event')} of {profile.events:,} could not be read, and was left out."
+        yield (
+            f"{counted(profile.skipped, 'event')} of {profile.events:,} could not be read, "
+            "and was left out."
+        )
     if figures.profiles > 1:
         yield f"The session has {figures.profiles} profiles; this is the one that was read last."
 

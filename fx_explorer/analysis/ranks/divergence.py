@@ -1,4 +1,6 @@
-"""Where a group of ranks first did something else than the others, and all that followed, from their summaries alone."""
+"""Where a group of ranks first did something else than the others, and all that followed, from
+their summaries alone.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,8 @@ _ORDER = {aspect: at for at, aspect in enumerate(ASPECTS)}
 
 
 def findings(groups: Sequence[RankGroup]) -> list[RankFinding]:
-    """Return in what each group differs from the first one of its role, the earliest first. ``groups`` are as ``alike``
-    returns them.
+    """Return in what each group differs from the first one of its role, the earliest first.
+    ``groups`` are as ``alike`` returns them.
     """
     among = sum(len(group.members) for group in groups)
     found: list[RankFinding] = []
@@ -55,7 +57,9 @@ def differing_ranks(found: Sequence[RankFinding]) -> tuple[int, ...]:
 
 
 def _noted_within(group: RankGroup, among: int) -> Iterator[RankFinding]:
-    """Yield in what ranks that are alike differ by design: each aspect once, at the first compilation in which they do."""
+    """Yield in what ranks that are alike differ by design: each aspect once, at the first
+    compilation in which they do.
+    """
     for aspect, parts in noted_parts(group).items():
         one, two = (RankGroup(part) for part in parts[:2])
         found = [
@@ -109,7 +113,10 @@ class _Comparison:
 
     def _missing(self, one: CompilationSummary, position: int) -> RankFinding:
         if self._is_part(one):
-            words = f"{self._those} compiled {_function(one)} for a part of the model that is not on {self._these}"
+            words = (
+                f"{self._those} compiled {_function(one)} for a part of the model that is not "
+                f"on {self._these}"
+            )
             return self._finding("parts", position, words, reference=one)
         again = " again" if _is_recompile(one) else ""
         words = f"{self._these} did not compile {_function(one)}{again}, as {self._those} did"
@@ -117,7 +124,10 @@ class _Comparison:
 
     def _extra(self, one: CompilationSummary, position: int) -> RankFinding:
         if self._is_part(one):
-            words = f"{self._these} compiled {_function(one)} for a part of the model that is not on {self._those}"
+            words = (
+                f"{self._these} compiled {_function(one)} for a part of the model that is not "
+                f"on {self._those}"
+            )
             return self._finding("parts", position, words, other=one)
         verb = "recompiled" if _is_recompile(one) else "compiled"
         if one.has_collectives:
@@ -141,7 +151,10 @@ class _Comparison:
             told += [
                 (
                     "order",
-                    f"{self._these} compiled {function} as [{two.name}], {self._those} as [{one.name}]",
+                    (
+                        f"{self._these} compiled {function} as [{two.name}], {self._those} as "
+                        f"[{one.name}]"
+                    ),
                 )
             ]
         is_other_graph = bool(
@@ -164,7 +177,9 @@ class _Comparison:
     def _of_parts(
         self, one: CompilationSummary, two: CompilationSummary
     ) -> Iterator[tuple[Aspect, str]]:
-        """Yield what differs where the graphs are of different parts of the model, and differ by design."""
+        """Yield what differs where the graphs are of different parts of the model, and differ by
+        design.
+        """
         part = (
             f"{_function(two)} is another part of the model on {self._these} than on {self._those}"
         )
@@ -185,10 +200,16 @@ class _Comparison:
         self, one: CompilationSummary, two: CompilationSummary, is_other_graph: bool
     ) -> list[tuple[Aspect, str]]:
         if one.inputs != two.inputs and one.inputs and two.inputs:
-            words = f"{self._these} compiled {_function(two)} for inputs of other sizes or types than {self._those}"
+            words = (
+                f"{self._these} compiled {_function(two)} for inputs of other sizes or types "
+                f"than {self._those}"
+            )
             return [("inputs", words)]
         if one.tensors != two.tensors and not is_other_graph and one.tensors and two.tensors:
-            words = f"values in the graph of {_function(two)} have other sizes or types on {self._these} than on {self._those}"
+            words = (
+                f"values in the graph of {_function(two)} have other sizes or types on "
+                f"{self._these} than on {self._those}"
+            )
             return [("tensors", words)]
         return []
 
@@ -204,7 +225,10 @@ class _Comparison:
         if _are_collectives_other(one, two):
             yield (
                 "collectives",
-                f"{self._these} order the collectives of {_function(two)} otherwise than {self._those}",
+                (
+                    f"{self._these} order the collectives of {_function(two)} otherwise than "
+                    f"{self._those}"
+                ),
             )
         for aspect, read, words in _OF_EQUAL_GRAPHS:
             is_told_by_both = bool(read(one) and read(two))
@@ -231,7 +255,10 @@ class _Comparison:
             listed(map(cache_in_words, row.cache)) if row.cache else "asked none"
             for row in (two, one)
         )
-        return f"torch's caches answered {self._these} otherwise for {_function(two)}: {these}, where {self._those} {those}"
+        return (
+            f"torch's caches answered {self._these} otherwise for {_function(two)}: {these}, "
+            f"where {self._those} {those}"
+        )
 
     def _finding(
         self,
@@ -292,7 +319,9 @@ _OF_EQUAL_GRAPHS: tuple[tuple[Aspect, Callable[[CompilationSummary], str], str],
 
 
 def _are_collectives_other(one: CompilationSummary, two: CompilationSummary) -> bool:
-    """Return whether the collectives differ, as Inductor orders them where it told so on both ranks."""
+    """Return whether the collectives differ, as Inductor orders them where it told so on both
+    ranks.
+    """
     if one.scheduled_collectives and two.scheduled_collectives:
         return one.scheduled_collectives != two.scheduled_collectives
     return one.traced_collectives != two.traced_collectives
@@ -336,8 +365,8 @@ def _is_recompile(one: CompilationSummary) -> bool:
 
 
 def _last_of_both(pairs: Sequence[Pair]) -> int:
-    """Return how many pairs there are up to the last that both sides have: a log that was cut off says nothing of later
-    ones.
+    """Return how many pairs there are up to the last that both sides have: a log that was cut off
+    says nothing of later ones.
     """
     return max(
         (at + 1 for at, pair in enumerate(pairs) if pair.reference and pair.other), default=0

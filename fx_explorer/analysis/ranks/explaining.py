@@ -1,4 +1,6 @@
-"""A difference between ranks with the user's line and the reason, from the sessions of one rank of either group."""
+"""A difference between ranks with the user's line and the reason, from the sessions of one rank of
+either group.
+"""
 
 from __future__ import annotations
 
@@ -52,10 +54,11 @@ class Sides(NamedTuple):
 def explained(
     finding: RankFinding, reader: SessionReader, reference: SessionReader, among: int
 ) -> RankFinding:
-    """Return the finding with its reason and the line of the user's that it comes from, where the sessions tell them.
+    """Return the finding with its reason and the line of the user's that it comes from, where the
+    sessions tell them.
 
-    ``reader`` is the session of one of its ranks, ``reference`` that of one of the others; ``among`` how many ranks there
-    are.
+    ``reader`` is the session of one of its ranks, ``reference`` that of one of the others;
+    ``among`` how many ranks there are.
     """
     explain = _EXPLAIN.get(finding.aspect)
     sides = Sides(
@@ -80,7 +83,9 @@ def _graph(finding: RankFinding, sides: Sides) -> RankFinding | None:
 
 
 def _parts(finding: RankFinding, sides: Sides) -> RankFinding | None:
-    """Look for what differs though the graphs are of different parts of a model: that is a divergence."""
+    """Look for what differs though the graphs are of different parts of a model: that is a
+    divergence.
+    """
     if not sides.compilation or not sides.other:
         return None
     path = path_of_another_part(
@@ -134,7 +139,10 @@ def _tensors(finding: RankFinding, sides: Sides) -> RankFinding | None:
     one, two = differing
     file = sides.reader.get(model.SourceFile, one.file).path if one.file else ""
     at = f" at {in_file(file, one.line)}" if file else ""
-    told = f"{short_target(one.target) or one.name}{at} returns {value_text(one)} on {sides.these} and {value_text(two)}"
+    told = (
+        f"{short_target(one.target) or one.name}{at} returns {value_text(one)} on "
+        f"{sides.these} and {value_text(two)}"
+    )
     words = f"{told} on {sides.those}"
     return replace(
         finding, words=words, file=file or finding.file, line=one.line if file else finding.line
@@ -174,7 +182,10 @@ def _breaks(finding: RankFinding, sides: Sides) -> RankFinding | None:
         if only:
             row = {**theirs, **ours}[min(only)]
             reason = row.reason.strip().partition("\n")[0]
-            words = f"{who} had a graph break at {in_file(row.file, row.line)} that {whom} had not: {reason}"
+            words = (
+                f"{who} had a graph break at {in_file(row.file, row.line)} that {whom} had "
+                f"not: {reason}"
+            )
             return replace(finding, words=words, file=row.file, line=row.line)
     return None
 
@@ -195,7 +206,10 @@ def _guards(finding: RankFinding, sides: Sides) -> RankFinding | None:
         (sides.those, sides.these, _only(theirs, ours, of_theirs)),
     ):
         if only:
-            words = f"before {_function(finding)} runs, {who} checked {listed(only)}, which {whom} did not"
+            words = (
+                f"before {_function(finding)} runs, {who} checked {listed(only)}, which "
+                f"{whom} did not"
+            )
             return replace(finding, words=words)
     return None
 
@@ -270,7 +284,10 @@ def _executed(finding: RankFinding, sides: Sides) -> RankFinding | None:
         min(len(ours), len(theirs)),
     )
     one, two = (f"[{names[at]}]" if at < len(names) else "none" for names in (ours, theirs))
-    words = f"{finding.words}: the compiled graph that ran as number {at + 1} is {one} on {sides.these} and {two} on {sides.those}"
+    words = (
+        f"{finding.words}: the compiled graph that ran as number {at + 1} is {one} on "
+        f"{sides.these} and {two} on {sides.those}"
+    )
     return replace(finding, words=words)
 
 
@@ -294,7 +311,9 @@ def _cache(finding: RankFinding, sides: Sides) -> RankFinding | None:
 def _key_components(
     reader: SessionReader, compilation: int
 ) -> dict[str, dict[str, tuple[str, str]]]:
-    """Return cache → component of its key → (hash, value), as torch's record of a hit or miss lists them."""
+    """Return cache → component of its key → (hash, value), as torch's record of a hit or miss lists
+    them.
+    """
     found: dict[str, dict[str, tuple[str, str]]] = {}
     listings = reader.rows(model.Artifact, compilation=compilation, kind="listing", language="json")
     of_caches = [artifact for artifact in listings if "_cache_" in artifact.title]

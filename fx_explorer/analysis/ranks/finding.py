@@ -49,8 +49,8 @@ ASPECTS: dict[Aspect, str] = {
 """Aspect → in words, in the order in which one leads to the next."""
 
 NOTED: tuple[Aspect, ...] = ("parts", "numbers", "guard_values")
-"""Aspects that are told and no divergence: a rank's own number, its part of the data and its part of the model differ by
-design.
+"""Aspects that are told and no divergence: a rank's own number, its part of the data and its part
+of the model differ by design.
 """
 
 

@@ -1,6 +1,8 @@
-"""Fingerprints of graphs, checks and texts: equal on two ranks that did the same, in whatever process, on whatever device.
+"""Fingerprints of graphs, checks and texts: equal on two ranks that did the same, in whatever
+process, on whatever device.
 
-What differs between any two processes is left out: the number of the device, addresses, and ids of objects.
+What differs between any two processes is left out: the number of the device, addresses, and ids of
+objects.
 """
 
 from __future__ import annotations
@@ -20,14 +22,17 @@ _NUMBER = re.compile(r"(?<![\w.])-?(?:0x[0-9a-f]+|\d[\w.]*)")
 _DEVICE = re.compile(r"\b(cuda|xpu|hip|mps|cpu):\d+|device\(type='\w+', index=\d+\)|\bdevice=\d+")
 
 _CALL_OF_AN_ID = re.compile(r"(?P<call>\b\w*(?:_id|data_ptr)\([^()]{0,400}?[, ])\d+(?=[,)])")
-"""``___check_obj_id(L['f'], 9804352)``: the last argument is ``id()`` of an object, as small as it may be."""
+"""``___check_obj_id(L['f'], 9804352)``: the last argument is ``id()`` of an object, as small as it
+may be.
+"""
 
 _LONG_NUMBER = re.compile(r"0x[0-9a-fA-F]+|[0-9]{5,}")
 
 _UNIQUE = re.compile(
     r"(?<![0-9a-f])[0-9a-f]{8}(?:[-_]?[0-9a-f]{4}){3}[-_]?[0-9a-f]{12}(?![0-9a-f])"
 )
-"""``uuid4()``, which torch puts into names of compiled functions (torch/_dynamo/output_graph.py)."""
+"""``uuid4()``, which torch puts into names of compiled functions (torch/_dynamo/output_graph.py).
+"""
 
 LOWEST_ADDRESS = 1 << 16
 """Below it nothing is mapped (``vm.mmap_min_addr``)."""
@@ -66,7 +71,9 @@ def fingerprint(parts: Iterable[str]) -> Fingerprint:
 
 
 def graph_prints(nodes: Sequence[model.Node]) -> GraphPrints:
-    """Return the fingerprints of a graph. A node is known by its position, so that names do not count."""
+    """Return the fingerprints of a graph. A node is known by its position, so that names do not
+    count.
+    """
     position = {node.name: f"%{at}" for at, node in enumerate(nodes)}
     operations, inputs, tensors, numbers = [], [], [], []
     for node in nodes:
@@ -90,7 +97,9 @@ def graph_prints(nodes: Sequence[model.Node]) -> GraphPrints:
 
 
 def module_input(node: model.Node) -> str:
-    """Return which parameter or buffer an input of Dynamo's graph is, and its size; empty for any other node."""
+    """Return which parameter or buffer an input of Dynamo's graph is, and its size; empty for any
+    other node.
+    """
     if node.op != "placeholder":
         return ""
     name = (node.target or node.name).lower()
@@ -118,11 +127,13 @@ def unnumbered(text: str) -> str:
 
 
 def without_identities(text: str) -> str:
-    """Return a text without what differs between any two processes: devices, and addresses and ids of objects.
+    """Return a text without what differs between any two processes: devices, and addresses and ids
+    of objects.
 
-    torch makes names of ids (``__dtensor_spec_139998860332224``, ``torch_obj_139…``, ``G['__optimizer_139…_c0']``), and
-    so may a program. A number in a name is an identity where it can be an address; one that stands by itself is a size
-    unless it is too large for one, or is what an object's id is compared with.
+    torch makes names of ids (``__dtensor_spec_139998860332224``, ``torch_obj_139…``,
+    ``G['__optimizer_139…_c0']``), and so may a program. A number in a name is an identity where it
+    can be an address; one that stands by itself is a size unless it is too large for one, or is
+    what an object's id is compared with.
     """
     text = _DEVICE.sub("device", text)
     text = _CALL_OF_AN_ID.sub(r"\g<call>…", text)

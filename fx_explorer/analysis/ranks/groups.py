@@ -55,7 +55,9 @@ def _in_order(
 def _by_function(
     reference: Sequence[CompilationSummary], other: list[CompilationSummary]
 ) -> Iterator[Pair]:
-    """Pair those of one function that became another graph; what is left, only one of the ranks has."""
+    """Pair those of one function that became another graph; what is left, only one of the ranks
+    has.
+    """
     for one in reference:
         found = next((two for two in other if _function(two) == _function(one)), None)
         if found is not None:
@@ -88,11 +90,11 @@ def _function(one: CompilationSummary) -> tuple[str, str]:
 
 
 def is_other_part(one: CompilationSummary, two: CompilationSummary) -> bool:
-    """Return whether two compilations of one function are of different parts of a model: what they compute with are other
-    modules, or, under a pipeline's schedule, other collectives.
+    """Return whether two compilations of one function are of different parts of a model: what they
+    compute with are other modules, or, under a pipeline's schedule, other collectives.
 
-    Ranks that share one model (DDP, FSDP, DTensor, collectives in the graph) have no parts of their own: there another
-    module is a divergence.
+    Ranks that share one model (DDP, FSDP, DTensor, collectives in the graph) have no parts of their
+    own: there another module is a divergence.
     """
     is_pipeline = one.is_of_pipeline or two.is_of_pipeline
     is_other_module = bool(one.modules and two.modules and one.modules != two.modules)
@@ -141,8 +143,9 @@ class RankGroup:
 
 
 def alike(summaries: Iterable[RankSummary]) -> list[RankGroup]:
-    """Return the groups. The first is the one that the others are held against: the largest of those whose end is
-    known and of which nothing failed, and of equally large ones that with the lowest rank.
+    """Return the groups. The first is the one that the others are held against: the largest of
+    those whose end is known and of which nothing failed, and of equally large ones that with the
+    lowest rank.
     """
     groups = [RankGroup(tuple(members)) for members in _grouped(summaries, _all_that_counts)]
     return sorted(
@@ -159,8 +162,8 @@ def alike(summaries: Iterable[RankSummary]) -> list[RankGroup]:
 def without_differing_records(
     groups: Sequence[RankGroup], differing: Sequence[int]
 ) -> list[RankGroup]:
-    """Put to the first group those that do not diverge from it: their logs only lack records that the others have. What
-    has an unknown end stays by itself, and so does another part of the model.
+    """Put to the first group those that do not diverge from it: their logs only lack records that
+    the others have. What has an unknown end stays by itself, and so does another part of the model.
     """
     joined = [
         group
@@ -176,7 +179,9 @@ def without_differing_records(
 
 
 def agreement(summaries: Sequence[RankSummary]) -> dict[Aspect, list[tuple[int, ...]]]:
-    """Return of each aspect which ranks have the same, whatever else they differ in. One group: all agree."""
+    """Return of each aspect which ranks have the same, whatever else they differ in. One group: all
+    agree.
+    """
     return {
         aspect: [tuple(one.rank for one in members) for members in _grouped(summaries, read)]
         for aspect, read in _READS.items()
@@ -184,8 +189,8 @@ def agreement(summaries: Sequence[RankSummary]) -> dict[Aspect, list[tuple[int, 
 
 
 def known_aspects(summaries: Sequence[RankSummary]) -> set[Aspect]:
-    """Return the aspects that anything is known of. A text of torch's logging has only what was asked for: that nothing
-    of it stands there says nothing.
+    """Return the aspects that anything is known of. A text of torch's logging has only what was
+    asked for: that nothing of it stands there says nothing.
     """
     if not any(one.is_text for one in summaries):
         return set(_READS)
@@ -198,7 +203,9 @@ def known_aspects(summaries: Sequence[RankSummary]) -> set[Aspect]:
 
 
 def noted_parts(group: RankGroup) -> dict[Aspect, list[tuple[RankSummary, ...]]]:
-    """Return of each aspect that is noted only, and in which members of a group differ, those that agree; the most first."""
+    """Return of each aspect that is noted only, and in which members of a group differ, those that
+    agree; the most first.
+    """
     aspects = [aspect for aspect in NOTED if aspect != "parts"]  # in which no group differs
     found = {aspect: _grouped(group.members, _READS[aspect]) for aspect in aspects}
     return {

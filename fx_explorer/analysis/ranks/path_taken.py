@@ -1,5 +1,5 @@
-"""Where two ranks went different ways through the user's code: the first operation that only one of them has, its line,
-and the check that tells why.
+"""Where two ranks went different ways through the user's code: the first operation that only one of
+them has, its line, and the check that tells why.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class OtherPath:
 def other_path(
     reader: SessionReader, compilation: int, reference: SessionReader, other: int, those: str
 ) -> OtherPath | None:
-    """Return where the graph of ``compilation`` leaves that of ``other``, of another session; None where the operations
-    are the same, or one of them has no graph.
+    """Return where the graph of ``compilation`` leaves that of ``other``, of another session; None
+    where the operations are the same, or one of them has no graph.
     """
     theirs, ours = nodes_of(reference, other), nodes_of(reader, compilation)
     if not theirs or not ours:
@@ -70,12 +70,12 @@ def other_path(
 def path_of_another_part(
     reader: SessionReader, compilation: int, reference: SessionReader, other: int, those: str
 ) -> OtherPath | None:
-    """Return where the graph of one part of a model has operations that do not come of its being another part; None where
-    all do.
+    """Return where the graph of one part of a model has operations that do not come of its being
+    another part; None where all do.
 
-    Operations that only one of the graphs has come in runs. A run is there by design where one of it computes with an
-    input that the other graph lacks (its own modules, the batch, the targets), or where the module decided it
-    (``if self.is_last``).
+    Operations that only one of the graphs has come in runs. A run is there by design where one of
+    it computes with an input that the other graph lacks (its own modules, the batch, the targets),
+    or where the module decided it (``if self.is_last``).
     """
     theirs, ours = nodes_of(reference, other), nodes_of(reader, compilation)
     own = _own_inputs(ours, theirs), _own_inputs(theirs, ours)
@@ -153,8 +153,9 @@ def nodes_of(reader: SessionReader, compilation: int) -> list[model.Node]:
 def _first_difference(
     before: Sequence[model.Node], after: Sequence[model.Node]
 ) -> tuple[model.Node | None, model.Node | None] | None:
-    """Return the first operation that only one of the graphs has; where both have the same ones, the first that is applied
-    to something else. What follows an operation that was put in between is applied to something else, too.
+    """Return the first operation that only one of the graphs has; where both have the same ones,
+    the first that is applied to something else. What follows an operation that was put in between
+    is applied to something else, too.
     """
     rows = [row for row in graph_diff(_operations(before), _operations(after)) if row.sign != " "]
     calls = [(row.before, row.after) for row in rows if _is_call(row.before) or _is_call(row.after)]
@@ -197,8 +198,8 @@ def _deciding_check(
     compilation: int,
     frame: model.Frame,
 ) -> tuple[str, int]:
-    """Return what the reference checks at the last condition before a line of a function, and the condition's line, if the
-    other rank does not check the same.
+    """Return what the reference checks at the last condition before a line of a function, and the
+    condition's line, if the other rank does not check the same.
 
     A rank that failed has no checks: then only a condition on the very line says anything.
     """

@@ -22,7 +22,9 @@ def rank_numbers(ranks: Iterable[int]) -> str:
 
 
 def others_in_words(others: Collection[int], ranks: Collection[int], among: int) -> str:
-    """Return ``the others`` where ``ranks`` and ``others`` are all there are, and else which they are."""
+    """Return ``the others`` where ``ranks`` and ``others`` are all there are, and else which they
+    are.
+    """
     if len(others) > 1 and len(others) + len(ranks) == among:
         return "the others"
     return rank_words(others)

@@ -27,7 +27,9 @@ from fx_explorer.session.queries.sources import source_paths
 from fx_explorer.torch_texts.stacks import parse_stack
 
 _FIRST_STAGES: tuple[model.Stage, ...] = ("dynamo", "pre_grad", "joint", "forward", "backward")
-"""The graph of the first of them that there is stands for a compilation: what came later was made of it."""
+"""The graph of the first of them that there is stands for a compilation: what came later was made
+of it.
+"""
 
 PART_OF_STAGE: dict[model.Stage, str] = {
     "dynamo": "Dynamo",
@@ -137,7 +139,9 @@ def _compilation(
 
 
 def _place(reader: SessionReader, row: model.Compilation) -> tuple[str, int]:
-    """Return where the function begins, or where it is called for one that torch put around the user's."""
+    """Return where the function begins, or where it is called for one that torch put around the
+    user's.
+    """
     if is_torch(row.file):
         users = [frame for frame in _callers(reader, row) if not is_torch(frame.file)]
         if users:
@@ -161,12 +165,16 @@ def _failure(reader: SessionReader, row: model.Compilation) -> tuple[str, tuple[
 
 
 def _is_users(path: str) -> bool:
-    """Return whether a file is neither a library's nor made by Inductor or FX (``<eval_with_key>``)."""
+    """Return whether a file is neither a library's nor made by Inductor or FX
+    (``<eval_with_key>``).
+    """
     return path.startswith("/") and not is_library(path) and "/torchinductor_" not in path
 
 
 def _graph(reader: SessionReader, compilation: int) -> GraphPrints:
-    """Return the fingerprints of the graphs that stand for a compilation: the whole one, and those nested in it."""
+    """Return the fingerprints of the graphs that stand for a compilation: the whole one, and those
+    nested in it.
+    """
     for stage in _FIRST_STAGES:
         graphs = reader.rows(model.Graph, compilation=compilation, stage=stage)
         if graphs:
@@ -178,8 +186,9 @@ def _graph(reader: SessionReader, compilation: int) -> GraphPrints:
 
 
 class Texts:
-    """What stands in documents that torch writes as JSON: the order of collectives, what the generated code returns, and
-    the order in which compiled graphs ran. They are known by their content, whatever they are called.
+    """What stands in documents that torch writes as JSON: the order of collectives, what the
+    generated code returns, and the order in which compiled graphs ran. They are known by their
+    content, whatever they are called.
     """
 
     def __init__(self, reader: SessionReader) -> None:
@@ -250,7 +259,9 @@ def _cache_events(reader: SessionReader) -> dict[int, list[str]]:
 
 
 def _clock(reader: SessionReader, rows: list[model.Compilation]) -> float | None:
-    """Return the time since the epoch at which the session's own clock is 0; None where nothing tells it."""
+    """Return the time since the epoch at which the session's own clock is 0; None where nothing
+    tells it.
+    """
     began = {row.id: row.start_s for row in rows}
     for metric in reader.rows(model.Metric, name="compilation_metrics"):
         found = json.loads(str(metric.value))

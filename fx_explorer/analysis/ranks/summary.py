@@ -1,5 +1,5 @@
-"""What is compared of a rank: figures and fingerprints, a few hundred bytes a compilation, so that a thousand ranks
-are compared without holding their sessions.
+"""What is compared of a rank: figures and fingerprints, a few hundred bytes a compilation, so that
+a thousand ranks are compared without holding their sessions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ class CompilationSummary:
     """As torch writes it: ``0/1``."""
     function: str
     file: str
-    """Where it begins; where torch put a function of its own around the user's, where that is called."""
+    """Where it begins; where torch put a function of its own around the user's, where that is
+    called.
+    """
     line: int
     status: str
     error: str
@@ -32,7 +34,9 @@ class CompilationSummary:
     """Seconds since the epoch where the session says so, else since the session began."""
     duration_s: float
     graph: Fingerprint
-    """The operations of the graph and what they are applied to: neither names nor sizes nor numbers."""
+    """The operations of the graph and what they are applied to: neither names nor sizes nor
+    numbers.
+    """
     inputs: Fingerprint
     """Types and sizes of the graph's inputs, without their devices."""
     tensors: Fingerprint
@@ -51,16 +55,20 @@ class CompilationSummary:
     traced_collectives: Fingerprint
     """Collectives of the graph, in order."""
     scheduled_collectives: Fingerprint
-    """The same as Inductor orders them; empty where it was not reached, or its record is missing."""
+    """The same as Inductor orders them; empty where it was not reached, or its record is missing.
+    """
     has_collectives: bool
     modules: Fingerprint
     """Names of the parameters and buffers that the graph takes."""
     is_of_pipeline: bool
     """Whether a schedule of a pipeline called it."""
     is_of_shared_model: bool
-    """Whether the ranks hold one model together: DDP, FSDP, DTensor, or collectives in the graph."""
+    """Whether the ranks hold one model together: DDP, FSDP, DTensor, or collectives in the graph.
+    """
     results: Fingerprint
-    """Sizes and types of what the kernels and calls of the generated code return; torch writes them for some jobs only."""
+    """Sizes and types of what the kernels and calls of the generated code return; torch writes them
+    for some jobs only.
+    """
 
     @property
     def has_ended(self) -> bool:
@@ -93,11 +101,16 @@ class RankSummary:
     unknown_end: str = ""
     """Why it is not known what the rank did in the end; empty where the session is whole."""
     is_text: bool = False
-    """Whether its file is what torch prints: what does not stand there may have been all the same."""
+    """Whether its file is what torch prints: what does not stand there may have been all the same.
+    """
     notes: tuple[str, ...] = ()
-    """What else is to be said of its file: what could not be read of it, which other rank it says to be."""
+    """What else is to be said of its file: what could not be read of it, which other rank it says
+    to be.
+    """
     files_of_one_name: tuple[str, ...] = ()
-    """Paths of source files that share their name with another one, so that either is shown with its folder."""
+    """Paths of source files that share their name with another one, so that either is shown with
+    its folder.
+    """
 
     @property
     def has_failed(self) -> bool:
@@ -110,11 +123,14 @@ class RankSummary:
 
 
 MOST_APART_S = 600.0
-"""Ranks of one job begin to compile within this time: NCCL gives up a collective that takes longer."""
+"""Ranks of one job begin to compile within this time: NCCL gives up a collective that takes longer.
+"""
 
 
 def began_together(ranks: Iterable[RankSummary]) -> bool:
-    """Return whether the clocks of ranks can be held against each other: there are clocks, and the ranks began at one time."""
+    """Return whether the clocks of ranks can be held against each other: there are clocks, and the
+    ranks began at one time.
+    """
     compiling = [one for one in ranks if one.compilations]
     starts = [one.compilations[0].start_s for one in compiling]
     return (

@@ -13,7 +13,8 @@ COMPILES, COMPILES_OTHERS, WAITS, FAILS, NOTHING = "█", "▓", "·", "x", " "
 """Signs of the chart. Neighbouring compilations take turns between the first two."""
 
 LEGEND = (
-    f"{COMPILES} or {COMPILES_OTHERS} compiles   {WAITS} would wait in a collective for a rank that still compiles it   "
+    f"{COMPILES} or {COMPILES_OTHERS} compiles   {WAITS} would wait in a collective for a "
+    "rank that still compiles it   "
     f"{FAILS} failed"
 )
 
@@ -36,7 +37,9 @@ class TimeLine:
 
 
 def time_line(groups: Sequence[RankGroup], width: int) -> TimeLine | None:
-    """Return the chart, ``width`` cells wide; None where nothing was compiled, or the ranks have no common clock."""
+    """Return the chart, ``width`` cells wide; None where nothing was compiled, or the ranks have no
+    common clock.
+    """
     ranks = _shown(groups)
     spans = [one for rank in ranks for one in rank.compilations if one.has_ended]
     if not spans or not began_together(one for group in groups for one in group.members):
@@ -50,7 +53,9 @@ def time_line(groups: Sequence[RankGroup], width: int) -> TimeLine | None:
 
 
 def _shown(groups: Sequence[RankGroup]) -> list[RankSummary]:
-    """Return all ranks; of many, the first of each group, and of the largest group those that end first and last."""
+    """Return all ranks; of many, the first of each group, and of the largest group those that end
+    first and last.
+    """
     members = [one for group in groups for one in group.members]
     if len(members) > MOST_ROWS:
         firsts = [group.first for group in groups[: MOST_ROWS - 2]]

@@ -1,5 +1,6 @@
-"""Who waits for whom: a collective goes on when the last rank has come to it, and compiling its graph is what ranks are late
-for. Nothing of what runs between is known, so this is what compiling alone explains.
+"""Who waits for whom: a collective goes on when the last rank has come to it, and compiling its
+graph is what ranks are late for. Nothing of what runs between is known, so this is what compiling
+alone explains.
 """
 
 from __future__ import annotations
@@ -40,14 +41,23 @@ class Wait:
 
     @property
     def in_words(self) -> str:
-        where = f"{called_function(self.function)} at {in_file(self.file, self.line)} [{self.compilation}]"
+        where = (
+            f"{called_function(self.function)} at {in_file(self.file, self.line)} "
+            f"[{self.compilation}]"
+        )
         if self.never:
             verb = "waits" if len(self.waiting) == 1 else "wait"
             it = "it" if len(self.never) == 1 else "they"
-            late = f"{it} may never come to its collectives, in which {rank_words(self.waiting)} {verb}"
+            late = (
+                f"{it} may never come to its collectives, in which {rank_words(self.waiting)} "
+                f"{verb}"
+            )
             return f"{rank_words(self.never)} failed to compile {where}: {late}"
         verb = "comes" if len(self.last) == 1 else "come"
-        late = f"{rank_words(self.last)} {verb} to the collectives of {where} {seconds(self.longest_s)} after rank {self.first}"
+        late = (
+            f"{rank_words(self.last)} {verb} to the collectives of {where} "
+            f"{seconds(self.longest_s)} after rank {self.first}"
+        )
         return f"{late}, which waits in them so long if the clocks agree"
 
 

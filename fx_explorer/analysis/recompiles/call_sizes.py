@@ -55,8 +55,8 @@ def sizes_then(
 def sizes_that_varied(
     reader: SessionReader, before: model.Compilation, after: model.Compilation
 ) -> list[Dimension]:
-    """Return the sizes that differ between the calls of two compilations, that the first one took for constants and a mark
-    makes variable, by torch's name of the tensor.
+    """Return the sizes that differ between the calls of two compilations, that the first one took
+    for constants and a mark makes variable, by torch's name of the tensor.
     """
     return _varied(reader, before, _sizes(reader, before.id), _sizes(reader, after.id))
 

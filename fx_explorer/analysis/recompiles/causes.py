@@ -96,8 +96,10 @@ class LimitHit:
     def in_words(self) -> str:
         what = "raise an error" if self.is_error else "run uncompiled"
         return (
-            f"{plain_function(self.function)} was compiled {counted(self.compiled, 'time')}, which is the limit "
-            f"(torch._dynamo.config.{self.option}); from then on, calls that fit none of these {what}"
+            f"{plain_function(self.function)} was compiled "
+            f"{counted(self.compiled, 'time')}, which is the limit "
+            f"(torch._dynamo.config.{self.option}); from then on, calls that fit none of "
+            f"these {what}"
         )
 
 
@@ -275,7 +277,8 @@ def _explained(
 
 
 SHARED = (
-    "Nothing: each of them is compiled once. They count together against torch._dynamo.config.recompile_limit; a function of "
+    "Nothing: each of them is compiled once. They count together against "
+    "torch._dynamo.config.recompile_limit; a function of "
     "your own around each, given to torch.compile, is counted by itself."
 )
 
@@ -295,7 +298,10 @@ def _is_shared(compilation: model.Compilation | None, before: model.Compilation 
 
 
 def _shared_words(before: model.Compilation) -> str:
-    return f"torch calls it from a function of its own, from which it called {plain_function(before.function)} before"
+    return (
+        "torch calls it from a function of its own, from which it called "
+        f"{plain_function(before.function)} before"
+    )
 
 
 _SIZE_OF = re.compile(r"\.(?:size|stride)\(\)\[\d+\]$")

@@ -62,7 +62,8 @@ def change_of(
     guard: str, source: str = "", old: str = "", new: str = "", of: Compilation | None = None
 ) -> GuardChange:
     """Return the change that made a guard fail. ``guard`` is torch's report; the rest is as in
-    model.Recompile, and empty where only the report is known. ``of`` is the compilation that it is of.
+    model.Recompile, and empty where only the report is known. ``of`` is the compilation that it is
+    of.
     """
     found = _change_of(guard, source, old, new)
     name, words, other = (
@@ -88,7 +89,9 @@ _SOURCE = r"(?P<source>(?:[LG]\[['\"]\w+['\"]\]|[A-Za-z_]\w*)[\w.\[\]'\"]*)"
 _CHANGE = r"expected (?P<old>[^\s,]+), actual (?P<new>[^\s;,]+?)\.?(?:$|[\s;,])"
 
 _BEGINS = r"(?<![\w.\[\]'\"])"
-"""A source that may stand anywhere is looked for from its beginning only, and not from each of its letters."""
+"""A source that may stand anywhere is looked for from its beginning only, and not from each of its
+letters.
+"""
 
 _SIZE = rf"{_BEGINS}{_SOURCE}\.size\(\)\[(?P<index>\d+)\]"
 
@@ -99,7 +102,9 @@ _FROM_NUMPY = re.compile(r"___from_numpy\(([^()]*)\)")
 """Matches a NumPy array, which is guarded as the tensor that torch makes of it."""
 
 _ATTRIBUTE = re.compile(r"object\.__getattribute__\(([^()]*), '(\w+)'\)")
-"""Matches an attribute of an object whose class looks attributes up in its own way, as configurations of transformers do."""
+"""Matches an attribute of an object whose class looks attributes up in its own way, as
+configurations of transformers do.
+"""
 
 _KEYED = (
     rf"(?:len\({_SOURCE}\) != \d+|list\(dict\.keys\({_SOURCE.replace('P<source>', 'P<keyed>')}\)\)"
@@ -328,7 +333,10 @@ _KINDS: tuple[tuple[ChangeKind, str, str], ...] = (
     (
         "relation",
         rf"^{_SIZE} == {_SIZE.replace('P<source>', 'P<other>').replace('P<index>', 'P<other_index>')}.*duck sizing",
-        "size {index} of {name} and size {other_index} of {other} were equal, and the compiled code takes them for one size",
+        (
+            "size {index} of {name} and size {other_index} of {other} were equal, and the "
+            "compiled code takes them for one size"
+        ),
     ),
     (
         "relation",

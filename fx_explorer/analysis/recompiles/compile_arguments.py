@@ -58,8 +58,8 @@ def with_arguments(
 
 
 def _wrapped(name: str) -> tuple[str, str]:
-    """Return the backend that torch's name is of, and its argument ``dynamic``; empty where the name
-    does not have it.
+    """Return the backend that torch's name is of, and its argument ``dynamic``; empty where the
+    name does not have it.
     """
     if name == _INDUCTOR:
         return "inductor", ""

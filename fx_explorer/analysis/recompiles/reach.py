@@ -1,5 +1,5 @@
-"""Whether the user's own code holds a tensor before the compiled call, and so can mark it; where it is made
-otherwise.
+"""Whether the user's own code holds a tensor before the compiled call, and so can mark it; where it
+is made otherwise.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class OutOfReach:
 
 
 def out_of_reach(reader: SessionReader, source: str, of: model.Compilation) -> OutOfReach | None:
-    """Return where the tensor of this source is made, if that is beyond the user's reach; None where the user's
-    code can hold it before the call, or nothing is known.
+    """Return where the tensor of this source is made, if that is beyond the user's reach; None
+    where the user's code can hold it before the call, or nothing is known.
     """
     found = _LOCAL.match(source)
     if found is None or is_unfinished(source):
@@ -60,7 +60,9 @@ def out_of_reach(reader: SessionReader, source: str, of: model.Compilation) -> O
 def _passed_by(
     reader: SessionReader, name: str, frames: list[model.Frame], of: model.Compilation
 ) -> OutOfReach | None:
-    """Return what passes an argument, where that is no line of the user's, or one within compiled code."""
+    """Return what passes an argument, where that is no line of the user's, or one within compiled
+    code.
+    """
     callers = [frame for frame in frames if not _TORCHS.search(frame.file)]
     if not callers:
         return None
@@ -72,7 +74,8 @@ def _passed_by(
         place = "/".join(PurePath(caller.file).parts[-3:])
         return OutOfReach(
             f"{name} is passed by {place}:{caller.line}, which is not your code{below}",
-            "have it make tensors of one size (pad, or set one maximum length); a mark on what you give it holds only "
+            "have it make tensors of one size (pad, or set one maximum length); a mark "
+            "on what you give it holds only "
             "where that is passed on as it is",
         )
     own_name = function_resumed(of.function)
@@ -96,8 +99,8 @@ def _frames(reader: SessionReader, of: model.Compilation) -> list[model.Frame]:
 
 
 def _made_at(reader: SessionReader, of: model.Compilation, name: str, line: int) -> int:
-    """Return the last line before ``line`` at which the function around it binds the name; 0 where it is an
-    argument, or nothing is known.
+    """Return the last line before ``line`` at which the function around it binds the name; 0 where
+    it is an argument, or nothing is known.
     """
     functions = [
         one for one in _functions(reader, of) if one.lineno <= line <= (one.end_lineno or 0)
@@ -114,7 +117,9 @@ def _made_at(reader: SessionReader, of: model.Compilation, name: str, line: int)
 
 
 def _assigned_at(reader: SessionReader, of: model.Compilation, attribute: str) -> int:
-    """Return the line at which the compiled function assigns ``self.ATTRIBUTE``; 0 where it does not."""
+    """Return the line at which the compiled function assigns ``self.ATTRIBUTE``; 0 where it does
+    not.
+    """
     line = resumed_at(of.function) or of.line
     functions = [
         one for one in _functions(reader, of) if one.lineno <= line <= (one.end_lineno or 0)

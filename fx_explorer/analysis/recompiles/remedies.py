@@ -41,7 +41,9 @@ class CallSizes:
     alike: tuple[Dimension, ...] = ()
     """Sizes that were equal to this one in the compiled call and differ from it now."""
     beyond: OutOfReach | None = None
-    """Where a tensor is made that would have to be marked, and that the user's code does not hold before the call."""
+    """Where a tensor is made that would have to be marked, and that the user's code does not hold
+    before the call.
+    """
 
 
 def remedy(change: GuardChange, reason: str = "", sizes: CallSizes | None = None) -> str:
@@ -63,21 +65,26 @@ def _of_size(change: GuardChange, reason: str, sizes: CallSizes) -> str:
         if sizes.beyond:
             return f"{once} {sizes.beyond.where}: {_NOT_HELD}."
         return (
-            f"{once} torch._dynamo.decorators.mark_unbacked({where}) before the first call avoids it, unless the code decides by that "
+            f"{once} torch._dynamo.decorators.mark_unbacked({where}) before the first "
+            "call avoids it, unless the code decides by that "
             "size."
         )
     if change.kind == "range":
         return f"The code decides by that size, and each side is compiled. {BOTH_STAY}"
     if _is_parameter(change, reason):
         return (
-            f"Keep {change.name} at one size: the sizes of parameters and buffers are compiled in, also with dynamic=True. For "
-            "a parameter torch._dynamo.config.force_parameter_static_shapes = False makes them dynamic from the second "
+            f"Keep {change.name} at one size: the sizes of parameters and buffers are "
+            "compiled in, also with dynamic=True. For "
+            "a parameter torch._dynamo.config.force_parameter_static_shapes = False "
+            "makes them dynamic from the second "
             "compilation on."
         )
     if sizes.is_specialized:
         return (
-            f"The code needs size {change.index} of {change.name} as a number, so each value is compiled, also with "
-            "dynamic=True (mark_dynamic raises an error there). Pad to one size, or take out what needs the number."
+            f"The code needs size {change.index} of {change.name} as a number, so each "
+            "value is compiled, also with "
+            "dynamic=True (mark_dynamic raises an error there). Pad to one size, or take "
+            "out what needs the number."
         )
     return _marks(change, sizes)
 
@@ -111,10 +118,15 @@ def _marks(change: GuardChange, sizes: CallSizes) -> str:
     if sizes.alike:
         others = listed(f"size {index} of {name}" for name, index in sizes.alike)
         return (
-            f"{once}{marks} before the first call {verb} {recompile}. torch.compile(…, dynamic=True) does not: {others} and size "
-            f"{change.index} of {change.name} were equal in the compiled call, and torch then takes them for one size."
+            f"{once}{marks} before the first call {verb} {recompile}. torch.compile(…, "
+            f"dynamic=True) does not: {others} and size "
+            f"{change.index} of {change.name} were equal in the compiled call, and torch "
+            "then takes them for one size."
         )
-    return f"{once}{marks} before the first call, or torch.compile(…, dynamic=True), {also}avoids {recompile}."
+    return (
+        f"{once}{marks} before the first call, or torch.compile(…, dynamic=True), "
+        f"{also}avoids {recompile}."
+    )
 
 
 _NOT_HELD = "no line of your program holds it before the call, to mark it"
@@ -133,28 +145,40 @@ def _of_number(change: GuardChange, reason: str, sizes: CallSizes) -> str:
     if "allow_unspec_int_on_nn_module" in reason:
         config = "torch._dynamo.config.allow_unspec_int_on_nn_module = True"
         return (
-            f"Make {change.name} a tensor (register_buffer), or do not change it between calls. {config} makes it dynamic "
+            f"Make {change.name} a tensor (register_buffer), or do not change it between "
+            f"calls. {config} makes it dynamic "
             "from the second compilation on."
         )
     if sizes.became_dynamic:
-        return f"{NO_MORE} torch.compile(…, dynamic=True) makes {change.name} dynamic at once, and also avoids this one."
+        return (
+            f"{NO_MORE} torch.compile(…, dynamic=True) makes {change.name} dynamic at once, "
+            "and also avoids this one."
+        )
     if change.where == "global":
-        return f"Pass {change.name} as an argument, or make it a tensor, where the code only computes with it {NOT_TRIED}."
+        return (
+            f"Pass {change.name} as an argument, or make it a tensor, where the code only "
+            f"computes with it {NOT_TRIED}."
+        )
     if is_unfinished(change.source):
         return (
-            f"Each one is compiled: {change.name} is compiled in. {BOTH_STAY} Otherwise keep it a tensor there, without "
+            f"Each one is compiled: {change.name} is compiled in. {BOTH_STAY} Otherwise "
+            "keep it a tensor there, without "
             f".item(), float() or int(), where the code only computes with it {NOT_TRIED}."
         )
     name = "it" if change.where == "input" else change.name
     return (
-        f"Every value of {change.name} is compiled. {BOTH_STAY} Otherwise make {name} a tensor, torch.tensor({change.name}), "
+        f"Every value of {change.name} is compiled. {BOTH_STAY} Otherwise make {name} a "
+        f"tensor, torch.tensor({change.name}), "
         f"where the code only computes with it {NOT_TRIED}."
     )
 
 
 def _of_value(change: GuardChange) -> str:
     if change.where == "attribute":
-        return f"Set {change.name} before the first call and leave it, or compile one function for each value."
+        return (
+            f"Set {change.name} before the first call and leave it, or compile one function "
+            "for each value."
+        )
     if change.where == "global":
         return f"Leave {change.name} as it is after the first call: each of its values is compiled."
     is_text = change.old.startswith("'") and change.new.startswith("'")
@@ -197,18 +221,26 @@ def _of_requires_grad(change: GuardChange) -> str:
 
 def _of_keys(change: GuardChange) -> str:
     if change.name == KEYWORDS:
-        return "Give the same keyword arguments in each call, in the same order: which ones there are is compiled in."
+        return (
+            "Give the same keyword arguments in each call, in the same order: which ones "
+            "there are is compiled in."
+        )
     if change.where == "attribute":
-        return f"Let {change.name} have the same keys in each call: they are compiled in, in their order."
+        return (
+            f"Let {change.name} have the same keys in each call: they are compiled in, in "
+            "their order."
+        )
     return (
-        f"The keys of {change.name} are compiled in, in their order: use the same ones in each call, or pass the values as a "
+        f"The keys of {change.name} are compiled in, in their order: use the same ones in "
+        "each call, or pass the values as a "
         "list, whose length alone is compiled in, where the code does not need the keys."
     )
 
 
 _REMEDIES: dict[str, Callable[[GuardChange], str]] = {
     "rank": lambda change: (
-        f"Give {change.name} the same number of dimensions, with unsqueeze or reshape, before the call."
+        f"Give {change.name} the same number of dimensions, with unsqueeze or reshape, "
+        "before the call."
     ),
     "stride": lambda change: f"Call {change.name}.contiguous() before the call.",
     "dtype": _of_dtype,
@@ -219,15 +251,18 @@ _REMEDIES: dict[str, Callable[[GuardChange], str]] = {
     "training": lambda _: f"{BOTH_STAY} Otherwise do not switch between train() and eval().",
     "value": _of_value,
     "length": lambda change: (
-        f"Keep the length of {change.name} the same; tensors of one shape can be one tensor: torch.stack({change.name})."
+        f"Keep the length of {change.name} the same; tensors of one shape can be one "
+        f"tensor: torch.stack({change.name})."
     ),
     "type": _of_type,
     "object": _of_object,
     "function": lambda change: (
-        f"{BOTH_STAY} With many: each function with code of its own is compiled, so let one function decide what to do."
+        f"{BOTH_STAY} With many: each function with code of its own is compiled, so let "
+        "one function decide what to do."
     ),
     "gone": lambda _: (
-        "Keep what is passed alive between the calls: a function or object that is created for each is another one."
+        "Keep what is passed alive between the calls: a function or object that is "
+        "created for each is another one."
     ),
     "same": lambda _: "Always pass the same tensor twice, or never: a clone() is another tensor.",
     "keys": _of_keys,
@@ -235,10 +270,12 @@ _REMEDIES: dict[str, Callable[[GuardChange], str]] = {
         f"{BOTH_STAY} Otherwise let {change.name} have the same keys or members in each call."
     ),
     "has": lambda change: (
-        f"Give every {change.name} the same attributes before the first call: None where there is nothing."
+        f"Give every {change.name} the same attributes before the first call: None where "
+        "there is nothing."
     ),
     "iterator": lambda change: (
-        f"Pass a list or tuple as {change.name}, always of the same length, or an iterator at the same place."
+        f"Pass a list or tuple as {change.name}, always of the same length, or an "
+        "iterator at the same place."
     ),
     "relation": lambda change: _of_relation(change),
     "marked": lambda _: (
@@ -259,7 +296,8 @@ _REMEDIES: dict[str, Callable[[GuardChange], str]] = {
         f"{BOTH_STAY} Otherwise call torch.compile once, or each time with the same arguments."
     ),
     "backend": lambda _: (
-        "Give torch.compile the same backend each time: of your own function one object, not one for each call."
+        "Give torch.compile the same backend each time: of your own function one object, "
+        "not one for each call."
     ),
 }
 
@@ -267,9 +305,13 @@ _REMEDIES: dict[str, Callable[[GuardChange], str]] = {
 def _of_relation(change: GuardChange) -> str:
     if change.index is None or not change.other:
         return f"The code decides by these sizes, and each way is compiled. {BOTH_STAY}"
-    marks = f"torch._dynamo.mark_dynamic({change.name}, {change.index}) and torch._dynamo.mark_dynamic({change.other})"
+    marks = (
+        f"torch._dynamo.mark_dynamic({change.name}, {change.index}) and "
+        f"torch._dynamo.mark_dynamic({change.other})"
+    )
     return (
-        f"{marks} before the first call make them two sizes, and avoid this one, unless the code needs them equal; so does a "
+        f"{marks} before the first call make them two sizes, and avoid this one, unless "
+        "the code needs them equal; so does a "
         "first call in which they differ."
     )
 

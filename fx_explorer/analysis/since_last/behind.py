@@ -1,5 +1,5 @@
-"""What stands behind a row of the differences of two captures: the list of what a figure counts, or the
-text of a file or kernel, side by side.
+"""What stands behind a row of the differences of two captures: the list of what a figure counts, or
+the text of a file or kernel, side by side.
 """
 
 from __future__ import annotations
@@ -101,7 +101,10 @@ def _graphs(reader: SessionReader) -> list[str]:
         if graph.compilation in rows
     ]
     return [
-        f"{plain_function(rows[graph.compilation].function)}: {counted(graph.call_count, 'operation')}"
+        (
+            f"{plain_function(rows[graph.compilation].function)}: "
+            f"{counted(graph.call_count, 'operation')}"
+        )
         for graph in graphs
     ]
 
@@ -114,7 +117,8 @@ def _saved(reader: SessionReader) -> list[str]:
     values = saved_values(reader)
     names = user_names(reader, values)
     return [
-        f"{names.get(one.saved.id) or one.producer or one.saved.name}  {tensor(one.saved.dtype, one.saved.shape)}  "
+        f"{names.get(one.saved.id) or one.producer or one.saved.name}  "
+        f"{tensor(one.saved.dtype, one.saved.shape)}  "
         f"{size(kept_bytes(one.saved) or 0)}"
         for one in values
     ]
@@ -126,8 +130,8 @@ _LISTS: dict[Aspect, Lists] = {"graphs": _graphs, "recompiles": _recompiles, "me
 def _by_text(
     before: Iterable[str], after: Iterable[str], key: Callable[[str], str]
 ) -> list[DiffRow[str]]:
-    """Return what only one side has, then what both have, however often and wherever it stands. ``key`` returns that of a
-    text by which it is the same.
+    """Return what only one side has, then what both have, however often and wherever it stands.
+    ``key`` returns that of a text by which it is the same.
     """
     old, new = _by_key(before, key), _by_key(after, key)
     both = {one: min(len(old[one]), len(new[one])) for one in old if one in new}

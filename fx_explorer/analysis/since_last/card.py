@@ -1,6 +1,8 @@
-"""What changed from one capture of a program to the next, as facts: the card "since the last capture".
+"""What changed from one capture of a program to the next, as facts: the card "since the last
+capture".
 
-Its figures are those that ``fx-explorer diff`` prints of the two sessions, as far as both of them know them.
+Its figures are those that ``fx-explorer diff`` prints of the two sessions, as far as both of them
+know them.
 """
 
 from __future__ import annotations
@@ -77,8 +79,8 @@ def since(
 
 
 def extent_of(reader: SessionReader, *, is_through: bool) -> Extent:
-    """Return how far the figures of a session can be compared. A program that raised an error came to
-    an end of its own, too.
+    """Return how far the figures of a session can be compared. A program that raised an error came
+    to an end of its own, too.
     """
     if _ended(reader) in ("finished", "exited", "raised"):
         return "all"
@@ -138,7 +140,10 @@ def _heading(
             "since", "good", f"Nothing changed since the last capture: the same source, {same}."
         )
     if not done:
-        text = "Since the last capture you changed no file and no option that is recorded, and still this differs:"
+        text = (
+            "Since the last capture you changed no file and no option that is recorded, and "
+            "still this differs:"
+        )
         return Fact("since", "changed", text, difference="others")
     changed = f"Since the last capture you changed {listed(done)}"
     if is_same:
@@ -258,7 +263,7 @@ _OF_ONE_RUN = re.compile(r"\bline \d+|-?(?<!\d)\d+\.\d+(?:e[+-]?\d+)?")
 
 
 def cause_alone(words: str) -> str:
-    """Return what tells one cause from another: the words without the number of a line, which moves when
-    something is written above it, and without a computed value, which is another in each run.
+    """Return what tells one cause from another: the words without the number of a line, which moves
+    when something is written above it, and without a computed value, which is another in each run.
     """
     return _OF_ONE_RUN.sub("…", words)

@@ -36,8 +36,8 @@ def _texts(reader: SessionReader) -> dict[str, str]:
 
 
 NO_OPTIONS = ("session", "pause", "stay", "trusts_target", "raised_inspecting")
-"""Fields of a request that change nothing of what is compiled: where the session is written, where the
-compiler pauses.
+"""Fields of a request that change nothing of what is compiled: where the session is written, where
+the compiler pauses.
 """
 
 

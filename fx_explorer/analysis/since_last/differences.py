@@ -67,7 +67,9 @@ class Differences:
 
 
 def differences(before: SessionReader, after: SessionReader, extent: Extent = "all") -> Differences:
-    """Return what differs, as far as it can be compared: what one of them never came to is left out."""
+    """Return what differs, as far as it can be compared: what one of them never came to is left
+    out.
+    """
     pairs = kernel_pairs(before, after) if extent != "graphs" else []
     figures = figures_of_both(before, after)
     if extent == "graphs":

@@ -64,7 +64,10 @@ def passes_work(reader: SessionReader, point: StagePoint) -> StageWork:
     pair = graph_pair(reader, point.before, point.after)
     before, after = len(pair.before), len(pair.after)
     if _are_of_regions(reader, point):
-        parts = f"{counted(after, 'operation')} in {counted(len(point.after), 'region')} of their own, of {before:,} in all"
+        parts = (
+            f"{counted(after, 'operation')} in {counted(len(point.after), 'region')} of their "
+            f"own, of {before:,} in all"
+        )
         return StageWork(point, before, after, {}, {}, f"{point.title}: {parts}.")
     fates = _fates_after_passes(pair)
     was, made = (_counts(fates, side) for side in (pair.before, pair.after))
@@ -88,8 +91,8 @@ def passes_work(reader: SessionReader, point: StagePoint) -> StageWork:
 
 
 def _are_of_regions(reader: SessionReader, point: StagePoint) -> bool:
-    """Return whether only regions of the graph were compiled, each by itself: of the others nothing is
-    known.
+    """Return whether only regions of the graph were compiled, each by itself: of the others nothing
+    is known.
     """
     before = {one.id for one in point.before}
     graphs = reader.by_ids(model.Graph, [one.id for one in point.after])
@@ -237,8 +240,14 @@ def partition_work(reader: SessionReader, point: StagePoint) -> StageWork:
         ]
     )
     before, sizes = len(forward.before), [len(pair.after) for pair in (forward, backward)]
-    went = f"{counted(before, 'operation')} became {sizes[0]:,} in the forward and {sizes[1]:,} in the backward"
-    sentence = f"{_who_cut(reader, point, was['removed'] + made['made'])}: {went}{f': {words}' if words else ''}."
+    went = (
+        f"{counted(before, 'operation')} became {sizes[0]:,} in the forward and {sizes[1]:,} "
+        "in the backward"
+    )
+    sentence = (
+        f"{_who_cut(reader, point, was['removed'] + made['made'])}: "
+        f"{went}{f': {words}' if words else ''}."
+    )
     return StageWork(point, before, sum(sizes), was, made, sentence, fates)
 
 
@@ -249,8 +258,8 @@ def _views_among(nodes: Sequence[PlainNode]) -> str:
 
 
 def _who_cut(reader: SessionReader, point: StagePoint, differing: int) -> str:
-    """Return who did it. Where the joint graph after the passes over it was not recorded, nothing tells
-    what those did from what the partitioner did.
+    """Return who did it. Where the joint graph after the passes over it was not recorded, nothing
+    tells what those did from what the partitioner did.
     """
     graphs = reader.by_ids(model.Graph, [one.id for one in point.before])
     is_known = all(graph.name.startswith(model.AFTER_PASSES) for graph in graphs)

@@ -113,7 +113,9 @@ def kernels_work(reader: SessionReader, point: StagePoint) -> StageWork:
 def _gathered(
     reader: SessionReader, point: StagePoint, into: Mapping[int, set[int]], after: int, what: str
 ) -> StageWork:
-    """Tell what operations of a graph went into; ``into`` has the places of those that went into any."""
+    """Tell what operations of a graph went into; ``into`` has the places of those that went into
+    any.
+    """
     nodes = plain_operations(reader, (one.id for one in point.before))
     fates = _gathered_fates(nodes, into)
     counts = Counter(fates.values())
@@ -121,23 +123,38 @@ def _gathered(
         (counts["fused"], f"{counts['fused']:,} {_verb(counts['fused'], 'share')} one with others"),
         (
             counts["kept"],
-            f"{counts['kept']:,} {'has one to itself' if counts['kept'] == 1 else 'have one to themselves'}",
+            (
+                f"{counts['kept']:,} "
+                f"{'has one to itself' if counts['kept'] == 1 else 'have one to themselves'}"
+            ),
         ),
         (
             counts["several"],
-            f"{counts['several']:,} {'is' if counts['several'] == 1 else 'are'} computed in several",
+            (
+                f"{counts['several']:,} {'is' if counts['several'] == 1 else 'are'} computed "
+                "in several"
+            ),
         ),
         (
             counts["view"],
-            f"{counted(counts['view'], 'view or selection')} {_verb(counts['view'], 'take')} no work",
+            (
+                f"{counted(counts['view'], 'view or selection')} "
+                f"{_verb(counts['view'], 'take')} no work"
+            ),
         ),
         (
             counts["removed"],
-            f"{counts['removed']:,} {'is' if counts['removed'] == 1 else 'are'} in none that is known",
+            (
+                f"{counts['removed']:,} {'is' if counts['removed'] == 1 else 'are'} in none "
+                "that is known"
+            ),
         ),
     ]
     told = listed([words for number, words in parts if number], len(parts))
-    sentence = f"{point.title}: {counted(len(nodes), 'operation')} became {what}{f': {told}' if told else ''}."
+    sentence = (
+        f"{point.title}: {counted(len(nodes), 'operation')} became "
+        f"{what}{f': {told}' if told else ''}."
+    )
     return StageWork(point, len(nodes), after, counts, {}, sentence, fates)
 
 

@@ -17,8 +17,8 @@ Stage = tuple[StageKey, Docs, Docs]
 
 def stage_points(reader: SessionReader, variant: model.Compilation) -> list[StagePoint]:
     """Return the stages of a variant in the order in which it came through them; all of the forward
-    after the partition comes before the backward. A stage of which nobody recorded what it was given (AOTInductor's
-    first, in a log) is left out: it would seem to have made everything.
+    after the partition comes before the backward. A stage of which nobody recorded what it was
+    given (AOTInductor's first, in a log) is left out: it would seem to have made everything.
     """
     documents = _Documents(reader, variant)
     found = [
@@ -72,8 +72,8 @@ class _Documents:
         )
 
     def published(self, direction: model.Direction) -> list[tuple[str, Docs]]:
-        """Return each stage that the backend published, by name, with its document and the graphs nested
-        in it, in the order of publishing.
+        """Return each stage that the backend published, by name, with its document and the graphs
+        nested in it, in the order of publishing.
         """
         found: list[tuple[str, Docs]] = []
         for one in _of(self._of_backend, "backend", direction):
@@ -86,8 +86,8 @@ class _Documents:
         return found
 
     def without_shared_parts(self, documents: Docs) -> Docs:
-        """Return the documents without the joint graphs of nested regions that Inductor's passes left
-        alone: those are done, and cut, before the graph around them.
+        """Return the documents without the joint graphs of nested regions that Inductor's passes
+        left alone: those are done, and cut, before the graph around them.
         """
         return tuple(one for one in documents if one.id not in self._shared_parts)
 
@@ -164,8 +164,9 @@ def _lowering(documents: _Documents, direction: model.Direction) -> Iterator[Sta
 def points_at(
     points: Sequence[StagePoint], gate: model.Gate, direction: model.Direction
 ) -> list[StagePoint]:
-    """Return the stages that have just been finished at a pause. The partition makes both directions;
-    an inference graph is AOTAutograd's whole work, and so is the backward's part of a partition.
+    """Return the stages that have just been finished at a pause. The partition makes both
+    directions; an inference graph is AOTAutograd's whole work, and so is the backward's part of a
+    partition.
     """
     found = [one for one in points if one.gate == gate and one.direction in ("", direction)]
     if gate == "backend":  # each stage that the backend publishes has a pause of its own

@@ -1,5 +1,5 @@
-"""What each stage of a compilation did: the one function behind the app's view of a stage, the report
-and the overview.
+"""What each stage of a compilation did: the one function behind the app's view of a stage, the
+report and the overview.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def works_at(path: Path, compilation: str, gate: Gate, direction: Direction) -> 
 
 
 def _of_the_backward(partition: StageWork) -> StageWork:
-    """Return the partition as the pause before the backward tells it: what it did was told before the forward."""
+    """Return the partition as the pause before the backward tells it: what it did was told before
+    the forward.
+    """
     again, own = partition.became.get("both", 0), partition.became.get("backward", 0)
     parts = [f"{counted(own, 'operation')} of its own"] if own else []
     parts += [f"{counted(again, 'operation')} of the forward, recomputed"] if again else []
@@ -69,7 +71,9 @@ def _of_the_backward(partition: StageWork) -> StageWork:
 
 
 MOST_COMPILATIONS = 200
-"""The stages of so many are listed, the first ones: those of 2,000 versions of a function take seconds."""
+"""The stages of so many are listed, the first ones: those of 2,000 versions of a function take
+seconds.
+"""
 
 
 def points_in_use(reader: SessionReader) -> list[StagePoint]:
@@ -82,8 +86,8 @@ def points_in_use(reader: SessionReader) -> list[StagePoint]:
 
 
 def work_in_use(path: Path, position: int) -> StageWork:
-    """Tell what the stage at this position of ``points_in_use`` did. It opens the session for itself, as
-    ``works_at`` does.
+    """Tell what the stage at this position of ``points_in_use`` did. It opens the session for
+    itself, as ``works_at`` does.
     """
     with SessionReader(path) as reader:
         return stage_work(reader, points_in_use(reader)[position])

@@ -12,10 +12,10 @@ from fx_explorer.model import Direction, Gate
 Fate = Literal[
     "kept", "changed", "replaced", "decomposed", "view", "fused", "several", "backward", "forward", "both", "made", "removed"
 ]  # fmt: skip
-"""What became of an operation in a stage, or how it came to be. ``changed``: it has another name, function
-or arguments; ``replaced``: others are in its place. ``fused``: several became one, or are
-computed together. ``several``: it is computed in several places. ``forward``, ``backward``: it is for,
-or went into, that direction; ``both``: it went into both. ``view``: it computes nothing.
+"""What became of an operation in a stage, or how it came to be. ``changed``: it has another name,
+function or arguments; ``replaced``: others are in its place. ``fused``: several became one, or are
+computed together. ``several``: it is computed in several places. ``forward``, ``backward``: it is
+for, or went into, that direction; ``both``: it went into both. ``view``: it computes nothing.
 """
 
 FATES: tuple[Fate, ...] = (
@@ -55,8 +55,8 @@ class StagePoint:
 
     @property
     def gate(self) -> Gate:
-        """Return the pause that comes after it. Between Inductor's passes over the joint graph and its
-        cutting there is none.
+        """Return the pause that comes after it. Between Inductor's passes over the joint graph and
+        its cutting there is none.
         """
         return "partition" if self.key == "joint_passes" else self.key
 
@@ -83,14 +83,28 @@ STAGE_TITLES: dict[StageKey, str] = {
 EXPLAINED: dict[StageKey, str] = {
     "dynamo": "Dynamo runs your Python symbolically and writes down every tensor operation.",
     "pre_grad": "These passes rewrite Dynamo's graph before autograd sees it.",
-    "joint": "AOTAutograd writes operations in terms of simpler ATen operations, and adds those of the backward.",
+    "joint": (
+        "AOTAutograd writes operations in terms of simpler ATen operations, and adds those "
+        "of the backward."
+    ),
     "joint_passes": "Constants are folded and patterns replaced while forward and backward are one graph.",
-    "partition": "One graph becomes a forward and a backward; cheap values are recomputed rather than saved.",
+    "partition": (
+        "One graph becomes a forward and a backward; cheap values are recomputed rather than saved."
+    ),
     "backend": "A backend of your own has published this stage.",
-    "post_grad": "These passes rewrite the ATen graph: patterns are replaced, copies and duplicates go.",
-    "pre_fusion": "Each operation becomes a loop over elements or a library call; views become index arithmetic.",
-    "post_fusion": "Loops that read what others write are joined, so that fewer values go through memory.",
-    "output_code": "Each loop is written as a kernel, and a wrapper calls kernels and libraries in order.",
+    "post_grad": (
+        "These passes rewrite the ATen graph: patterns are replaced, copies and duplicates go."
+    ),
+    "pre_fusion": (
+        "Each operation becomes a loop over elements or a library call; views become index "
+        "arithmetic."
+    ),
+    "post_fusion": (
+        "Loops that read what others write are joined, so that fewer values go through memory."
+    ),
+    "output_code": (
+        "Each loop is written as a kernel, and a wrapper calls kernels and libraries in order."
+    ),
 }
 """What a stage is for, for somebody who meets it for the first time."""
 
@@ -106,7 +120,8 @@ class StageWork:
     became: Mapping[Fate, int]
     """What became of the operations that went in: how many met each fate."""
     made: Mapping[Fate, int]
-    """How the operations that came out came to be. Empty where they are no operations of a graph."""
+    """How the operations that came out came to be. Empty where they are no operations of a graph.
+    """
     sentence: str
     fates: Mapping[int, Fate] = field(default_factory=dict, repr=False)
     """Id of an operation, of the graphs before and after → what became of it."""

@@ -53,8 +53,8 @@ class Without:
 
 
 def without_what_was_set(reader: SessionReader, done: Iterable[SetByHand]) -> Iterator[Without]:
-    """Yield the variants that leave out what was set, the newest first. Only a stage that a variant can
-    set out from counts.
+    """Yield the variants that leave out what was set, the newest first. Only a stage that a variant
+    can set out from counts.
     """
     before = {setting.full_name: json.loads(setting.value) for setting in read_settings(reader)}
     originals = {row.name for row in reader.rows(model.Compilation) if not row.variant_of}

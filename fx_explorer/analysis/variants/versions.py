@@ -63,8 +63,8 @@ def _origin(by_name: dict[str, model.Compilation], row: model.Compilation) -> mo
 
 
 def functions_of_versions(reader: SessionReader) -> dict[str, str]:
-    """Return the name of each compilation whose function has several versions, and what the user calls
-    the function.
+    """Return the name of each compilation whose function has several versions, and what the user
+    calls the function.
     """
     return {
         one.name: plain_function(one.function) for one in versions(reader).values() if one.count > 1

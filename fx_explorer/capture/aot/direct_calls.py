@@ -86,8 +86,8 @@ def _direction(options: dict[str, Any]) -> Direction:
 
 
 def _name(graph: Any) -> str:
-    """Return what the graph's class is called, which is the module or function it was made of; empty
-    where that says nothing.
+    """Return what the graph's class is called, which is the module or function it was made of;
+    empty where that says nothing.
     """
     name = type(graph).__name__
     return "" if name in ("GraphModule", "Module", "function") else name

@@ -1,8 +1,9 @@
 """Which node AOTAutograd traces and Inductor lowers: the user's line and module that it came from.
 
-``PropagateUnbackedSymInts.run_node`` (torch/fx/experimental/symbolic_shapes.py) calls each node of Dynamo's
-graph while AOTAutograd traces it; ``GraphLowering.run_node`` (torch/_inductor/graph.py) makes Inductor's IR
-of each node of a final graph. The backward that autograd traces by itself is of no line.
+``PropagateUnbackedSymInts.run_node`` (torch/fx/experimental/symbolic_shapes.py) calls each node of
+Dynamo's graph while AOTAutograd traces it; ``GraphLowering.run_node`` (torch/_inductor/graph.py)
+makes Inductor's IR of each node of a final graph. The backward that autograd traces by itself is of
+no line.
 """
 
 from __future__ import annotations

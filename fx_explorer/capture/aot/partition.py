@@ -71,7 +71,8 @@ def aot_hooks(recording: Recording) -> contextlib.AbstractContextManager[None]:
                 kwargs["inference_compiler"] = _recording_compiler(
                     recording, segment, _unwrapped(kwargs["fw_compiler"]), "inference"
                 )
-            # A backend that names no partition function gets torch's, which cuts a joint graph as well.
+            # A backend that names no partition function gets torch's, which cuts a joint graph as
+            # well.
             partition = kwargs.get(
                 "partition_fn", signature(original).parameters["partition_fn"].default
             )
@@ -104,7 +105,8 @@ def _recording_compiler(
             return compile_graph(module, *args, **kwargs)
         # The backward of a bucket is compiled when it first runs, and torch is in no bucket then.
         own = recording.here.inside(segment) if segment.bucket else contextlib.nullcontext()
-        # The backward of what the program gave to a compiler itself: torch does not know whose it is.
+        # The backward of what the program gave to a compiler itself: torch does not know whose it
+        # is.
         in_given = recording.within(given) if given else contextlib.nullcontext()
         with own, in_given, recording.here.compiling(direction):
             with recording.noting(
@@ -127,7 +129,10 @@ def _recording_compiler(
             except Exception as error:
                 if not _is_ahead_of_its_time(recording, direction, error):
                     raise
-                message = f"the backward could not be compiled: {one_line(str(error) or type(error).__name__)}"
+                message = (
+                    "the backward could not be compiled: "
+                    f"{one_line(str(error) or type(error).__name__)}"
+                )
                 recording.add_failure("compiler", recording.stage, error, message)
                 return NotBuilt()
 

@@ -88,8 +88,8 @@ def _cut(joint: torch.fx.Graph, graph: Any, saved: list[torch.fx.Node]) -> MinCu
 def add_partition_choices(
     recording: Recording, segment: Segment, partition: Callable[..., Any]
 ) -> None:
-    """Add a row for each value that is saved, and for each operation of the forward that the backward
-    does again. ``partition`` is the function that split the joint graph.
+    """Add a row for each value that is saved, and for each operation of the forward that the
+    backward does again. ``partition`` is the function that split the joint graph.
     """
     forward, backward = segment.aot["forward"], segment.aot["backward"]
     saved = {row.name for row in segment.saved.values() if row.kind != "number"}

@@ -63,8 +63,8 @@ def add_saved_tensors(recording: Recording, segment: Segment) -> None:
 
 
 def _takes_memory(node: torch.fx.Node | None) -> bool:
-    """Return whether a node of the forward graph has a tensor or a number: the backward of a DTensor
-    is handed the mesh, too, which is no value that is saved.
+    """Return whether a node of the forward graph has a tensor or a number: the backward of a
+    DTensor is handed the mesh, too, which is no value that is saved.
     """
     values = (torch.Tensor, int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)
     return node is not None and isinstance(node_value(node), values)

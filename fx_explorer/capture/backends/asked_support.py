@@ -36,7 +36,9 @@ class AskedSupport:
         self.reasons: dict[torch.fx.Node, str] = {}
 
     def limit_time(self) -> None:
-        """Give up from now on after ``PARTITION_LIMIT_S``: the partitioner asks again for every node."""
+        """Give up from now on after ``PARTITION_LIMIT_S``: the partitioner asks again for every
+        node.
+        """
         self._deadline = time.monotonic() + PARTITION_LIMIT_S
 
     def is_node_supported(

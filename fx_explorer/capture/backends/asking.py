@@ -97,7 +97,9 @@ class Asking:
 
 
 def _is_same(graph: torch.fx.Graph, given: torch.fx.Graph) -> bool:
-    """Return whether the graph has the nodes of the one that was given: torch keeps names in copies."""
+    """Return whether the graph has the nodes of the one that was given: torch keeps names in
+    copies.
+    """
     ours = {node.name: (node.op, target_name(node)) for node in given.nodes}
     return len(graph.nodes) == len(ours) and all(
         ours.get(node.name) == (node.op, target_name(node)) for node in graph.nodes
@@ -112,8 +114,8 @@ def given_to_backend(
     module: torch.fx.GraphModule,
     direction: Direction = "",
 ) -> Iterator[None]:
-    """Record, after the block, what the backend supports of the graph that it is given in the block,
-    and how long it was at work on it.
+    """Record, after the block, what the backend supports of the graph that it is given in the
+    block, and how long it was at work on it.
     """
     asking, outer = None, recording.here.asking
     if who is not None and recorded is not None:

@@ -1,7 +1,7 @@
 """The name of a backend, as the user knows it.
 
-That is the name it was asked for by; of one that was given as an object the name of its function, or
-of the variable that holds it. torch calls whatever ``aot_autograd`` makes ``compiler_fn``
+That is the name it was asked for by; of one that was given as an object the name of its function,
+or of the variable that holds it. torch calls whatever ``aot_autograd`` makes ``compiler_fn``
 (torch/_dynamo/backends/common.py), and an object without a name by its ``repr``.
 """
 

@@ -1,9 +1,9 @@
 """How often what a backend made is called: each compiled entry is counted in its calls, and what it
 returns is held against the graph it was made of.
 
-What Inductor makes stays the object that it is, since torch goes on to use it as such: its calls are
-counted in its class, ``CompiledFxGraph.__call__`` (torch/_inductor/output_code.py). While inspecting it
-does not run.
+What Inductor makes stays the object that it is, since torch goes on to use it as such: its calls
+are counted in its class, ``CompiledFxGraph.__call__`` (torch/_inductor/output_code.py). While
+inspecting it does not run.
 """
 
 from __future__ import annotations

@@ -25,10 +25,12 @@ pipeline.
 
 MOST_ASCII = 16_000_000
 MOST_CHARACTERS = 4_000_000
-"""Characters of a text: what a pane shows of it at once, and what it takes of the program's memory."""
+"""Characters of a text: what a pane shows of it at once, and what it takes of the program's memory.
+"""
 
 MOST_PROBLEMS = 20
-"""Sentences about one thing that was published; what else is wrong with it is likely to be alike."""
+"""Sentences about one thing that was published; what else is wrong with it is likely to be alike.
+"""
 
 MOST_LINES_LINKED = 1_000_000
 MOST_NODES_OF_A_LINE = 1_000
@@ -72,7 +74,8 @@ def name_of(value: object, problems: Problems, otherwise: str, what: str = "name
     if not isinstance(value, str):
         problems.add(f"its {what} is of type {type(value).__name__}, not a text")
         value = problems.tried(f"the text of its {what}", lambda: str(value), "")
-    # Cut once, so that the count is of all that was given; a name of a few lines becomes one line first.
+    # Cut once, so that the count is of all that was given; a name of a few lines becomes one line
+    # first.
     text = str(value).strip()
     if len(text) > 10 * MAX_NAME:
         return printable(" ".join(shortened(text, MAX_NAME).split()))
@@ -103,7 +106,8 @@ def content_of(content: object, problems: Problems) -> Graph | str | None:
     if isinstance(content, str):
         return str(content)
     problems.add(
-        f"it is of type {type(content).__name__}, neither an FX graph nor a text: its str() is shown"
+        f"it is of type {type(content).__name__}, neither an FX graph nor a text: its "
+        "str() is shown"
     )
     text = problems.tried("its str()", lambda: str(content), "")
     return text or None
@@ -117,8 +121,8 @@ class BoundedText:
 
 
 def bounded_text(text: str, problems: Problems) -> BoundedText:
-    """Return a text as a session keeps it. One that is too long has a remark in its middle, which is
-    noted, too.
+    """Return a text as a session keeps it. One that is too long has a remark in its middle, which
+    is noted, too.
     """
     most = MOST_ASCII if text.isascii() else MOST_CHARACTERS
     if len(text) <= most:

@@ -50,8 +50,8 @@ def publish_hook(recording: Recording) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _left_out_of_traces() -> Iterator[None]:
-    """Leave calls of ours out of what Dynamo traces. In a release that cannot do that they are graph
-    breaks, which the session shows like any other.
+    """Leave calls of ours out of what Dynamo traces. In a release that cannot do that they are
+    graph breaks, which the session shows like any other.
     """
     config = torch._dynamo.config
     if not hasattr(config, _IGNORED):
@@ -103,8 +103,8 @@ class _Listener:
                 self._tell(of)
 
     def _compilation(self) -> str:
-        """Return the compilation that publishes: the one of this thread, that of the entry that runs
-        in it, else the last one that torch is at, or was.
+        """Return the compilation that publishes: the one of this thread, that of the entry that
+        runs in it, else the last one that torch is at, or was.
         """
         recording = self._recording
         return (
@@ -122,7 +122,8 @@ class _Listener:
         if len(stages) >= MOST_STAGES:
             of.of = "publishing"
             of.add(
-                f"the first {MOST_STAGES:,} stages of a compilation are kept, and later ones are left out"
+                f"the first {MOST_STAGES:,} stages of a compilation are kept, and later "
+                "ones are left out"
             )
             return
         shown = content_of(content, of)
@@ -222,8 +223,8 @@ _LOGGED = "_get_dynamo_config_for_logging"
 
 @contextlib.contextmanager
 def logged_as(values: Mapping[str, object]) -> Iterator[None]:
-    """Have torch log these values of options inside the block, whatever values are in force: those of
-    a run that nobody records.
+    """Have torch log these values of options inside the block, whatever values are in force: those
+    of a run that nobody records.
 
     Hook: ``_get_dynamo_config_for_logging`` (torch/_dynamo/utils.py). It sorts every option that is
     a set and turns all of them into JSON. torch 2.11 does so with ``ignore_logging_functions``,
@@ -303,8 +304,9 @@ def _call_number(call: Any, counted: int, of: Problems) -> int:
 
 
 def _program(recording: Recording, entry: str) -> tuple[int, Direction]:
-    """Return the program that an entry runs, and its direction: the last program that its compilation
-    published, in the direction of the entry that runs in this thread, or that it is called after.
+    """Return the program that an entry runs, and its direction: the last program that its
+    compilation published, in the direction of the entry that runs in this thread, or that it is
+    called after.
     """
     running = recording.here.running_direction
     stages = recording.published.stages.get(recording.variant_id(), [])
@@ -377,6 +379,7 @@ def _node(given: Any, known: KnownNodes, of: Problems) -> int:
     row = row or known.of_name(given.name if isinstance(given, torch.fx.Node) else str(given))
     if not row:
         of.add(
-            f"an instruction names {str(given)[:200]!r}, which is no node of the graph that the backend was given"
+            f"an instruction names {str(given)[:200]!r}, which is no node of the graph "
+            "that the backend was given"
         )
     return row

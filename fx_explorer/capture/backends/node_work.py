@@ -2,8 +2,8 @@
 the tensors that it takes and makes.
 
 Nodes of AOTAutograd are counted as Inductor counts them (capture/torch_flops.py). A function of
-torch in a graph of Dynamo's is run with fake tensors of its sizes, made for that: those of the graph
-are the compiler's, and may be changed by a call.
+torch in a graph of Dynamo's is run with fake tensors of its sizes, made for that: those of the
+graph are the compiler's, and may be changed by a call.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from fx_explorer.capture.torch_flops import flops_of_call, formulas, is_countabl
 UNKNOWN = -1
 
 MOST_COUNTED = 2_000
-"""Calls that are run for their operations, per graph: each takes half a millisecond, and layers that
-are alike are counted once.
+"""Calls that are run for their operations, per graph: each takes half a millisecond, and layers
+that are alike are counted once.
 """
 
 _LARGEST = 2**53
@@ -46,8 +46,8 @@ class CallRun:
 
     flops: int = UNKNOWN
     computes: bool = True
-    """Whether it called any operator that is no view: ``x.view``, and ``reshape`` or ``contiguous`` of
-    what lies so already, call none.
+    """Whether it called any operator that is no view: ``x.view``, and ``reshape`` or ``contiguous``
+    of what lies so already, call none.
     """
 
 
@@ -94,8 +94,8 @@ _TORCHS = ("torch", "_operator", "builtins", "math")
 
 
 def _may_be_run(node: torch.fx.Node) -> bool:
-    """Return whether the call is one of torch's that takes or makes tensors: nothing of the program's is
-    run, and nothing that switches something on or off.
+    """Return whether the call is one of torch's that takes or makes tensors: nothing of the
+    program's is run, and nothing that switches something on or off.
     """
     is_torchs = (
         node.op == "call_method"
@@ -111,8 +111,8 @@ def _may_be_run(node: torch.fx.Node) -> bool:
 
 
 def _run_of(node: torch.fx.Node) -> CallRun:
-    """Return what torch does while a call is run with fake tensors; nothing is known where it cannot be
-    run so.
+    """Return what torch does while a call is run with fake tensors; nothing is known where it
+    cannot be run so.
     """
     try:
         with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
@@ -179,7 +179,9 @@ class _NoNumber(Exception):
 
 
 def _number(size: Any) -> int:
-    """Return a size as in this call. ``int()`` of a symbol would fix it, and change what is compiled."""
+    """Return a size as in this call. ``int()`` of a symbol would fix it, and change what is
+    compiled.
+    """
     number = size.node.hint if isinstance(size, torch.SymInt) else size
     if number is None:
         raise _NoNumber

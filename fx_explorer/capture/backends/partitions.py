@@ -131,8 +131,8 @@ def proposal_of(partitioner: Any, graph: RecordedGraph) -> Proposal:
 
 
 def numbered(partitions: Any, nodes: Iterable[torch.fx.Node]) -> Segments:
-    """Return the segment of each operator, numbered by the first of each. What else is in a partition
-    (constants) is left out.
+    """Return the segment of each operator, numbered by the first of each. What else is in a
+    partition (constants) is left out.
     """
     order = [node for node in nodes if node.op in CALLS]
     members = [set(partition.nodes) for partition in partitions]
@@ -162,8 +162,10 @@ def partitioned(module: torch.fx.GraphModule, support: AskedSupport) -> tuple[Se
     """
     if len(module.graph.nodes) > MOST_PARTITIONED:
         return None, (
-            f"The graph has {len(module.graph.nodes):,} nodes. torch's partitioner, whose time grows faster than their square, "
-            f"is asked for graphs up to {MOST_PARTITIONED:,}, so it is not known which segments there would be."
+            f"The graph has {len(module.graph.nodes):,} nodes. torch's partitioner, whose "
+            "time grows faster than their square, "
+            f"is asked for graphs up to {MOST_PARTITIONED:,}, so it is not known which "
+            "segments there would be."
         )
     support.limit_time()
     try:
@@ -172,6 +174,9 @@ def partitioned(module: torch.fx.GraphModule, support: AskedSupport) -> tuple[Se
         limit = f"{PARTITION_LIMIT_S:.0f} s"
         return (
             None,
-            f"torch's partitioner was stopped after {limit}, so it is not known which segments there would be.",
+            (
+                f"torch's partitioner was stopped after {limit}, so it is not known which "
+                "segments there would be."
+            ),
         )
     return numbered(partitions, module.graph.nodes), ""

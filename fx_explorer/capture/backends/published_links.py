@@ -1,5 +1,5 @@
-"""Which recorded nodes a published text or graph is linked to: the very node where it is known, else
-the one of its name in the graph that the backend was given.
+"""Which recorded nodes a published text or graph is linked to: the very node where it is known,
+else the one of its name in the graph that the backend was given.
 """
 
 from __future__ import annotations

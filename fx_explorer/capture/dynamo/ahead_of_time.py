@@ -227,8 +227,8 @@ def lowered_by_program(
 
 
 def guards_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
-    """Record the guards that a program builds of what it captured in the compilation it was captured
-    in. Hook: ``GraphCaptureOutput.build_guards`` (torch/_dynamo/convert_frame.py).
+    """Record the guards that a program builds of what it captured in the compilation it was
+    captured in. Hook: ``GraphCaptureOutput.build_guards`` (torch/_dynamo/convert_frame.py).
     """
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:

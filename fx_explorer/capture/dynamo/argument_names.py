@@ -1,9 +1,11 @@
 """What a function calls the arguments that a decorator around it takes with ``*args``.
 
-Dynamo compiles the decorator's function, and names its first argument ``L['args'][0]``. Which name the user's own function has
-for it is seen when Dynamo inlines that one, and binds what it is called with to its parameters. torch puts such a function of
-its own (``wrap_inline``, torch/_dynamo/external_utils.py) around what Dynamo may not compile by itself: a module whose
-``forward`` is decorated by ``torch.no_grad()``, a ``functools.partial``, an object with a ``__call__``.
+Dynamo compiles the decorator's function, and names its first argument ``L['args'][0]``. Which name
+the user's own function has for it is seen when Dynamo inlines that one, and binds what it is called
+with to its parameters. torch puts such a function of its own (``wrap_inline``,
+torch/_dynamo/external_utils.py) around what Dynamo may not compile by itself: a module whose
+``forward`` is decorated by ``torch.no_grad()``, a ``functools.partial``, an object with a
+``__call__``.
 
 Hook: ``UserFunctionVariable.bind_args`` (torch/_dynamo/variables/functions.py).
 """
@@ -32,7 +34,9 @@ from fx_explorer.capture.torch_compat.versions import name_of
 
 
 def argument_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
-    """Keep the names with the compilation, when the function is inlined that a decorator was put around."""
+    """Keep the names with the compilation, when the function is inlined that a decorator was put
+    around.
+    """
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -54,8 +58,8 @@ def argument_hook(recording: Recording) -> contextlib.AbstractContextManager[Non
 
 
 def _users_function(root: Any) -> str:
-    """Return the qualified name of the function that the one which Dynamo compiles is put around; empty where it is put
-    around none.
+    """Return the qualified name of the function that the one which Dynamo compiles is put around;
+    empty where it is put around none.
     """
     forward = forward_of_call(root.f_code, root.f_locals)
     if forward is not None:
@@ -70,8 +74,8 @@ _OF_TORCH = wrap_inline(len).__code__
 
 
 def _handed_on(code: types.CodeType) -> tuple[str, ...]:
-    """Return how the sources begin of what a function hands on: what its ``*args`` holds, and of torch's function what the
-    callable within it holds, such as the arguments of a ``partial``.
+    """Return how the sources begin of what a function hands on: what its ``*args`` holds, and of
+    torch's function what the callable within it holds, such as the arguments of a ``partial``.
     """
     variable = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
     held = tuple(f"L['{name}']." for name in code.co_freevars) if code is _OF_TORCH else ()
@@ -93,10 +97,13 @@ def _keep(recording: Recording, handed_on: tuple[str, ...], bound: dict[str, Any
 
 
 def _parameters(bound: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what the function calls each value, ``x`` or ``rest[0]``, with its source; an empty one where it has none."""
+    """Yield what the function calls each value, ``x`` or ``rest[0]``, with its source; an empty one
+    where it has none.
+    """
     for parameter, value in bound.items():
         yield parameter, _source(value)
-        # isinstance() would have Dynamo look at a value before its time, and the graph have another order of inputs.
+        # isinstance() would have Dynamo look at a value before its time, and the graph have another
+        # order of inputs.
         if type(value) is TupleVariable:
             yield from (
                 (f"{parameter}[{at}]", _source(item)) for at, item in enumerate(value.items)

@@ -1,10 +1,11 @@
 """DistributedDataParallel: each bucket that DDPOptimizer cuts out of Dynamo's graph is compiled by
 itself, with a forward and a backward of its own.
 
-Hook: ``SubmodCompiler.compile_submod`` (torch/_dynamo/backends/distributed.py), which hands a bucket
-to the user's backend. A graph that is a bucket as a whole never comes there. The module is imported by
-torch when it meets DistributedDataParallel, and not by us: to import one of torch's backends earlier
-would change what else is imported. So the hook is put in place by the first graph that is for it.
+Hook: ``SubmodCompiler.compile_submod`` (torch/_dynamo/backends/distributed.py), which hands a
+bucket to the user's backend. A graph that is a bucket as a whole never comes there. The module is
+imported by torch when it meets DistributedDataParallel, and not by us: to import one of torch's
+backends earlier would change what else is imported. So the hook is put in place by the first graph
+that is for it.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from fx_explorer.model import bucket_label
 
 @contextlib.contextmanager
 def bucket_hook(recording: Recording) -> Iterator[None]:
-    """Record what is compiled of a bucket under a segment of its own, which is made from the nodes of
-    Dynamo's graph that it holds.
+    """Record what is compiled of a bucket under a segment of its own, which is made from the nodes
+    of Dynamo's graph that it holds.
     """
     with contextlib.ExitStack() as later:
         in_place = False
@@ -72,7 +73,9 @@ def _submodules_hook(recording: Recording) -> contextlib.AbstractContextManager[
 def _segment(
     whole: Segment, split: torch.fx.GraphModule, bucket: torch.fx.GraphModule
 ) -> Segment | None:
-    """Return the segment of a bucket of the graph that was ``split``; None where Dynamo's was not recorded."""
+    """Return the segment of a bucket of the graph that was ``split``; None where Dynamo's was not
+    recorded.
+    """
     if whole.dynamo is None:
         return None
     buckets = [

@@ -1,7 +1,7 @@
 """Dynamo: the graph of every segment.
 
-Hooks: ``OutputGraph.call_user_compiler`` (torch/_dynamo/output_graph.py; called once for each graph,
-whatever the backend), and ``OutputGraph.__init__``, where an attempt at a frame begins.
+Hooks: ``OutputGraph.call_user_compiler`` (torch/_dynamo/output_graph.py; called once for each
+graph, whatever the backend), and ``OutputGraph.__init__``, where an attempt at a frame begins.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def graph_hook(recording: Recording) -> Iterator[None]:
                 if state.segment is not None:
                     recording.set_aside(name, recording.restart_reason(name))
                 state.segment = Segment(dynamo=recording.add_graph(module, "dynamo"))
-                # What is captured ahead goes to a function of torch's own, which keeps it for later.
+                # What is captured ahead goes to a function of torch's own, which keeps it for
+                # later.
                 if name not in recording.captured_ahead:
                     state.backend = backend_name(self.compiler_fn) or recording.request.backend
                     state.segment.answerer = answerer(state.backend, self.compiler_fn)
@@ -55,7 +56,8 @@ def graph_hook(recording: Recording) -> Iterator[None]:
                     return original(self, module, *args, **kwargs)
                 compile_here = functools.partial(_with_inputs, recording, original, self, *args)
                 made = recording.boundary.captured(self, module, *args, compile_here)
-                # A package is saved with what the backend returned; and while a graph waits, it runs eagerly.
+                # A package is saved with what the backend returned; and while a graph waits, it
+                # runs eagerly.
                 is_saved = getattr(self, "package", None) is not None
                 is_ahead = name in recording.captured_ahead
                 is_other = is_saved or is_ahead or recording.boundary.is_deferred(name)

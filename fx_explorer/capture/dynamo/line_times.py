@@ -1,9 +1,9 @@
 """Which line of the user's Dynamo traces.
 
-``InstructionTranslatorBase.starts_line`` (torch/_dynamo/symbolic_convert.py) is called when it comes to
-another line. It is not called again when a function that was inlined has returned to the middle of the
-line that called it: that is seen in the table of opcodes, at ``RETURN_VALUE``. When the outermost function
-returns, tracing is over, and what follows is of no line.
+``InstructionTranslatorBase.starts_line`` (torch/_dynamo/symbolic_convert.py) is called when it
+comes to another line. It is not called again when a function that was inlined has returned to the
+middle of the line that called it: that is seen in the table of opcodes, at ``RETURN_VALUE``. When
+the outermost function returns, tracing is over, and what follows is of no line.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ def dynamo_line_hook(recording: Recording) -> Iterator[None]:
 def _told_first(
     table: list[Any], opcode: int | None, tell: Callable[[Any], None]
 ) -> Iterator[None]:
-    """Call ``tell`` inside the block before Dynamo handles an opcode. It handles them by a list of functions."""
+    """Call ``tell`` inside the block before Dynamo handles an opcode. It handles them by a list of
+    functions.
+    """
     original = table[opcode] if opcode is not None else None
     if opcode is None or original is None:
         yield
@@ -78,15 +80,17 @@ def _nothing() -> None:
 class _Lines(threading.local):
     """The line that each function is at that this thread traces, the outermost first.
 
-    Dynamo comes to 8,000 lines for a layer of a transformer, so what is done at each is little: that a function
-    is the user's, and for which module it runs, is looked at when it begins.
+    Dynamo comes to 8,000 lines for a layer of a transformer, so what is done at each is little:
+    that a function is the user's, and for which module it runs, is looked at when it begins.
     """
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._running: list[UserLine | None] = []
         self._known: Callable[[], Any] = _nothing
-        """Gives the translator of the function that it is in, where that is looked at already. It is not kept alive."""
+        """Gives the translator of the function that it is in, where that is looked at already. It
+        is not kept alive.
+        """
         self._is_torchs = False
         """Whether that function is torch's, all of which counts for the line that called it."""
 

@@ -1,11 +1,11 @@
-"""Which graphs are recorded and replayed as CUDA graphs, and why one is recorded once more. There is no
-structured record of it.
+"""Which graphs are recorded and replayed as CUDA graphs, and why one is recorded once more. There
+is no structured record of it.
 
-Hooks: ``CUDAGraphTreeManager.record_function`` and ``execute_node``, one of which runs each graph that is
-warm, ``_update_non_cudagraph_managed_mutation``, which skips one that writes into its inputs, and
-``CUDAGraphNode.check_invariants``, which says why a recording does not fit a call
-(torch/_inductor/cudagraph_trees.py; read in 2.13). A recording fits one path of graphs: behind another
-graph than before, the same one is recorded again.
+Hooks: ``CUDAGraphTreeManager.record_function`` and ``execute_node``, one of which runs each graph
+that is warm, ``_update_non_cudagraph_managed_mutation``, which skips one that writes into its
+inputs, and ``CUDAGraphNode.check_invariants``, which says why a recording does not fit a call
+(torch/_inductor/cudagraph_trees.py; read in 2.13). A recording fits one path of graphs: behind
+another graph than before, the same one is recorded again.
 """
 
 from __future__ import annotations
@@ -113,7 +113,9 @@ def _graph(manager: Any) -> str:
 
 
 def in_short(reason: str) -> str:
-    """Return torch's reason in one line: what changed, and the last line of the program that it names."""
+    """Return torch's reason in one line: what changed, and the last line of the program that it
+    names.
+    """
     what = next((line.strip() for line in reason.splitlines() if line.strip()), "").rstrip(".")
     places = _PLACE.findall(reason)
     return f"{what} ({places[-1][0]}:{places[-1][1]})" if places else what
@@ -121,8 +123,8 @@ def in_short(reason: str) -> str:
 
 def runs_in_words(build: CudaGraphRuns, call: CudaGraphRuns, outside: set[str]) -> list[str]:
     """Say which graphs of a call are replayed, which are not, and what was recorded more than once.
-    ``build`` is what was heard until the program was warm, ``call`` what was in one call, ``outside`` the
-    graphs whose generated code runs in a call.
+    ``build`` is what was heard until the program was warm, ``call`` what was in one call,
+    ``outside`` the graphs whose generated code runs in a call.
     """
     if not build.recorded and not call.replayed and not call.recorded:
         return []
@@ -130,22 +132,26 @@ def runs_in_words(build: CudaGraphRuns, call: CudaGraphRuns, outside: set[str]) 
     if call.replayed:
         graphs = ", ".join(call.replayed)
         told.append(
-            f"Replayed as CUDA graphs: {graphs}; of each only the whole is known, and what the GPU computes"
+            f"Replayed as CUDA graphs: {graphs}; of each only the whole is known, and "
+            "what the GPU computes"
         )
     if call.recorded:
         told.append(
-            f"Recorded as CUDA graphs in every call, which takes far longer than to replay them: {', '.join(call.recorded)}"
+            "Recorded as CUDA graphs in every call, which takes far longer than to "
+            f"replay them: {', '.join(call.recorded)}"
         )
     in_parts = outside & {*call.replayed, *call.recorded}
     if in_parts:
         told.append(
-            f"Outside of CUDA graphs, in the generated code around the parts that are in them: {', '.join(sorted(in_parts))}"
+            "Outside of CUDA graphs, in the generated code around the parts that are in "
+            f"them: {', '.join(sorted(in_parts))}"
         )
     if outside - in_parts:
         told.append(f"Outside of CUDA graphs: {', '.join(sorted(outside - in_parts))}")
     for graph, reasons in build.why_again.items():
         times = f"{build.recorded[graph]} times"
         told.append(
-            f"{graph} was recorded {times} as a CUDA graph until the program was warm: {'; '.join(dict.fromkeys(reasons))}"
+            f"{graph} was recorded {times} as a CUDA graph until the program was warm: "
+            f"{'; '.join(dict.fromkeys(reasons))}"
         )
     return told

@@ -1,7 +1,7 @@
 """Why torch does not run a graph as a CUDA graph. There is no structured record of it.
 
-Hook: ``log_cudagraph_skip_and_bump_counter`` (torch/_inductor/cudagraph_utils.py), which every place
-that skips CUDA graphs calls; read in 2.11 and 2.13.
+Hook: ``log_cudagraph_skip_and_bump_counter`` (torch/_inductor/cudagraph_utils.py), which every
+place that skips CUDA graphs calls; read in 2.11 and 2.13.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""Whether graphs run as CUDA graphs where that is asked for: which are handed over to be recorded, in how
-many parts, which operators are left out, what is skipped and why, and how often each was recorded.
+"""Whether graphs run as CUDA graphs where that is asked for: which are handed over to be recorded,
+in how many parts, which operators are left out, what is skipped and why, and how often each was
+recorded.
 
-There is no structured record of any of it. Hooks, read in 2.11 and 2.13: ``cudagraph_post_compile`` and
-``cudagraph_partition_post_compile`` (torch/_inductor/output_code.py), one of which each compiled graph
-comes to that torch means to record; ``Scheduler.should_partition`` (scheduler.py), which says of each
-operator whether it is left out; and those of ``cuda_graph_skips.py`` and ``cuda_graph_runs.py``.
+There is no structured record of any of it. Hooks, read in 2.11 and 2.13: ``cudagraph_post_compile``
+and ``cudagraph_partition_post_compile`` (torch/_inductor/output_code.py), one of which each
+compiled graph comes to that torch means to record; ``Scheduler.should_partition`` (scheduler.py),
+which says of each operator whether it is left out; and those of ``cuda_graph_skips.py`` and
+``cuda_graph_runs.py``.
 """
 
 from __future__ import annotations
@@ -97,8 +99,8 @@ class _SeenCudaGraphs:
         )
 
     def _mutated(self, graph: Any) -> str:
-        """Return torch's words about inputs that the graph writes into and that may be others in each
-        call; empty where there are none. Of these torch decides when it runs.
+        """Return torch's words about inputs that the graph writes into and that may be others in
+        each call; empty where there are none. Of these torch decides when it runs.
         """
         from torch._inductor import cudagraph_utils
 

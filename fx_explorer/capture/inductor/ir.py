@@ -77,7 +77,10 @@ class _Printer:
         comment = f"  # {', '.join(origins)}" if origins else ""
         outputs = ", ".join(self._buffer(output.node) for output in scheduler_node.get_outputs())
         yield (
-            f"{scheduler_node.get_name()}: {_kind(scheduler_node.node)} → {outputs or 'nothing'}{comment}",
+            (
+                f"{scheduler_node.get_name()}: {_kind(scheduler_node.node)} → "
+                f"{outputs or 'nothing'}{comment}"
+            ),
             origins,
         )
         body = getattr(scheduler_node, "_body", None)
@@ -91,7 +94,10 @@ class _Printer:
         dtype, size = getattr(layout, "dtype", None), getattr(layout, "size", None)
         if layout is None or dtype is None or size is None:
             return str(buffer.get_name())
-        return f"{buffer.get_name()} {short_dtype(dtype)}{self.sizes(size)} stride {self.sizes(layout.stride)} {layout.device}"
+        return (
+            f"{buffer.get_name()} {short_dtype(dtype)}{self.sizes(size)} stride "
+            f"{self.sizes(layout.stride)} {layout.device}"
+        )
 
     def _dependencies(self, scheduler_node: Any) -> Iterator[_Line]:
         """Yield what an operation without a loop body (a library call, a concatenation) reads and

@@ -1,5 +1,5 @@
-"""A clock in the wrappers that Inductor generated: the Python functions that allocate buffers and call
-kernels. While it is on, a wrapper ticks wherever it begins to do something else.
+"""A clock in the wrappers that Inductor generated: the Python functions that allocate buffers and
+call kernels. While it is on, a wrapper ticks wherever it begins to do something else.
 
 The functions are the same objects meanwhile and run other code (``__code__``), because torch keeps
 them in closures. That code is made of the wrapper's own file (``PyCodeCache.modules``,
@@ -24,8 +24,8 @@ arguments, and what is returned.
 """
 
 WRAPPER, PART, WRAPPER_END = "wrapper", "part", "wrapper_end"
-"""Kinds of ticks, each with the position of the part: a wrapper is entered, a part begins, a wrapper
-is left.
+"""Kinds of ticks, each with the position of the part: a wrapper is entered, a part begins, a
+wrapper is left.
 """
 
 _CHECKS = ("assert_size_stride", "assert_alignment", "assert_")

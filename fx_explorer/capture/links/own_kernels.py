@@ -79,7 +79,8 @@ def copied_lines(kernel: object, source: str) -> CopiedKernel:
             found.append(CopiedLines(at[0] + 1, written.file, written.line, len(written.body)))
         else:
             problems.append(
-                f"{written.name} ({written.file}:{written.line}) {_WHY[bool(at)]}: its lines are not linked to it"
+                f"{written.name} ({written.file}:{written.line}) {_WHY[bool(at)]}: its "
+                "lines are not linked to it"
             )
     return CopiedKernel(tuple(sorted(found, key=lambda one: one.line)), tuple(problems))
 

@@ -22,7 +22,8 @@ from fx_explorer.model import Changes, Gate
 SETTING = "compile.dynamic"
 
 THROUGH = (
-    "Dynamo is through with these graphs, so their sizes stay as they are. To have other ones dynamic, capture again with "
+    "Dynamo is through with these graphs, so their sizes stay as they are. To have other "
+    "ones dynamic, capture again with "
     "--dynamic or --no-dynamic; with --step, this option can be changed while Dynamo has a graph."
 )
 
@@ -81,5 +82,6 @@ def check_anew(gate: Gate, changes: Changes) -> None:
         raise UsageError("What is dynamic, Dynamo decides: go again from dynamo to change it.")
     if changes.marks or changes.passes:
         raise UsageError(
-            "Dynamo makes a new graph for other dynamic shapes: mark regions and apply passes there."
+            "Dynamo makes a new graph for other dynamic shapes: mark regions and apply "
+            "passes there."
         )

@@ -25,7 +25,10 @@ def check_at_gate(settings: Mapping[str, object]) -> None:
     whole = [name for name in settings if name in WHOLE_CAPTURE]
     if whole:
         raise UsageError(
-            f"{one_of(whole)} decides whether and how Dynamo is entered, so it cannot change at a pause; capture again with "
+            (
+                f"{one_of(whole)} decides whether and how Dynamo is entered, so it cannot "
+                "change at a pause; capture again with "
+            )
             + " ".join(f"--setting {name}={json.dumps(settings[name])}" for name in whole)
         )
 
@@ -73,7 +76,10 @@ def _near(known: Mapping[str, Setting], name: str) -> str:
         near = [full for full, setting in known.items() if setting.name == name] or near
     if near:
         return f"; did you mean {one_of(near)}?"
-    return f"; write GROUP.NAME with one of the groups {', '.join(sorted(groups))}, as in inductor.max_fusion_size"
+    return (
+        f"; write GROUP.NAME with one of the groups {', '.join(sorted(groups))}, as in "
+        "inductor.max_fusion_size"
+    )
 
 
 def _set(setting: Setting, value: object) -> Restore:
@@ -88,6 +94,7 @@ def _set(setting: Setting, value: object) -> Restore:
 def _check_taken(setting: Setting, value: object) -> None:
     if value_of(setting.group, setting.name) != declared(setting.type, value):
         raise UsageError(
-            f"{setting.full_name} cannot be changed: an environment variable, or another option, decides it in this process; "
+            f"{setting.full_name} cannot be changed: an environment variable, or another "
+            "option, decides it in this process; "
             "see where torch's config module declares it, unset that and capture again"
         )

@@ -32,9 +32,9 @@ def qualified_name(code: CodeType) -> str:
 
 
 def name_of_compiled(code: CodeType) -> str:
-    """Return the name of what Dynamo compiles: ``Net.forward``, and ``Net.forward (no_grad)`` for the
-    function that the decorator ``no_grad`` put around it. A class that puts one around the methods of its
-    subclasses (``Base.__init_subclass__``) is named alone.
+    """Return the name of what Dynamo compiles: ``Net.forward``, and ``Net.forward (no_grad)`` for
+    the function that the decorator ``no_grad`` put around it. A class that puts one around the
+    methods of its subclasses (``Base.__init_subclass__``) is named alone.
     """
     own = qualified_name(code)
     if not code.co_freevars or _LOCALS not in own:
@@ -62,9 +62,9 @@ def inner_function(code: CodeType, variables: Mapping[str, Any]) -> str:
 
 
 def function_within(called: object) -> str:
-    """Return the qualified name of the user's function that is run when ``called`` is: that of a ``partial``, the
-    ``forward`` of a module, a ``__call__``, without the decorators around it; empty where it is none of Python's.
-    Nothing of the user's is called for it.
+    """Return the qualified name of the user's function that is run when ``called`` is: that of a
+    ``partial``, the ``forward`` of a module, a ``__call__``, without the decorators around it;
+    empty where it is none of Python's. Nothing of the user's is called for it.
     """
     for _ in range(MOST_WRAPPED):
         found = _one_less(called)
@@ -75,8 +75,8 @@ def function_within(called: object) -> str:
 
 
 def forward_of_call(code: CodeType, variables: Mapping[str, Any]) -> FunctionType | None:
-    """Return the user's function that torch's code for calls of modules runs: the ``forward`` of the
-    module in ``variables``, without the decorators around it. None for other code.
+    """Return the user's function that torch's code for calls of modules runs: the ``forward`` of
+    the module in ``variables``, without the decorators around it. None for other code.
     """
     if code not in (nn.Module._call_impl.__code__, nn.Module._wrapped_call_impl.__code__):
         return None
@@ -153,8 +153,8 @@ def _variables(frame: FrameType, code: CodeType) -> Mapping[str, Any]:
 
 
 def compile_call(frame: FrameType | None) -> Mapping[str, Any]:
-    """Return what Dynamo's ``_compile`` has that runs in ``frame`` or is one of its callers: ``code`` and
-    ``locals``, which torch tells no hook; empty where none runs.
+    """Return what Dynamo's ``_compile`` has that runs in ``frame`` or is one of its callers:
+    ``code`` and ``locals``, which torch tells no hook; empty where none runs.
     """
     while frame is not None:
         if frame.f_code.co_name == "_compile" and frame.f_code.co_filename.endswith(

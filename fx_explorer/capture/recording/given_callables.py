@@ -127,7 +127,9 @@ def _called(call: ast.Call) -> str:
 
 
 def _subject(call: ast.Call) -> ast.expr | None:
-    """Return what is compiled: the first argument of ``torch.compile``, else what the method is called of."""
+    """Return what is compiled: the first argument of ``torch.compile``, else what the method is
+    called of.
+    """
     if isinstance(call.func, ast.Attribute) and ast.unparse(call.func) != "torch.compile":
         return call.func.value
     return call.args[0] if call.args else None

@@ -80,13 +80,13 @@ class Segment:
     ``aot`` the graph traced from it. Neither gets rows.
     """
     bucket: str = ""
-    """Which of the buckets these graphs are of that DDPOptimizer made of Dynamo's graph: ``bucket 1 of
-    2``; empty for the whole graph. ``dynamo`` then has the rows of the whole graph that are in the
-    bucket.
+    """Which of the buckets these graphs are of that DDPOptimizer made of Dynamo's graph:
+    ``bucket 1 of 2``; empty for the whole graph. ``dynamo`` then has the rows of the whole graph
+    that are in the bucket.
     """
     answerer: Any = None
-    """The backend that says what it supports of these graphs (backends/asking.py); None where nobody
-    asks.
+    """The backend that says what it supports of these graphs (backends/asking.py); None where
+    nobody asks.
     """
     traced_how: dict[int, How] = field(default_factory=dict)
     """For a region: row in the outer graph → how a node traced from it is known to be that node."""
@@ -113,7 +113,9 @@ class Segment:
     """
 
     cuts: list[Any] = field(default_factory=list)
-    """Cuts that the partitioner made for this graph (partition_choices.py), until they are recorded."""
+    """Cuts that the partitioner made for this graph (partition_choices.py), until they are
+    recorded.
+    """
 
     published: list[RecordedGraph] = field(default_factory=list)
     """The graphs that the backend published of its own stages, in the order of its calls."""

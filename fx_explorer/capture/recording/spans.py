@@ -21,8 +21,8 @@ together they take none of its time.
 """
 
 EVERY_PASS_OF = 200
-"""The number of compilations that have a row for every pass, and one for every line that a phase was at. In later
-ones a short pass has no row: its time is that of the event around it.
+"""The number of compilations that have a row for every pass, and one for every line that a phase
+was at. In later ones a short pass has no row: its time is that of the event around it.
 """
 
 

@@ -19,7 +19,10 @@ REGIONAL = "regional_inductor"
 torch/fx/passes/regional_inductor.py.
 """
 
-NOTHING_ANNOTATED = "no operation is annotated with compile_with_inductor, so regional_inductor leaves all of it to run eagerly"
+NOTHING_ANNOTATED = (
+    "no operation is annotated with compile_with_inductor, so regional_inductor leaves all "
+    "of it to run eagerly"
+)
 
 
 COMPUTES_NOTHING = (
@@ -64,7 +67,10 @@ def _reason(recording: Recording, name: str, stage: Stage, seen: set[Stage]) -> 
     backend = state.backend or recording.request.backend
     cached = [event for event in state.cache_events if event.endswith("_hit")]
     if cached:
-        return f"taken from torch's cache ({', '.join(sorted(set(cached)))}); capture without --use-caches to see it"
+        return (
+            f"taken from torch's cache ({', '.join(sorted(set(cached)))}); capture without "
+            "--use-caches to see it"
+        )
     if stage in _AOT_STAGES and "forward" not in seen:
         return f"backend {backend} does not use AOTAutograd"
     if stage in ("joint", "backward"):

@@ -133,7 +133,10 @@ def _obey(stepper: Stepper, command: Command) -> str:
         raise UsageError(f"[{variant.row.name}] failed: {variant.row.error}")
     if variant.row.status == "left":
         return f"[{variant.row.name}] was left: {variant.row.error}"
-    took = f"[{variant.row.name}] took {variant.row.duration_s:.2f} s; {variant.row.saved_s:.2f} s were not spent again"
+    took = (
+        f"[{variant.row.name}] took {variant.row.duration_s:.2f} s; {variant.row.saved_s:.2f} "
+        "s were not spent again"
+    )
     return "; ".join((took, *cut_of(stepper.kept_of(variant.row.name), variant, command)))
 
 
@@ -188,7 +191,10 @@ def _compile_outside(
         stepper.recording.notify(Notice("note", text=text))
 
 
-NOT_RAISED = "the program has not had this exception, since it continued while the graph waited; without a pause it does"
+NOT_RAISED = (
+    "the program has not had this exception, since it continued while the graph waited; "
+    "without a pause it does"
+)
 
 
 # Guards on sizes that lowering asks for.

@@ -20,7 +20,10 @@ from fx_explorer.capture.stepping.stepper import Stepper
 from fx_explorer.capture.stepping.variants.variant import CapturedSegment, Variant
 from fx_explorer.errors import UsageError
 
-_NEEDS_DYNAMO = "Dynamo would have to capture the frame again for this, and is through with it; capture again with these options"
+_NEEDS_DYNAMO = (
+    "Dynamo would have to capture the frame again for this, and is through with it; capture "
+    "again with these options"
+)
 CompileHere = Callable[[torch.fx.GraphModule], Any]
 
 

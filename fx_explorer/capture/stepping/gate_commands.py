@@ -52,7 +52,8 @@ def obey_at_gate(
         kept = stepper.current_kept()
         if command.compilation and stepper.kept_of(command.compilation) is not kept:
             raise UsageError(
-                "Another compilation can be taken up again once the program has ended; continue first."
+                "Another compilation can be taken up again once the program has ended; "
+                "continue first."
             )
         _leave_for_another(stepper, kept, variant, command)
     raise _no_command(command)
@@ -83,7 +84,8 @@ def _no_command(command: Command) -> UsageError:
         )
     if command.kind == "what_if":
         return UsageError(
-            "Other inputs can be asked about when the program has run and all guards are made: continue first."
+            "Other inputs can be asked about when the program has run and all guards are "
+            "made: continue first."
         )
     if command.kind == "steps":
         return UsageError(
@@ -98,7 +100,8 @@ def allow_at_gate(stepper: Stepper, command: Command) -> None:
     """
     if stepper.is_lazy and command.kind in ("skip", "again"):
         raise UsageError(
-            "This backward is compiled while the program runs it, and its forward has run: it cannot be left. Continue, or abort; "
+            "This backward is compiled while the program runs it, and its forward has "
+            "run: it cannot be left. Continue, or abort; "
             "when the program has ended, every stage can be taken up again."
         )
 
@@ -153,7 +156,8 @@ def edit_all(stepper: Stepper, command: Command) -> str:
     for kept in stepper.kept.values():
         if kept.variants[0].is_finished:
             problems.append(
-                f"[{kept.name}] was compiled at once, for the program's own functions take part: go again from dynamo."
+                f"[{kept.name}] was compiled at once, for the program's own functions "
+                "take part: go again from dynamo."
             )
             continue
         try:
@@ -197,7 +201,8 @@ def _apply(
     """
     if gate == "backend":
         raise UsageError(
-            "Here is what the backend has published, and only the backend knows what it makes of it: a pass is applied to the "
+            "Here is what the backend has published, and only the backend knows what it "
+            "makes of it: a pass is applied to the "
             "graph that it is given. Go again from an earlier stage to apply one."
         )
     if module is None:
@@ -207,7 +212,8 @@ def _apply(
     here = [replace(one, gate=gate, direction=direction) for one in passes]
     if any(one.gate != gate for one in passes):
         raise UsageError(
-            f"Here is {GATE_WORDS[gate]}: a pass for another gate is given there, or with “again from”."
+            f"Here is {GATE_WORDS[gate]}: a pass for another gate is given there, or with "
+            "“again from”."
         )
     for one in here:
         stepper.edits.apply_pass(variant, one.path, gate, direction, module)

@@ -155,7 +155,8 @@ class Gates:
                 else:
                     self._answer(
                         "refused",
-                        "All stages are finished. Go again from one of them to compile another variant.",
+                        "All stages are finished. Go again from one of them to compile "
+                        "another variant.",
                     )
                 if not self._waiting:  # the requested variant stopped at gates of its own
                     self._open({})

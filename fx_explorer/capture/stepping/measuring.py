@@ -55,12 +55,18 @@ class MeasuredFigures:
             f"{row.what.replace('+', ' and ')} {row.median_s * 1000:.3g} ms" for row in self.rows
         )
         row = self.rows[-1]
-        return f"{took} (median of {row.runs:,} runs on {row.device}){self._caution()}; building it took {self.build_s:.1f} s"
+        return (
+            f"{took} (median of {row.runs:,} runs on {row.device}){self._caution()}; building "
+            f"it took {self.build_s:.1f} s"
+        )
 
     def _caution(self) -> str:
         waiting, processors = _waiting_processes(), os.cpu_count() or 1
         if waiting > processors + 1:
-            return f", while {waiting:.0f} processes shared {processors} CPUs: measure again when the machine is idle"
+            return (
+                f", while {waiting:.0f} processes shared {processors} CPUs: measure again "
+                "when the machine is idle"
+            )
         varying = any(row.iqr_s > MAX_SPREAD * row.median_s for row in self.rows)
         return ", of widely differing times" if varying else ""
 
@@ -82,7 +88,8 @@ def measure(stepper: Stepper, name: str) -> str:
     recording = stepper.recording
     if recording.request.gpu:
         raise UsageError(
-            "Nothing can be run on a virtual GPU: how long a variant takes is known on a real one only."
+            "Nothing can be run on a virtual GPU: how long a variant takes is known on a "
+            "real one only."
         )
     kept = stepper.kept_of(name)
     variant = kept.variant(name) or kept.variants[0]
@@ -111,7 +118,8 @@ def _settings(stepper: Stepper, variant: Variant) -> Settings:
     name, used = variant.row.name, variant.compiled_with
     if used is None:
         raise UsageError(
-            f"[{name}] was not compiled to its end, so there is nothing to run: measure another variant."
+            f"[{name}] was not compiled to its end, so there is nothing to run: measure "
+            "another variant."
         )
     since = [
         option
@@ -120,7 +128,8 @@ def _settings(stepper: Stepper, variant: Variant) -> Settings:
     ]
     if since:
         raise UsageError(
-            f"{', '.join(since)} was set after [{name}] was compiled: go again from dynamo, and measure that variant."
+            f"{', '.join(since)} was set after [{name}] was compiled: go again from "
+            "dynamo, and measure that variant."
         )
     return used
 

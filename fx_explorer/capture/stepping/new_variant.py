@@ -44,7 +44,8 @@ def check_new_variant(
     )
     if gate == "backend":
         raise UsageError(
-            "Nothing can be compiled again from a stage of the backend: only the backend knows what it makes of it. Go again "
+            "Nothing can be compiled again from a stage of the backend: only the backend "
+            "knows what it makes of it. Go again "
             "from dynamo, or from the partition where AOTAutograd has one."
         )
     check_region(origin, command)
@@ -120,7 +121,8 @@ def _check_reached(origin: Variant, gate: Gate, direction: Direction) -> None:
     """Raise UsageError when ``origin`` has not come to the gate. A variant that waits there has."""
     if direction and (direction not in DIRECTIONS or GATES.index(gate) < GATES.index("partition")):
         raise UsageError(
-            f"{direction!r} cannot be lowered alone from {GATE_WORDS[gate]}: a direction is forward, backward or inference, "
+            f"{direction!r} cannot be lowered alone from {GATE_WORDS[gate]}: a direction "
+            "is forward, backward or inference, "
             "and they part with the partition."
         )
     gates = {name for name, of in origin.reached if not direction or of in ("", direction)}
@@ -129,7 +131,8 @@ def _check_reached(origin: Variant, gate: Gate, direction: Direction) -> None:
     known = [GATE_WORDS[name] for name in GATES if name in gates]
     of = f"The {direction} graph of " if direction else ""
     raise UsageError(
-        f"{of}[{origin.row.name}] has not come to {GATE_WORDS[gate]}: go again from an earlier stage "
+        f"{of}[{origin.row.name}] has not come to {GATE_WORDS[gate]}: go again from an "
+        "earlier stage "
         f"({', '.join(known) or GATE_WORDS['dynamo']})."
     )
 
@@ -147,11 +150,13 @@ def _check_passes(start: Gate, passes: tuple[PassFile, ...]) -> None:
     for one in passes:
         if one.gate not in GRAPH_GATES:
             raise UsageError(
-                f"There is no FX graph after {GATE_WORDS[one.gate]}: apply the pass after the post-grad passes."
+                f"There is no FX graph after {GATE_WORDS[one.gate]}: apply the pass after "
+                "the post-grad passes."
             )
         if GATES.index(one.gate) < GATES.index(start):
             words = GATE_WORDS[one.gate]
             raise UsageError(
-                f"{one.path} is for {words}, which comes before {GATE_WORDS[start]}: go again from {words}."
+                f"{one.path} is for {words}, which comes before {GATE_WORDS[start]}: go "
+                f"again from {words}."
             )
         load_pass(one.path)

@@ -183,8 +183,8 @@ class Stepper:
         return self.settings.over(kept.as_in_dynamo())
 
     def compiler(self, kept: CapturedSegment) -> Compiler:
-        """Return the backend of the variant that is being compiled, and note which it is: it is asked
-        what it supports.
+        """Return the backend of the variant that is being compiled, and note which it is: it is
+        asked what it supports.
         """
         variant = self.current[kept.name]
         compiler = compiler_for(self.settings.for_variant(variant), kept.compiler)

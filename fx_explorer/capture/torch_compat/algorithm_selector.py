@@ -1,5 +1,5 @@
-"""Inductor's selector of algorithms (``AlgorithmSelectorCache``, torch/_inductor/select_algorithm.py), which times the
-candidates for an operation.
+"""Inductor's selector of algorithms (``AlgorithmSelectorCache``,
+torch/_inductor/select_algorithm.py), which times the candidates for an operation.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ def told_by_selector(
     candidates: Callable[[list[Any]], list[Any]] | None = None,
     times: Callable[..., None] | None = None,
 ) -> Iterator[None]:
-    """Let the selector tell what it does inside the block. ``candidates`` is given the candidates for an operation and returns
-    those to be timed, ``times`` is given their times. Raises AttributeError in a release without the selector.
+    """Let the selector tell what it does inside the block. ``candidates`` is given the candidates
+    for an operation and returns those to be timed, ``times`` is given their times. Raises
+    AttributeError in a release without the selector.
 
-    There is one selector for the process. Making it takes 0.4 s on a GPU, because Triton then hashes itself, and is left to
-    whoever has something to choose from.
+    There is one selector for the process. Making it takes 0.4 s on a GPU, because Triton then
+    hashes itself, and is left to whoever has something to choose from.
     """
     from torch._inductor import select_algorithm
 

@@ -61,7 +61,9 @@ def caches_as_before() -> Iterator[None]:
 
 
 def is_cached() -> bool:
-    """Return whether what is compiled now becomes an entry of a cache: the program may have switched one on."""
+    """Return whether what is compiled now becomes an entry of a cache: the program may have
+    switched one on.
+    """
     return any(getattr(config, name, False) for config, values in _OFF for name in values)
 
 

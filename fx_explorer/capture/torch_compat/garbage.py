@@ -1,14 +1,16 @@
-"""What a compile leaves over. To look through all of it for garbage takes a tenth of the compile; to leave it would keep alive
-what the program has let go of.
+"""What a compile leaves over. To look through all of it for garbage takes a tenth of the compile;
+to leave it would keep alive what the program has let go of.
 
-Compiling makes millions of objects, and the garbage among those of a 12-layer Llama takes 150 MB. Little of it holds
-objects of the program's: the values that Dynamo traced, which its side effects keep, and frames that have ended, in
-tracebacks of the exceptions with which Dynamo cuts a graph. (A frame that outlives its call holds the frame that called
-it, down to the program's, and those keep their variables when they have returned.) So these few are emptied, and the
-garbage is looked for, as torch would, only where that does not free all that Dynamo knew of the program. All that stays becomes
-old: it is looked at when Python, or the program, next collects everything.
+Compiling makes millions of objects, and the garbage among those of a 12-layer Llama takes 150 MB.
+Little of it holds objects of the program's: the values that Dynamo traced, which its side effects
+keep, and frames that have ended, in tracebacks of the exceptions with which Dynamo cuts a graph. (A
+frame that outlives its call holds the frame that called it, down to the program's, and those keep
+their variables when they have returned.) So these few are emptied, and the garbage is looked for,
+as torch would, only where that does not free all that Dynamo knew of the program. All that stays
+becomes old: it is looked at when Python, or the program, next collects everything.
 
-GPT-2 of 12 layers for an H100, torch 2.11, Python 3.12: 0.66 s for all of 1.1 million objects, 0.1 to 0.2 s for these.
+GPT-2 of 12 layers for an H100, torch 2.11, Python 3.12: 0.66 s for all of 1.1 million objects, 0.1
+to 0.2 s for these.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ from fx_explorer.capture.torch_compat.versions import options_there
 _COMPILING_THRESHOLDS = (2_000_000, 1_000, 1_000)
 
 _FROZEN_BY_PYTHON = 10_000
-"""Python 3.12 begins with 375 frozen objects. A program that freezes its own freezes torch's 160,000, too."""
+"""Python 3.12 begins with 375 frozen objects. A program that freezes its own freezes torch's
+160,000, too.
+"""
 
 _FRAMES_ARE_TRACKED_WHEN_THEY_END = sys.version_info >= (3, 11)
 
@@ -49,9 +53,10 @@ _RESUMABLE = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENE
 
 @contextlib.contextmanager
 def collected_rarely(_: object) -> Iterator[None]:
-    """Collect garbage rarely while Dynamo or Inductor compiles, and let go of the program's objects when a compile ends. The
-    user's own program keeps the thresholds it has. Raises ImportError or AttributeError in a torch
-    release that lacks a name of this: later, inside a compile of the program's, none is asked for.
+    """Collect garbage rarely while Dynamo or Inductor compiles, and let go of the program's objects
+    when a compile ends. The user's own program keeps the thresholds it has. Raises ImportError or
+    AttributeError in a torch release that lacks a name of this: later, inside a compile of the
+    program's, none is asked for.
     """
     from torch._dynamo import config, convert_frame
     from torch._dynamo.callback import CompilationCallbackHandler
@@ -76,8 +81,9 @@ def collected_rarely(_: object) -> Iterator[None]:
 
 
 class _Locked:
-    """Dynamo's lock, which it holds while it looks at a function. When it is released, exceptions that Dynamo suppresses are
-    past. (A function around Dynamo's own would be seen: torch counts the frames above it.)
+    """Dynamo's lock, which it holds while it looks at a function. When it is released, exceptions
+    that Dynamo suppresses are past. (A function around Dynamo's own would be seen: torch counts the
+    frames above it.)
     """
 
     def __init__(self, compiles: _Compiles, lock: Any) -> None:
@@ -115,7 +121,9 @@ class _Compiles:
         return run_start_callbacks
 
     def ended_by(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Where a backward is compiled when it first runs, the callbacks are told; of Dynamo they are told before it ends."""
+        """Where a backward is compiled when it first runs, the callbacks are told; of Dynamo they
+        are told before it ends.
+        """
 
         @functools.wraps(original)
         def run_end_callbacks(handler: Any, told: Any) -> Any:
@@ -129,8 +137,9 @@ class _Compiles:
 
     def begin(self) -> None:
         if not self._begun:
-            # torch collects the young after a compile, also where the program has switched collection off. Here it is done
-            # before: then all that is young at the end is of this compile.
+            # torch collects the young after a compile, also where the program has switched
+            # collection off. Here it is done before: then all that is young at the end is of this
+            # compile.
             gc.collect(1)
         self._begun.append((gc.get_threshold(), _collections()))
         if self._begun[0][0][0]:  # 0: the program has switched collection off
@@ -155,8 +164,8 @@ class _Compiles:
 
 
 def _let_go_of_the_program(generations: tuple[int, ...], kinds: _Kinds) -> bool:
-    """Empty what may hold the program's objects, among the objects of these generations. Return whether that has freed all
-    that Dynamo knew of the program.
+    """Empty what may hold the program's objects, among the objects of these generations. Return
+    whether that has freed all that Dynamo knew of the program.
     """
     if not _FRAMES_ARE_TRACKED_WHEN_THEY_END:
         return False
@@ -167,7 +176,9 @@ def _let_go_of_the_program(generations: tuple[int, ...], kinds: _Kinds) -> bool:
 def _emptied(
     generations: tuple[int, ...], kinds: _Kinds
 ) -> tuple[list[FrameType], list[weakref.ref[Any]]]:
-    """Empty what may hold the program's objects. Return the frames that have ended, and all that is to be freed."""
+    """Empty what may hold the program's objects. Return the frames that have ended, and all that is
+    to be freed.
+    """
     holding, knowing = kinds.holding, kinds.knowing()
     found = _objects(generations, {FrameType} | holding | knowing)
     frames = [one for one in found if type(one) is FrameType]
@@ -220,8 +231,8 @@ def _with_subclasses(kind: type) -> set[type]:
 
 
 def _objects(generations: tuple[int, ...], kinds: set[type]) -> list[Any]:
-    """Return the objects of these types in these generations. A frame that runs, or waits to go on, is not known
-    to the garbage collector (``take_ownership``, Python/frame.c).
+    """Return the objects of these types in these generations. A frame that runs, or waits to go on,
+    is not known to the garbage collector (``take_ownership``, Python/frame.c).
     """
     found: list[Any] = []
     for generation in generations:
@@ -231,7 +242,9 @@ def _objects(generations: tuple[int, ...], kinds: set[type]) -> list[Any]:
 
 
 def _clear(frame: FrameType) -> None:
-    """Empty the variables of a frame of torch or of ours. That of a generator is left, which may have to go on."""
+    """Empty the variables of a frame of torch or of ours. That of a generator is left, which may
+    have to go on.
+    """
     code = frame.f_code
     if code.co_flags & _RESUMABLE or not code.co_filename.startswith(_NOT_THE_PROGRAMS):
         return
@@ -241,7 +254,9 @@ def _clear(frame: FrameType) -> None:
 
 
 def _nobody_holds(frames: list[FrameType]) -> bool:
-    """Return whether nothing but one another, and this list, holds these frames: they are freed with the list."""
+    """Return whether nothing but one another, and this list, holds these frames: they are freed
+    with the list.
+    """
     frames.append(_ended_frame())
     called = collections.Counter(id(frame.f_back) for frame in frames)
     references = [sys.getrefcount(frame) - called[id(frame)] for frame in frames]

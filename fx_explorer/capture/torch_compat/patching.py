@@ -11,7 +11,9 @@ _INHERITED = object()
 """Stands for what an owner has from a base class, and not itself."""
 
 _left_below: dict[int, tuple[Any, Any]] = {}
-"""Replacements whose block has ended while another stood over them, by their ``id``, each with what it replaced."""
+"""Replacements whose block has ended while another stood over them, by their ``id``, each with what
+it replaced.
+"""
 
 
 @contextlib.contextmanager

@@ -98,7 +98,8 @@ def prints_subclasses_it_compiles() -> bool:
 # guards (torch/compiler/__init__.py, torch/_dynamo/guards.py)
 
 GuardFilter = Callable[[Sequence[Any]], Sequence[bool]]
-"""Is given an entry for each guard (``GuardFilterEntry``), and gives for each whether it is kept."""
+"""Is given an entry for each guard (``GuardFilterEntry``), and gives for each whether it is kept.
+"""
 
 
 def known_filters() -> dict[str, GuardFilter]:
@@ -298,5 +299,7 @@ def size_hint_of(sizes: Any, size: Any) -> int | None:
 
 
 def name_of(named: Any) -> str:
-    """Return ``L['x']``, the name of a source or of a guard; it was a method before it was an attribute."""
+    """Return ``L['x']``, the name of a source or of a guard; it was a method before it was an
+    attribute.
+    """
     return named.name if isinstance(named.name, str) else str(named.name())

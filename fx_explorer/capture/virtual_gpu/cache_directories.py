@@ -53,7 +53,8 @@ def made(directory: Path) -> Path:
 
 def cannot_write(path: Path, error: OSError) -> WorkerError:
     return WorkerError(
-        f"the virtual GPU keeps files in {path}, which cannot be written: {error.strerror or error}. {ADVICE}"
+        f"the virtual GPU keeps files in {path}, which cannot be written: "
+        f"{error.strerror or error}. {ADVICE}"
     )
 
 
@@ -147,5 +148,6 @@ def _refuse_shared_parents(directory: Path) -> None:
 def _not_ours(path: Path, why: str) -> WorkerError:
     return WorkerError(
         f"the virtual GPU does not load code from {path}: {why}. "
-        "Remove it when you do not know it, or set XDG_CACHE_HOME to a directory that is yours alone."
+        "Remove it when you do not know it, or set XDG_CACHE_HOME to a directory that is "
+        "yours alone."
     )

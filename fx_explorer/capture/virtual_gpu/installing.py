@@ -30,8 +30,10 @@ def need_triton() -> None:
     """Raise WorkerError where there is no Triton."""
     if not is_installed("triton"):
         raise WorkerError(
-            f"the virtual GPU needs triton, which {sys.executable} does not have. Install it there ({sys.executable} -m pip "
-            "install triton; there are wheels for Linux only), or choose another interpreter with --python."
+            f"the virtual GPU needs triton, which {sys.executable} does not have. Install "
+            f"it there ({sys.executable} -m pip "
+            "install triton; there are wheels for Linux only), or choose another "
+            "interpreter with --python."
         )
 
 
@@ -118,8 +120,8 @@ def set_options() -> None:
 
 def record_no_cuda_graphs() -> None:
     """Record no CUDA graphs. ``mode="reduce-overhead"`` wraps what is compiled after its code is
-    made; only running it would record CUDA graphs. What torch knows by then against it is told as torch
-    does.
+    made; only running it would record CUDA graphs. What torch knows by then against it is told as
+    torch does.
     """
     from torch._inductor import output_code
 
@@ -156,7 +158,10 @@ def other_triton() -> str:
     if not wanted or f"{found}.".startswith(f"{wanted}."):
         return ""
     torch = version_of("torch")
-    return f"triton {found} is here, and torch {torch} goes with {wanted}: the code may differ from what the GPU would run"
+    return (
+        f"triton {found} is here, and torch {torch} goes with {wanted}: the code may differ "
+        "from what the GPU would run"
+    )
 
 
 def versions() -> str:

@@ -78,7 +78,8 @@ def _built_again(torch: Path, cxx: Compiler) -> ctypes.CDLL:
     except OSError as error:
         library.unlink(missing_ok=True)
         raise WorkerError(
-            f"{shlex.join(cxx)} built a C++ part of the virtual GPU that cannot be loaded: {error}. "
+            f"{shlex.join(cxx)} built a C++ part of the virtual GPU that cannot be "
+            f"loaded: {error}. "
             "Set CXX to the compiler of this machine, such as g++."
         ) from error
 
@@ -101,7 +102,8 @@ def torch_root() -> Path:
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         raise WorkerError(
-            f"{sys.executable} has no torch. Install it there, or choose the interpreter that has it with --python."
+            f"{sys.executable} has no torch. Install it there, or choose the interpreter "
+            "that has it with --python."
         )
     return Path(spec.origin).parent
 
@@ -121,7 +123,8 @@ def compiler(environ: Mapping[str, str] = os.environ) -> Compiler:
     else:
         missing = f"there is no C++ compiler here ({', '.join(COMPILERS)})"
     raise WorkerError(
-        f"the virtual GPU needs a C++ compiler once, for 25 lines: {missing}. Install g++ or set CXX."
+        f"the virtual GPU needs a C++ compiler once, for 25 lines: {missing}. Install g++ "
+        "or set CXX."
     )
 
 
@@ -196,17 +199,21 @@ def _compile(cxx: Compiler, torch: Path, output: Path) -> None:
         )
     except subprocess.TimeoutExpired as error:
         raise WorkerError(
-            f"{shlex.join(cxx)} took more than {BUILD_TIMEOUT_S} s to build the C++ part of the virtual GPU, "
+            f"{shlex.join(cxx)} took more than {BUILD_TIMEOUT_S} s to build the C++ part "
+            "of the virtual GPU, "
             "which is 25 lines. Set CXX to another compiler."
         ) from error
     except OSError as error:
         raise WorkerError(
-            f"{shlex.join(cxx)} cannot be started: {error.strerror or error}. Set CXX to a C++ compiler."
+            f"{shlex.join(cxx)} cannot be started: {error.strerror or error}. Set CXX to "
+            "a C++ compiler."
         ) from error
     if ended.returncode or not output.exists():
         raise WorkerError(
-            f"{shlex.join(cxx)} cannot build the C++ part of the virtual GPU against {torch} (exit status {ended.returncode}). "
-            f"Set CXX to a compiler that knows C++20, such as g++ 11. It said{_errors(ended.stderr)}"
+            f"{shlex.join(cxx)} cannot build the C++ part of the virtual GPU against "
+            f"{torch} (exit status {ended.returncode}). "
+            "Set CXX to a compiler that knows C++20, such as g++ 11. It "
+            f"said{_errors(ended.stderr)}"
         )
 
 

@@ -271,7 +271,10 @@ class Builder:
 
     def _how_it_ended(self, running: asyncio.Task[int]) -> str:
         if running.exception() is not None:
-            return f"cannot start {self._python}: {running.exception()}. Choose a Python interpreter with --python."
+            return (
+                f"cannot start {self._python}: {running.exception()}. Choose a Python "
+                "interpreter with --python."
+            )
         said = _telling_line(self._said.decode(errors="backslashreplace"))
         return how_it_ended(running.result()) + (f": {said}" if said else "")
 

@@ -143,7 +143,10 @@ def _torch_check(python: str, found: Mapping[str, Any]) -> DoctorCheck:
     """
     supported = f"{_dotted(OLDEST_TORCH)} to {_dotted(NEWEST_TORCH)}"
     if "error" in found:
-        install = f"Install it: {shlex.quote(python)} -m pip install torch (supported: {supported}), or choose another --python."
+        install = (
+            f"Install it: {shlex.quote(python)} -m pip install torch (supported: "
+            f"{supported}), or choose another --python."
+        )
         return DoctorCheck("torch", "problem", f"cannot be imported: {found['error']}", install)
     if found["torch_cuda"]:
         built = f"CUDA {found['torch_cuda']}"
@@ -276,7 +279,10 @@ def _terminal(environ: Mapping[str, str]) -> DoctorCheck:
             "Use a terminal that can move its cursor, or report.",
         )
     size = shutil.get_terminal_size()
-    told = f"{size.columns}×{size.lines}, TERM={environ['TERM']}{', in tmux' if 'TMUX' in environ else ''}"
+    told = (
+        f"{size.columns}×{size.lines}, "
+        f"TERM={environ['TERM']}{', in tmux' if 'TMUX' in environ else ''}"
+    )
     if size.columns < SMALLEST_TERMINAL[0] or size.lines < SMALLEST_TERMINAL[1]:
         return DoctorCheck("terminal", "warning", told, "Make it at least 80×24.")
     return DoctorCheck("terminal", "ok", told)

@@ -1,6 +1,8 @@
-"""What is being compiled right now, in one line: which function, why (again), in which phase, since when.
+"""What is being compiled right now, in one line: which function, why (again), in which phase, since
+when.
 
-Notices of the worker tell the phases; the names and the reasons are in the session, which is read while it grows.
+Notices of the worker tell the phases; the names and the reasons are in the session, which is read
+while it grows.
 """
 
 from __future__ import annotations
@@ -41,8 +43,8 @@ def bar(stage: Stage) -> str:
 
 
 PHASES_FOLLOW_S = 0.3
-"""Seconds after a phase within which the next one is awaited: a backward that is compiled when it is first needed has an end of
-its own nowhere else.
+"""Seconds after a phase within which the next one is awaited: a backward that is compiled when it
+is first needed has an end of its own nowhere else.
 """
 
 
@@ -60,15 +62,17 @@ class BeingCompiled:
         self._session = session
         self._clock = clock
         self._open: list[_Phase] = []
-        """Phases that have begun and not ended, in that order. They nest, and kernels are built side by side."""
+        """Phases that have begun and not ended, in that order. They nest, and kernels are built
+        side by side.
+        """
         self._latest: _Phase | None = None
         self._ended_s = 0.0
         """When the latest phase ended, where none is open."""
         self._running: dict[str, float] = {}
         """Compilations that have not ended → when they began."""
         self._compilations: dict[str, tuple[str, str] | None] = {}
-        """Name of each that anything was heard of → what is compiled, and why again; None while the session does not
-        say.
+        """Name of each that anything was heard of → what is compiled, and why again; None while the
+        session does not say.
         """
         self._program = ""
 
@@ -136,7 +140,9 @@ class BeingCompiled:
         return f"{drawn} {function} · {doing} for {self._clock() - began_s:.1f} s{so_far}{why}"
 
     def _what(self, name: str) -> tuple[str, str]:
-        """Return which function it is, and why it is compiled again; torch's name where the session does not say."""
+        """Return which function it is, and why it is compiled again; torch's name where the session
+        does not say.
+        """
         known = self._compilations.get(name) or self._looked_up(name)
         if known:
             self._compilations[name] = known

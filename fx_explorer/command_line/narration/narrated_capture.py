@@ -222,7 +222,9 @@ def interrupts(capture: Capture, *, interrupts_program: bool) -> Iterator[None]:
 
 
 def support_words(session: Path) -> list[str]:
-    """Say how much a backend other than Inductor supports, and what tells more; nothing without one."""
+    """Say how much a backend other than Inductor supports, and what tells more; nothing without
+    one.
+    """
     with SessionReader(session) as reader:
         if not reader.count(SupportReport):
             return []
@@ -234,8 +236,9 @@ def support_words(session: Path) -> list[str]:
 
 
 def amounts(session: Path, elapsed_s: float) -> str:
-    """Say how long a capture took and how much it found: ``in 9.1 s: 2 graphs, 1 graph break, 14 kernels``;
-    of breaks that were hit more than once, ``2 graph breaks, hit 3 times``.
+    """Say how long a capture took and how much it found:
+    ``in 9.1 s: 2 graphs, 1 graph break, 14 kernels``; of breaks that were hit more than once,
+    ``2 graph breaks, hit 3 times``.
     """
     with SessionReader(session) as reader:
         compiled_graphs = {graph.compilation for graph in reader.rows(Graph)}

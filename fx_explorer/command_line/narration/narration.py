@@ -42,7 +42,9 @@ class CaptureNarration:
         return time.monotonic() - self._began
 
     def show(self, notice: Notice) -> None:
-        """Tell what stays of a notice: notes, each once, and without a live line what the worker does."""
+        """Tell what stays of a notice: notes, each once, and without a live line what the worker
+        does.
+        """
         if (
             notice.kind == "worker" and not self._is_live and not self._pass_through
         ):  # a script's own stderr is left as it is
@@ -72,7 +74,9 @@ class CaptureNarration:
         self._redraw()
 
     def _pass(self, target: TextIO, chunk: bytes) -> None:
-        """Write what the program wrote. Where that is lost the program goes on, and the session has it."""
+        """Write what the program wrote. Where that is lost the program goes on, and the session has
+        it.
+        """
         if self._is_output_lost:
             return
         try:

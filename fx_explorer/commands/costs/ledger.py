@@ -1,4 +1,6 @@
-"""``fx-explorer ledger X``: where the time of one call of X goes, a target or a session with a ledger."""
+"""``fx-explorer ledger X``: where the time of one call of X goes, a target or a session with a
+ledger.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,8 @@ examples:
 """
 
 A_SCRIPT = (
-    "It was run as a script, which cannot be called again and again. Name what it compiles, FILE:OBJECT, and give its inputs: "
+    "It was run as a script, which cannot be called again and again. Name what it "
+    "compiles, FILE:OBJECT, and give its inputs: "
     "--inputs 'torch.randn(2, 8)', or example_inputs at the top level of the file."
 )
 
@@ -113,7 +116,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.trying and is_session(arguments.target):
         raise UsageError(f"--try is for targets: {arguments.target} is measured already")
     if arguments.trying and arguments.format in ("json", "csv"):
-        what = f"the ledger and what was tried are no single {arguments.format}; fx-explorer bench has that format"
+        what = (
+            f"the ledger and what was tried are no single {arguments.format}; fx-explorer "
+            "bench has that format"
+        )
         raise UsageError(f"--try is for text and markdown: {what}")
     if arguments.budget is not None and not arguments.trying:
         raise UsageError("--budget is for --try: the ledger itself takes as long as its rounds do")
@@ -121,11 +127,13 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--no-build: kernels that are not built cannot be timed")
     if arguments.flame and arguments.format != "text":
         raise UsageError(
-            f"--flame is drawn in text, not in {arguments.format}: --svg FILE writes it beside any format"
+            f"--flame is drawn in text, not in {arguments.format}: --svg FILE writes it "
+            "beside any format"
         )
     if arguments.svg and arguments.output and arguments.svg.resolve() == arguments.output.resolve():
         raise UsageError(
-            f"-o and --svg cannot both be {arguments.svg}: the picture would take the place of the session"
+            f"-o and --svg cannot both be {arguments.svg}: the picture would take the "
+            "place of the session"
         )
     svg = text_output(arguments.svg, "picture", b"<svg", arguments, "--svg FILE")
     found: list[list[Remedy] | None] = []
@@ -160,7 +168,9 @@ def _why_none(reader: SessionReader) -> str:
 def _tell(
     reader: SessionReader, arguments: argparse.Namespace, svg: OutputFile | None
 ) -> list[Remedy] | None:
-    """Print the ledger, draw it where that is asked for, and return what may help; None where there is no ledger."""
+    """Print the ledger, draw it where that is asked for, and return what may help; None where there
+    is no ledger.
+    """
     from fx_explorer.analysis.ledger.figures import ledger_figures
     from fx_explorer.analysis.ledger.remedies import remedies
     from fx_explorer.report.performance.ledger_report import FORMATS, ledger_text
@@ -199,7 +209,9 @@ def _draw(figures: LedgerFigures) -> None:
 
 
 def _can_encode(signs: str) -> bool:
-    """Return whether stdout can show these signs: not where it is ASCII, as with ``LC_ALL=C`` in some places."""
+    """Return whether stdout can show these signs: not where it is ASCII, as with ``LC_ALL=C`` in
+    some places.
+    """
     try:
         signs.encode(sys.stdout.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
@@ -220,7 +232,8 @@ async def _try(found: list[Remedy], arguments: argparse.Namespace) -> int:
 
     if not found:
         sys.stderr.write(
-            "Nothing was tried: no remedy that could be measured is known for where this time goes.\n"
+            "Nothing was tried: no remedy that could be measured is known for where this "
+            "time goes.\n"
         )
         return 0
     request = replace(request_from(arguments), ledger=False)
@@ -271,8 +284,8 @@ async def _try(found: list[Remedy], arguments: argparse.Namespace) -> int:
 
 
 def _with(request: CaptureRequest, remedy: Remedy) -> CaptureRequest:
-    """Return the request with a remedy. Modes and options exclude each other, but for a guard filter:
-    the remedy's take the place of the other.
+    """Return the request with a remedy. Modes and options exclude each other, but for a guard
+    filter: the remedy's take the place of the other.
     """
     settings = {**request.settings, **remedy.settings}
     if remedy.mode:

@@ -1,5 +1,5 @@
-"""``fx-explorer memory X``: what a step of X needs at its peak, what makes it up, and what is held from
-kernel to kernel, as it is predicted from the compiled code; measured, and with several memory
+"""``fx-explorer memory X``: what a step of X needs at its peak, what makes it up, and what is held
+from kernel to kernel, as it is predicted from the compiled code; measured, and with several memory
 budgets, where that is asked for.
 """
 
@@ -66,7 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="A,B",
         type=_budgets,
         default=(),
-        help="values of activation_memory_budget from 0 (compute everything again) to 1 (as torch), e.g. 1,0.75,0.5,0.25,0",
+        help="values of activation_memory_budget from 0 (compute everything again) to 1 (as "
+        "torch), e.g. 1,0.75,0.5,0.25,0",
     )
     parser.add_argument(
         "--optimizer",
@@ -100,7 +101,9 @@ def _budgets(text: str) -> tuple[float, ...]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what is predicted. Returns 1 where no graph could be read, or a way could not be measured."""
+    """Print what is predicted. Returns 1 where no graph could be read, or a way could not be
+    measured.
+    """
     if arguments.measure or arguments.budgets or arguments.svg:
         return asyncio.run(_try(arguments))
     known: list[bool] = []
@@ -158,11 +161,13 @@ def _picture(arguments: argparse.Namespace) -> OutputFile | None:
     """Return where the picture goes. Raises UsageError for what cannot be tried or drawn."""
     if is_session(arguments.target):
         raise UsageError(
-            f"--measure, --budgets and --svg are for targets: {arguments.target} is captured already"
+            f"--measure, --budgets and --svg are for targets: {arguments.target} is "
+            "captured already"
         )
     if arguments.optimizer:
         raise UsageError(
-            "--optimizer adds to what is predicted, and --measure and --budgets take steps without an optimizer"
+            "--optimizer adds to what is predicted, and --measure and --budgets take "
+            "steps without an optimizer"
         )
     if arguments.format not in ("text", "json"):
         raise UsageError(
@@ -172,7 +177,8 @@ def _picture(arguments: argparse.Namespace) -> OutputFile | None:
         raise UsageError("--svg draws memory against time: it takes --budgets and --measure")
     if arguments.measure and arguments.gpu:
         raise UsageError(
-            "--measure runs the program on this machine, and --gpu is for one that need not be there"
+            "--measure runs the program on this machine, and --gpu is for one that need "
+            "not be there"
         )
     return text_output(arguments.svg, "picture", b"<svg", arguments, "--svg FILE")
 

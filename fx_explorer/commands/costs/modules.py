@@ -1,4 +1,6 @@
-"""``fx-explorer modules X``: the user's modules as a tree, with what torch.compile made of each of them."""
+"""``fx-explorer modules X``: the user's modules as a tree, with what torch.compile made of each of
+them.
+"""
 
 from __future__ import annotations
 

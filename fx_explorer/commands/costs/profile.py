@@ -1,4 +1,6 @@
-"""``fx-explorer profile X TRACE``: where the time of a profile of torch.profiler went, beside the session of its program."""
+"""``fx-explorer profile X TRACE``: where the time of a profile of torch.profiler went, beside the
+session of its program.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="?",
         default=None,
-        help="what torch.profiler wrote with export_chrome_trace (.json, .json.gz); default: the profile that X has",
+        help="what torch.profiler wrote with export_chrome_trace (.json, .json.gz); default: "
+        "the profile that X has",
     )
     parser.add_argument(
         "--format",
@@ -61,8 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Tell the profile. Returns 1 where nothing of it could be joined. Raises UsageError for X that is no session, or
-    has no profile where none is given.
+    """Tell the profile. Returns 1 where nothing of it could be joined. Raises UsageError for X that
+    is no session, or has no profile where none is given.
     """
     from fx_explorer.analysis.profiles.figures import profile_figures
     from fx_explorer.report.performance.profile_report import FORMATS, profile_text

@@ -41,7 +41,8 @@ def _enabled(reader: SessionReader, site: Site) -> Iterator[Fix]:
             for splice in _without_disable(place.code, name):
                 yield place.edit(
                     f"let {name}() be compiled",
-                    "It is kept out with torch.compiler.disable; without that it becomes part of the graph.",
+                    "It is kept out with torch.compiler.disable; without that it becomes "
+                    "part of the graph.",
                     [splice],
                     "It may have been kept out for a reason.",
                 )

@@ -34,15 +34,18 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
         if splices:
             yield site.edit(
                 "call backward() outside of what is compiled",
-                "The function becomes two: one that is compiled and gives the loss, and this one, which goes backward from it.",
+                "The function becomes two: one that is compiled and gives the loss, and "
+                "this one, which goes backward from it.",
                 splices,
                 RISK,
             )
     if broken.registry_id == "GB0123":
         yield Fix(
             "let the graph hold the backward",
-            "With dynamo.trace_autograd_ops torch traces what backward() does to the gradients as part of the graph.",
-            "It holds for everything that is compiled. Of the loss only loss.detach() can be returned.",
+            "With dynamo.trace_autograd_ops torch traces what backward() does to the "
+            "gradients as part of the graph.",
+            "It holds for everything that is compiled. Of the loss only loss.detach() "
+            "can be returned.",
             broken.line,
             settings={"dynamo.trace_autograd_ops": True},
         )

@@ -89,7 +89,8 @@ def _hoisted(site: Site, opaque: OpaqueCall) -> Fix:
     line = f"{name} = {_kept(opaque, site.code.source(opaque.call))}"
     return site.edit(
         f"call {opaque.written}() once, when the file is imported",
-        "Nothing it is given comes from the function, so it can be called outside and its result used as a constant.",
+        "Nothing it is given comes from the function, so it can be called outside and "
+        "its result used as a constant.",
         [at_module_level(site.code, opaque.call, line), replaced(site.code, opaque.call, name)],
         _ONCE,
     )
@@ -108,7 +109,8 @@ def _assumed(reader: SessionReader, site: Site, opaque: OpaqueCall) -> Iterator[
     ]
     fix = site.edit(
         f"call {opaque.written}() while compiling, and keep its result",
-        "torch.compiler.assume_constant_result calls it once for each compilation and puts the result into the graph.",
+        "torch.compiler.assume_constant_result calls it once for each compilation and "
+        "puts the result into the graph.",
         [
             *imports(site.code, "torch"),
             at_module_level(site.code, opaque.call, "\n".join(lines)),
@@ -135,13 +137,16 @@ _GIVES_ANOTHER = re.compile(
     r"(os|sys)\.(?!path\.(join|basename|dirname|splitext|normpath)$)|"
     r"(open|input|id|globals|locals|vars|next|eval|exec|getattr|hash)$"
 )
-"""Functions and modules whose answer depends on the time, on chance, on the process or on what is outside of it."""
+"""Functions and modules whose answer depends on the time, on chance, on the process or on what is
+outside of it.
+"""
 
 _READS = re.compile(
     r"(read\w*|load|load_\w+|\w*from_?file|loadtxt|genfromtxt|imread|fetch\w*|recv\w*|now|today|exists|is_file|"
     r"is_dir|stat|getenv|glob|iterdir|pop|popitem|send|seed)$"
 )
-"""Last parts of names of functions that read a file or the like, or change what they are called on."""
+"""Last parts of names of functions that read a file or the like, or change what they are called on.
+"""
 
 _IMMUTABLE = (cst.FunctionDef, cst.ClassDef, cst.BaseNumber, cst.BaseString, cst.Lambda)
 _MUTABLE = {
@@ -184,8 +189,8 @@ class Constancy:
     _seen: set[cst.CSTNode] = field(default_factory=set)
 
     def why_not(self, code: Code, expression: cst.CSTNode, given: Iterable[str] = ()) -> str:
-        """Say what may make the expression give something else; empty where nothing is seen to. ``given`` are names
-        that stand for its arguments.
+        """Say what may make the expression give something else; empty where nothing is seen to.
+        ``given`` are names that stand for its arguments.
         """
         bound = set(given)
         for node in walk(expression):

@@ -35,13 +35,15 @@ def _skipped(site: Site, statement: cst.With) -> Iterator[Fix]:
         replaced(
             code,
             item.item,
-            f"contextlib.nullcontext() if torch.compiler.is_compiling() else {code.source(item.item)}",
+            "contextlib.nullcontext() if torch.compiler.is_compiling() else "
+            f"{code.source(item.item)}",
         )
         for item in statement.items
     ]
     fix = site.edit(
         f"enter {_names(code, statement)} only when not compiled",
-        "torch.compiler.is_compiling() is true while torch.compile reads the code, so nothing is entered in the graph.",
+        "torch.compiler.is_compiling() is true while torch.compile reads the code, so "
+        "nothing is entered in the graph.",
         [*imports(code, "contextlib", "torch"), *texts],
         "Compiled, the context manager does nothing.",
     )

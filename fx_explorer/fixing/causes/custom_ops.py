@@ -58,13 +58,15 @@ def _custom_op(site: Site, opaque: OpaqueCall, whole: cst.Call) -> Iterator[Fix]
         yield site.edit(
             f"make {opaque.written}() an operation of the graph"
             + (f" that gives {dtype}" if dtype else ""),
-            "A custom operator is called by the graph as it is; the compiler needs to know just the shape of its result.",
+            "A custom operator is called by the graph as it is; the compiler needs to "
+            "know just the shape of its result.",
             [
                 *imports(code, "torch"),
                 at_module_level(code, whole, _operator(code.unit, name, parts, types, like, dtype)),
                 replaced(code, whole, f"{name}({', '.join(parts.arguments)})"),
             ],
-            f"The result is taken to have the shape of {like}; it has no gradient unless you register one.",
+            f"The result is taken to have the shape of {like}; it has no gradient unless "
+            "you register one.",
         )
 
 
@@ -97,7 +99,8 @@ def _in_graph(site: Site, opaque: OpaqueCall) -> Iterator[Fix]:
     if splice:
         yield site.edit(
             f"put the call of {opaque.written}() into the graph as it stands",
-            "With torch.compiler.allow_in_graph Dynamo does not look into the function; autograd and the backend do.",
+            "With torch.compiler.allow_in_graph Dynamo does not look into the function; "
+            "autograd and the backend do.",
             [*imports(site.code, "torch"), splice],
             "It must compute with torch only, and what it does beside that is lost.",
         )

@@ -64,7 +64,8 @@ def _without(site: Site, around: cst.Try) -> Iterator[Fix]:
     if all(texts):
         fix = site.edit(
             "leave the try out" if around.handlers else "do what stands in finally at the end",
-            "Without handlers torch can end a graph here and begin the next, and the function is compiled.",
+            "Without handlers torch can end a graph here and begin the next, and the "
+            "function is compiled.",
             [in_place_of(code, around, "".join(texts))],
             "What is raised inside is no longer caught."
             if around.handlers

@@ -28,9 +28,11 @@ def _as_list(site: Site, function: cst.FunctionDef) -> Iterator[Fix]:
     if splices:
         yield site.edit(
             f"let {function.name.value}() return a list",
-            "torch can end a graph in a function that returns, but not in a generator that waits in the middle.",
+            "torch can end a graph in a function that returns, but not in a generator "
+            "that waits in the middle.",
             splices,
-            "All values are made before the first is used; next() and send() no longer work on the result.",
+            "All values are made before the first is used; next() and send() no longer "
+            "work on the result.",
         )
 
 

@@ -47,7 +47,8 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
                 is_array = place is opaque.call and opaque.name.rpartition(".")[2] in _ARRAYS
                 yield site.edit(
                     f"compute {opaque.written}() with torch",
-                    "torch has the same, which becomes part of the graph and needs no way out to NumPy and back.",
+                    "torch has the same, which becomes part of the graph and needs no "
+                    "way out to NumPy and back.",
                     [
                         *imports(site.code, "torch"),
                         replaced(site.code, place, f"{text}.numpy()" if is_array else text),

@@ -70,7 +70,8 @@ class NodeSupport:
     node: int
     support: Support
     segment: int = 0
-    """The segment it is in, from 1 in the order of the graph; 0 for an operator that PyTorch runs."""
+    """The segment it is in, from 1 in the order of the graph; 0 for an operator that PyTorch runs.
+    """
     reason: RepeatedText = ""
     """Why it is not supported, or why that is unknown; empty where nobody gives a reason."""
     flops: int = -1

@@ -28,8 +28,8 @@ class Compilation:
     name: str
     """As torch writes it, without brackets: ``0/1``; ``!1/0/0`` under compiled autograd; ``0/1#2``
     when the program called ``torch._dynamo.reset()`` and torch gave the number a second time;
-    ``0/1~2`` for the second variant beside ``0/1``. What the program gave to a compiler itself, without
-    Dynamo, is ``inductor/0/0``, ``aot/1/0``, ``make_fx/2/0`` or ``precompile/3/0``.
+    ``0/1~2`` for the second variant beside ``0/1``. What the program gave to a compiler itself,
+    without Dynamo, is ``inductor/0/0``, ``aot/1/0``, ``make_fx/2/0`` or ``precompile/3/0``.
     """
     frame: int
     recompile: int
@@ -68,8 +68,9 @@ class Compilation:
     saved_s: float = 0.0
     """Seconds that the stages it shares had taken the first time."""
     argument_names: dict[str, str] | None = None
-    """torch's name of an argument that a decorator hands on → what the function calls it that the decorator was
-    put around: ``L['args'][0]`` → ``input_ids``. None where there is none, or that was not recorded.
+    """torch's name of an argument that a decorator hands on → what the function calls it that the
+    decorator was put around: ``L['args'][0]`` → ``input_ids``. None where there is none, or that
+    was not recorded.
     """
 
 

@@ -67,8 +67,8 @@ AtTheEnd = Literal["", "held", "dropped"]
 
 @dataclass(frozen=True, slots=True)
 class GraphCall:
-    """A call of a graph in a forward that was watched while it ran uncompiled: a graph may run several
-    times in a step, each layer of a model through the same code.
+    """A call of a graph in a forward that was watched while it ran uncompiled: a graph may run
+    several times in a step, each layer of a model through the same code.
     """
 
     id: int
@@ -88,8 +88,8 @@ class GraphCall:
 
 @dataclass(frozen=True, slots=True)
 class ReturnedStorage:
-    """A storage that a call of a graph returned to the program, and what was seen of it since. What the
-    graphs keep for themselves is not told here: their code says it.
+    """A storage that a call of a graph returned to the program, and what was seen of it since. What
+    the graphs keep for themselves is not told here: their code says it.
     """
 
     id: int
@@ -103,8 +103,8 @@ class ReturnedStorage:
     storage: int = 0
     """Its number in the forward."""
     held_before: int = 0
-    """The last of the later calls (by position) that was about to run, and did not take it, when the
-    program still held it; 0 where it was dropped before any of them.
+    """The last of the later calls (by position) that was about to run, and did not take it, when
+    the program still held it; 0 where it was dropped before any of them.
     """
     is_saved_between: bool = False
     """Whether an operator that ran uncompiled, before the next graph, keeps it for its backward."""
@@ -114,8 +114,8 @@ class ReturnedStorage:
 
 @dataclass(frozen=True, slots=True)
 class SavedBetween:
-    """A tensor that autograd keeps for the backward of an operator that ran outside of the graphs; or a
-    parameter that such an operator takes, which gets its gradient there.
+    """A tensor that autograd keeps for the backward of an operator that ran outside of the graphs;
+    or a parameter that such an operator takes, which gets its gradient there.
     """
 
     id: int
@@ -123,7 +123,9 @@ class SavedBetween:
     call: int
     """The last GraphCall before the operator, by its position; 0 before the first."""
     order: int
-    """Autograd's sequence number of the operator, which rises; a backward runs in the opposite order."""
+    """Autograd's sequence number of the operator, which rises; a backward runs in the opposite
+    order.
+    """
     storage: int
     size_bytes: int
     device: str
@@ -140,8 +142,8 @@ FallbackKind = Literal["skipped", "limit", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """One decision of torch to run a function in eager mode as a whole, for which it writes no graph
-    break record (one row each time; analysis groups them as ``DistinctFallback``).
+    """One decision of torch to run a function in eager mode as a whole, for which it writes no
+    graph break record (one row each time; analysis groups them as ``DistinctFallback``).
     """
 
     id: int

@@ -43,7 +43,8 @@ class FrontEnd:
     is_training: bool = False
     """Whether the module was in training mode."""
     inputs: dict[str, object] | None = None
-    """Of ``export``: how many inputs of its graph are of each kind (``PARAMETER``, ``USER_INPUT``)."""
+    """Of ``export``: how many inputs of its graph are of each kind (``PARAMETER``, ``USER_INPUT``).
+    """
     outputs: dict[str, object] | None = None
     """Of ``export``: how many outputs are of each kind (``BUFFER_MUTATION``, ``USER_OUTPUT``)."""
     ranges: dict[str, object] | None = None

@@ -46,7 +46,9 @@ _BUCKET = "bucket "
 
 
 def bucket_label(number: int, count: int) -> str:
-    """Return the label of the graphs of a bucket that DDPOptimizer made, numbered from 1 as the forward runs."""
+    """Return the label of the graphs of a bucket that DDPOptimizer made, numbered from 1 as the
+    forward runs.
+    """
     return f"{_BUCKET}{number} of {count}"
 
 
@@ -81,8 +83,8 @@ class Graph:
     DDPOptimizer's that the graph is of, ``bucket 1 of 2``; empty for other graphs.
     """
     results: tuple[int, ...] = ()
-    """For each output of AOTAutograd's forward or inference graph, which result of Dynamo's graph it
-    is, from 0; -1 where it is none. Empty for other graphs, and where torch does not tell.
+    """For each output of AOTAutograd's forward or inference graph, which result of Dynamo's graph
+    it is, from 0; -1 where it is none. Empty for other graphs, and where torch does not tell.
     """
 
 

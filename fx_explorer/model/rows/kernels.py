@@ -37,8 +37,8 @@ CeilingKind = Literal["memory", "fp32", "tf32", "bf16", "fp16"]
 
 @dataclass(frozen=True, slots=True)
 class CardCeiling:
-    """The most that was measured of a card or processor: bytes per second (``memory``), or operations. The last
-    of its kind counts.
+    """The most that was measured of a card or processor: bytes per second (``memory``), or
+    operations. The last of its kind counts.
     """
 
     id: int
@@ -138,8 +138,9 @@ beside templates.
 """
 
 NVDISASM_OPTIONS = ("-gi", "-ndf", "-c", "-hex")
-"""How machine code is disassembled: with the lines it is from, inlined ones too, and with its encoding. The
-dataflow analysis is left out: it takes a third of the time, and names branch targets only for GPUs before Volta.
+"""How machine code is disassembled: with the lines it is from, inlined ones too, and with its
+encoding. The dataflow analysis is left out: it takes a third of the time, and names branch targets
+only for GPUs before Volta.
 """
 
 Level = Literal["ttir", "ttgir", "llir", "ptx", "amdgcn", "sass"]

@@ -42,8 +42,8 @@ class GraphBreak:
     into it, outermost first.
     """
     module: str = ""
-    """Path of the module that was being called: ``layers.0.attn``; empty for the function that Python
-    called, and in a session that does not tell.
+    """Path of the module that was being called: ``layers.0.attn``; empty for the function that
+    Python called, and in a session that does not tell.
     """
     skips_rest: bool = False
     """Whether torch cannot resume from it, so that the rest of the function runs in eager mode."""
@@ -77,8 +77,9 @@ class Guard:
     file: RepeatedName = ""
     line: int = 0
     dropped_by: str = ""
-    """The ``guard_filter_fn`` that dropped it, so that nothing checks it: ``skip_guard_on_globals_unsafe``,
-    or the function's qualified name for one of the program's own; empty for a guard that is left.
+    """The ``guard_filter_fn`` that dropped it, so that nothing checks it:
+    ``skip_guard_on_globals_unsafe``, or the function's qualified name for one of the program's own;
+    empty for a guard that is left.
     """
 
 
@@ -185,15 +186,15 @@ class Span:
     duration_s: float
     depth: int = 0
     thread: RepeatedName = ""
-    """Name of the thread that it ran on; empty for the program's main thread, and in sessions of before
-    version 12, which do not tell.
+    """Name of the thread that it ran on; empty for the program's main thread, and in sessions of
+    before version 12, which do not tell.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseLine:
-    """How long a timed phase spent on one line of the user's, for one module. What it did in phases within
-    it is not counted.
+    """How long a timed phase spent on one line of the user's, for one module. What it did in phases
+    within it is not counted.
     """
 
     id: int
@@ -224,16 +225,18 @@ class Metric:
 
 
 GUARDS_IN_FILE = "guards_in_file"
-"""Name of the Metric of a function that was saved: ``{"guards": 12, "dropped": [["ID_MATCH", "G['f']"]]}``,
-how many guards it had and which of them the file has not.
+"""Name of the Metric of a function that was saved:
+``{"guards": 12, "dropped": [["ID_MATCH", "G['f']"]]}``, how many guards it had and which of them
+the file has not.
 """
 
 CUDA_GRAPH_HANDED_OVER = "cudagraph_handed_over"
 CUDA_GRAPH_LEFT_OUT = "cudagraph_left_out"
 CUDA_GRAPH_SKIP = "cudagraph_skip"
 CUDA_GRAPH_RUNS = "cudagraph_runs"
-"""Names of Metrics about CUDA graphs: a graph that torch means to record, an operator that it leaves out
-of the recording, a graph that it does not record, and how often one was recorded and replayed.
+"""Names of Metrics about CUDA graphs: a graph that torch means to record, an operator that it
+leaves out of the recording, a graph that it does not record, and how often one was recorded and
+replayed.
 """
 
 CUDA_GRAPH_REASON = "cudagraph_skip_reason"

@@ -10,10 +10,10 @@ from fx_explorer.model.repeated_text import RepeatedName
 Choice = Literal["saved", "recomputed"]
 
 Ground = Literal["cannot_recompute", "cannot_save", "must_recompute", "cut", "no_cut"]
-"""Why a value is saved or computed again. ``cannot_recompute``: torch rules recomputing it out, so that
-it is a candidate for saving. ``cannot_save``: it is never saved, such as a view. ``must_recompute``:
-the program asked for that. ``cut``: neither; the smallest cut of the graph decides. ``no_cut``:
-no smallest cut was searched.
+"""Why a value is saved or computed again. ``cannot_recompute``: torch rules recomputing it out, so
+that it is a candidate for saving. ``cannot_save``: it is never saved, such as a view.
+``must_recompute``: the program asked for that. ``cut``: neither; the smallest cut of the graph
+decides. ``no_cut``: no smallest cut was searched.
 """
 
 BUDGET = "activation_memory_budget"
@@ -22,8 +22,8 @@ BUDGET = "activation_memory_budget"
 
 @dataclass(frozen=True, slots=True)
 class PartitionChoice:
-    """A value that is saved for the backward, or computed once more in it, with the partitioner's own
-    figures.
+    """A value that is saved for the backward, or computed once more in it, with the partitioner's
+    own figures.
     """
 
     id: int

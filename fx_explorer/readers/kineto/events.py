@@ -1,5 +1,5 @@
-"""The events of a trace, one after the other, of a text that comes in pieces: a trace of 500 MB is never in
-memory as a whole.
+"""The events of a trace, one after the other, of a text that comes in pieces: a trace of 500 MB is
+never in memory as a whole.
 
 A trace is ``{…, "traceEvents": [{…}, {…}]}``, or only the list (the JSON Array Format of
 "Trace Event Format", which Chrome and Perfetto read). What is no event is skipped and counted.

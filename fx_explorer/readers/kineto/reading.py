@@ -1,7 +1,9 @@
-"""Reads a trace of ``torch.profiler``: the events that say what ran, where and when, and who launched it.
+"""Reads a trace of ``torch.profiler``: the events that say what ran, where and when, and who
+launched it.
 
-Kineto writes them in ``output_json.cpp`` (pytorch/kineto): ``cat`` is the kind of event, ``args`` has
-``correlation``, which a launch and what it launches share, and ``External id``, the operator around the launch.
+Kineto writes them in ``output_json.cpp`` (pytorch/kineto): ``cat`` is the kind of event, ``args``
+has ``correlation``, which a launch and what it launches share, and ``External id``, the operator
+around the launch.
 """
 
 from __future__ import annotations
@@ -68,7 +70,8 @@ def read_trace(path: Path, tell: Told = lambda read: None) -> Trace:
         raise ProfileError(_what_it_is(path, text))
     if not trace.events:
         raise ProfileError(
-            f"{path} is a profile without events: nothing ran while it was recorded, or it was cut off"
+            f"{path} is a profile without events: nothing ran while it was recorded, or "
+            "it was cut off"
         )
     for thread in trace.threads:
         thread.nest()
@@ -86,7 +89,10 @@ def _what_it_is(path: Path, text: TraceText) -> str:
     if not text.packed_bytes:
         return f"{path} is empty, and no profile"
     damage = f" ({text.problem})" if text.problem else ""
-    return f"{path} is no profile: it has no traceEvents{damage}. torch.profiler writes one with export_chrome_trace(FILE)"
+    return (
+        f"{path} is no profile: it has no traceEvents{damage}. torch.profiler writes one with "
+        "export_chrome_trace(FILE)"
+    )
 
 
 class _Reading:
@@ -181,15 +187,19 @@ def _number(value: object) -> int:
 
 
 def _id(value: object) -> int:
-    """Return a number that tells things apart, which begin at 1: Kineto writes 0 where there is none."""
+    """Return a number that tells things apart, which begin at 1: Kineto writes 0 where there is
+    none.
+    """
     return _number(value) or NONE
 
 
 def _stacks_of_kernel(args: Event) -> tuple[str, ...]:
-    """Return ``stack``, which torch writes to the kernels of generated code (``torch/_inductor/profiler.py``).
+    """Return ``stack``, which torch writes to the kernels of generated code
+    (``torch/_inductor/profiler.py``).
 
-    A ``stack_trace`` at what ran on a GPU is an accident: torch writes it to whatever begins on a thread of this number
-    while a node runs there, and the number of a stream, such as 7, may be that of a thread.
+    A ``stack_trace`` at what ran on a GPU is an accident: torch writes it to whatever begins on a
+    thread of this number while a node runs there, and the number of a stream, such as 7, may be
+    that of a thread.
     """
     given = args.get("stack")
     stacks = given if isinstance(given, list) else [given]
@@ -201,8 +211,9 @@ def _stacks_of_kernel(args: Event) -> tuple[str, ...]:
 
 
 def _stack(args: Event) -> tuple[str, str] | None:
-    """Return ``stack_trace`` and ``node_name``, which torch writes where it knows the node that an operator is of
-    (``torch/profiler/_utils.py``, ``map_recorded_events_to_aten_ops_with_stack_trace``).
+    """Return ``stack_trace`` and ``node_name``, which torch writes where it knows the node that an
+    operator is of (``torch/profiler/_utils.py``,
+    ``map_recorded_events_to_aten_ops_with_stack_trace``).
     """
     stack, node = args.get("stack_trace"), args.get("node_name")
     found = (
@@ -238,7 +249,9 @@ class TraceText:
         return self._digest.hexdigest()
 
     def pieces(self) -> Iterator[str]:
-        """Yield the text. Bytes that are no UTF-8 are replaced. Raises OSError for a file that cannot be read."""
+        """Yield the text. Bytes that are no UTF-8 are replaced. Raises OSError for a file that
+        cannot be read.
+        """
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         for unpacked in self._unpacked():
             yield decoder.decode(unpacked)

@@ -13,7 +13,9 @@ MOST_NESTED = 256
 """Events around one that are looked at."""
 
 ROUNDED = 1e-3
-"""Microseconds by which an event may seem to end behind the one around it: times have so many digits."""
+"""Microseconds by which an event may seem to end behind the one around it: times have so many
+digits.
+"""
 
 LONGEST_NAME = 400
 """Characters. Names of C++ kernels go on for thousands, with what they are instances of."""
@@ -48,8 +50,8 @@ class CpuThread:
         self.external = array("q")
         """``External id``: GPU work that an operator launched has the same; -1 for none."""
         self.sequence = array("q")
-        """``Sequence number``: a forward function and its backward have the same; -1 for none. torch counts in each
-        thread for itself (``aten/src/ATen/SequenceNumber.cpp``).
+        """``Sequence number``: a forward function and its backward have the same; -1 for none.
+        torch counts in each thread for itself (``aten/src/ATen/SequenceNumber.cpp``).
         """
         self.annotations = array("b")
         """1 for what the program noted itself (``record_function``), 0 for operators."""
@@ -84,8 +86,9 @@ class CpuThread:
         depths = array("q", bytes(8 * len(order)))
         around: list[int] = []
         for at, end in enumerate(self.ends):
-            # Events that two sources wrote may overlap without one being in the other. One that ends before this one is
-            # around nothing that comes later and this one is not: each is looked at once.
+            # Events that two sources wrote may overlap without one being in the other. One that
+            # ends before this one is around nothing that comes later and this one is not: each is
+            # looked at once.
             while around and self.ends[around[-1]] < end - ROUNDED:
                 around.pop()
             while around and self.ends[around[-1]] <= self.starts[at]:
@@ -96,8 +99,8 @@ class CpuThread:
             around.append(at)
 
     def _jump(self, parent: int, depths: Sequence[int]) -> int:
-        """Return to which event around it one may jump: with these (Myers' skip pointers), any is reached in a number of steps
-        that grows with the logarithm of the depth.
+        """Return to which event around it one may jump: with these (Myers' skip pointers), any is
+        reached in a number of steps that grows with the logarithm of the depth.
         """
         over = self._jumps[parent] if parent != NONE else NONE
         beyond = self._jumps[over] if over != NONE else NONE
@@ -132,15 +135,15 @@ class GpuWork:
         self.durations = array("d")
         self.names = array("L")
         self.correlation = array("q")
-        """The call of the CUDA runtime that launched it has the same; -1 for none. All that one replay of a CUDA graph
-        runs has that of its ``cudaGraphLaunch``.
+        """The call of the CUDA runtime that launched it has the same; -1 for none. All that one
+        replay of a CUDA graph runs has that of its ``cudaGraphLaunch``.
         """
         self.external = array("q")
         self.device = array("q")
         self.stream = array("q")
         self.graph_node = array("q")
-        """``graph node id``: nodes of a CUDA graph ascend in the order in which they were captured, whichever stream they
-        run on; -1 for what ran in no graph.
+        """``graph node id``: nodes of a CUDA graph ascend in the order in which they were captured,
+        whichever stream they run on; -1 for what ran in no graph.
         """
 
     def __len__(self) -> int:
@@ -157,9 +160,13 @@ class Trace:
     launches: dict[int, tuple[int, float]] = field(default_factory=dict)
     """Correlation → the thread that launched, and when."""
     unclear: set[int] = field(default_factory=set)
-    """Correlations that several processes used: each counts for itself, and works of a GPU do not name their process."""
+    """Correlations that several processes used: each counts for itself, and works of a GPU do not
+    name their process.
+    """
     stacks: dict[tuple[int, float], tuple[str, str]] = field(default_factory=dict)
-    """(thread, start) of an operator → ``stack_trace`` and ``node_name``, which later releases of torch write."""
+    """(thread, start) of an operator → ``stack_trace`` and ``node_name``, which later releases of
+    torch write.
+    """
     gpu_stacks: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """What ran on a GPU, by its index → the stacks of the operations that it computes."""
     devices: list[str] = field(default_factory=list)

@@ -1,4 +1,6 @@
-"""A table of what each kernel computes, in words: from the kernel to the program's line, and from there to the kernels."""
+"""A table of what each kernel computes, in words: from the kernel to the program's line, and from
+there to the kernels.
+"""
 
 from __future__ import annotations
 

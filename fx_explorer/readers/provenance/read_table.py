@@ -1,4 +1,6 @@
-"""A table that lies alone becomes a session of one document: its kernels, what they compute, and the lines of the program."""
+"""A table that lies alone becomes a session of one document: its kernels, what they compute, and
+the lines of the program.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ MOST_READ = 256 << 20
 
 
 def read_table(file: Path, session: Path) -> None:
-    """Write the session of a table. Raises SessionError for a file that cannot be read, or is no table."""
+    """Write the session of a table. Raises SessionError for a file that cannot be read, or is no
+    table.
+    """
     try:
         text = read_outside(file, MOST_READ).decode(errors="replace")
         table = read_provenance(text)

@@ -1,4 +1,6 @@
-"""A text with lines of ``TORCH_LOGS`` becomes a session: breaks, recompiles, guards, graphs, code, whichever it has."""
+"""A text with lines of ``TORCH_LOGS`` becomes a session: breaks, recompiles, guards, graphs, code,
+whichever it has.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,8 @@ MOST_RANKS = 1_000
 
 
 def read_text(text: Path, session: Path) -> None:
-    """Write the session of a text. Lines that are not torch's are kept as one document, and messages that have no view
-    as documents under torch's name.
+    """Write the session of a text. Lines that are not torch's are kept as one document, and
+    messages that have no view as documents under torch's name.
 
     Raises SessionError for a file that cannot be read at all.
     """
@@ -173,7 +175,8 @@ _GRAPHS = (
 def as_records(message: Message, trained: set[str]) -> Iterator[Record]:
     """Yield the records of a message; none for one that has no record, which is kept as it is.
 
-    ``trained`` has the compilations of which a joint graph was seen: the forward graph of any other is for inference.
+    ``trained`` has the compilations of which a joint graph was seen: the forward graph of any other
+    is for inference.
     """
     text = message.text
     if message.artifact == "graph_breaks" and "Graph break" in text:
@@ -221,7 +224,9 @@ def _recompile(
 
 
 def _metrics(message: Message, text: str) -> Record:
-    """Return that a function was refused, as torch's metrics say it: it runs in eager mode from then on."""
+    """Return that a function was refused, as torch's metrics say it: it runs in eager mode from
+    then on.
+    """
     content = {"fail_type": "Unsupported", "fail_reason": text.partition("\n")[0]}
     return replace(_record(message, "", ""), kind="compilation_metrics", content=content)
 

@@ -1,8 +1,8 @@
 """The buckets that DDPOptimizer cuts a graph into (torch/_dynamo/backends/distributed.py).
 
-torch writes ``optimize_ddp_split_child`` for each of them, then compiles their forwards one after the
-other under the id of the whole compilation. No record says of which bucket it is: that the next one
-has begun is seen by a record that one bucket has only once, or earlier.
+torch writes ``optimize_ddp_split_child`` for each of them, then compiles their forwards one after
+the other under the id of the whole compilation. No record says of which bucket it is: that the next
+one has begun is seen by a record that one bucket has only once, or earlier.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Buckets:
         self._cuts: dict[str, _Cut] = {}
 
     def follow(self, record: Record) -> str | None:
-        """Return the bucket that begins with this record; empty where there is none from here on, None where nothing changes.
+        """Return the bucket that begins with this record; empty where there is none from here on,
+        None where nothing changes.
 
         A backward is compiled after the compilation has ended, when it first runs.
         """

@@ -31,7 +31,9 @@ from fx_explorer.torch_texts.failure import failed_stage
 NOT_IN_LOG = "the log has no record of it"
 
 WITHOUT_FRAME = "no frame"
-"""Name of what is compiled without Dynamo: by torch.export, by AOTInductor, or by a call of Inductor's own functions."""
+"""Name of what is compiled without Dynamo: by torch.export, by AOTInductor, or by a call of
+Inductor's own functions.
+"""
 
 _STAGES: tuple[Stage, ...] = (
     "joint",
@@ -87,7 +89,9 @@ class Compilations:
         """How often a name was given: torch numbers anew after ``torch._dynamo.reset()``."""
         self._first_s: float | None = None
         self._events: dict[tuple[Any, Any, str], list[tuple[float, int]]] = {}
-        """Unfinished events by process, thread and name: when they began, and for which compilation."""
+        """Unfinished events by process, thread and name: when they began, and for which
+        compilation.
+        """
         self._first_event_s: float | None = None
         self.environment: dict[str, object] = {}
         self.all: list[LogCompilation] = []
@@ -95,7 +99,9 @@ class Compilations:
         self.leaves_texts = False
         """Whether texts of records stay in the log."""
         self.parts: dict[int, str] = {}
-        """The part of its graph that a compilation is at, where parts are compiled by themselves: row's id → name."""
+        """The part of its graph that a compilation is at, where parts are compiled by themselves:
+        row's id → name.
+        """
         self._buckets = Buckets()
         self._is_again = False
         """Whether records are read that were put off: their buckets were found when they came."""
@@ -133,8 +139,8 @@ class Compilations:
         return known or self._begin(record.compilation, record.seconds)
 
     def state(self, record: Record) -> LogCompilation | None:
-        """Return the compilation that a record is about. One of no frame belongs to what is compiled without Dynamo,
-        once that has begun; before, it is about none.
+        """Return the compilation that a record is about. One of no frame belongs to what is
+        compiled without Dynamo, once that has begun; before, it is about none.
         """
         return self.of(record) if record.compilation else self._states.get("")
 
@@ -143,8 +149,8 @@ class Compilations:
         return known.row.id if known else 0
 
     def begin_without_frame(self, record: Record, name: str = WITHOUT_FRAME) -> LogCompilation:
-        """Return the compilation that a record of no frame is about, and make it if there is none. ``name`` says what
-        compiles it, where the record is of one compiler only.
+        """Return the compilation that a record of no frame is about, and make it if there is none.
+        ``name`` says what compiles it, where the record is of one compiler only.
         """
         state = self._states.get("")
         if state is None:
@@ -182,8 +188,8 @@ class Compilations:
 
     @contextlib.contextmanager
     def again(self, state: LogCompilation) -> Iterator[None]:
-        """Within the block, records with the name of this compilation are of this one, though torch may have given the name
-        again since.
+        """Within the block, records with the name of this compilation are of this one, though torch
+        may have given the name again since.
         """
         latest = self._states.get(state.called)
         self._states[state.called] = state
@@ -213,8 +219,8 @@ class Compilations:
         text: str,
         direction: Direction = "",
     ) -> int:
-        """Add a text of a compilation as a document, and return its id. Where parts of a graph are compiled by themselves, the
-        title names the part.
+        """Add a text of a compilation as a document, and return its id. Where parts of a graph are
+        compiled by themselves, the title names the part.
         """
         part = record.subgraph or self.parts.get(self.id(record), "")
         title = f"{title} · {part}" if part else title
@@ -229,7 +235,9 @@ class Compilations:
         )
 
     def graph_of_attempt(self, record: Record) -> None:
-        """Note that an attempt left a graph of Dynamo's. What an earlier attempt left gets a row of its own."""
+        """Note that an attempt left a graph of Dynamo's. What an earlier attempt left gets a row of
+        its own.
+        """
         state = self.of(record)
         if state.graph_attempt >= 0 and record.attempt != state.graph_attempt:
             aside = replace(
@@ -339,7 +347,9 @@ class Compilations:
             )
 
     def _autotuning(self, record: Record, event: str, arguments: object) -> None:
-        """Keep what Inductor measured of the choices for one operation, which stands in the event of the measuring."""
+        """Keep what Inductor measured of the choices for one operation, which stands in the event
+        of the measuring.
+        """
         stats = arguments.get(AUTOTUNING) if isinstance(arguments, dict) else None
         if stats is None:
             return
@@ -356,8 +366,9 @@ class Compilations:
         self.environment["torch"] = str(json.loads(record.payload)["pytorch_version"])
 
     def finish_text(self, *, raises_at_limit: bool = False, absent_because: str = "") -> None:
-        """Finish the compilations of a text that does not say how they ended: all it has was compiled, but what was refused
-        at the limit. There an error was raised, or the function was left to Python.
+        """Finish the compilations of a text that does not say how they ended: all it has was
+        compiled, but what was refused at the limit. There an error was raised, or the function was
+        left to Python.
         """
         for state in self.all:
             if not state.has_ended:
@@ -375,8 +386,8 @@ class Compilations:
             self.change(state, function=where.function, file=where.file, line=where.line)
 
     def finish(self, *, is_over: bool = True, absent_because: str = "") -> None:
-        """Say of each compilation what the log has nothing of, and why; unless the log ``is_over``, of those that have
-        ended.
+        """Say of each compilation what the log has nothing of, and why; unless the log ``is_over``,
+        of those that have ended.
         """
         for state in self.all:
             if state.row.status == "restarted" or (state.row.status == "running" and not is_over):

@@ -203,15 +203,17 @@ class DynamoRecords:
             self._compilations.begin_without_frame(record, EXPORT)
 
     def _user(self, content: dict[str, Any]) -> tuple[Frame, ...]:
-        """Return the user's stack. torch.export leaves it empty, and gives the whole stack down to its own functions."""
+        """Return the user's stack. torch.export leaves it empty, and gives the whole stack down to
+        its own functions.
+        """
         return self._places.frames(content.get("user_stack")) or self._places.frames(
             content.get("stack")
         )
 
 
 def _inlined(state: LogCompilation | None, frames: Sequence[Frame]) -> Sequence[Frame]:
-    """Return the function that was compiled and what was inlined into it, outermost first: torch prints the callers, too.
-    None where it is not among the frames.
+    """Return the function that was compiled and what was inlined into it, outermost first: torch
+    prints the callers, too. None where it is not among the frames.
     """
     row = state.row if state else None
     begins = [
@@ -227,7 +229,9 @@ def _fields(record: Record) -> dict[str, Any]:
 
 
 def _reasons(payload: str) -> list[str]:
-    """Return the reasons: a list of texts where several compiled codes did not fit, one text where there is one."""
+    """Return the reasons: a list of texts where several compiled codes did not fit, one text where
+    there is one.
+    """
     try:
         found = json.loads(payload)
     except (ValueError, RecursionError):

@@ -1,7 +1,8 @@
-"""The part of a log by which ranks are compared: a tenth of it, as a log of its own, which ``read_log`` reads.
+"""The part of a log by which ranks are compared: a tenth of it, as a log of its own, which
+``read_log`` reads.
 
-It is made for each of hundreds of ranks. The spans of phases, generated code and the graphs after Dynamo's are most of a log,
-and left out unread.
+It is made for each of hundreds of ranks. The spans of phases, generated code and the graphs after
+Dynamo's are most of a log, and left out unread.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ STAGE_OF: dict[str, tuple[Stage, Direction, str]] = {
     "inductor_pre_grad_graph": ("pre_grad", "", ""),
     "after_post_grad_graph": ("post_grad", "", ""),
 }
-"""Record → stage, direction and name of its graph. Which direction a graph after Inductor's passes has is
-told by its inputs.
+"""Record → stage, direction and name of its graph. Which direction a graph after Inductor's passes
+has is told by its inputs.
 """
 
 
@@ -45,16 +45,22 @@ _AOT_INPUT = re.compile(
     r'^[ \t]*(?P<name>\w+): "[^"\n]*",?  # PlainAOTInput\(idx=(?P<index>\d{1,9})\)[ \t]*$',
     re.MULTILINE,
 )
-"""How torch comments the inputs of AOTAutograd's graphs, from 2.11 on (torch/_functorch/_aot_autograd/descriptors.py)."""
+"""How torch comments the inputs of AOTAutograd's graphs, from 2.11 on
+(torch/_functorch/_aot_autograd/descriptors.py).
+"""
 
 
 MOST_AT_HAND = 64
-"""Compilations whose nodes are known by name, where a log is decoded in its own order: a large one has 8,000."""
+"""Compilations whose nodes are known by name, where a log is decoded in its own order: a large one
+has 8,000.
+"""
 
 
 @dataclass(slots=True)
 class GraphsOfCompilation:
-    """The nodes of the graphs of one compilation that were read last, by stage and direction: name → id."""
+    """The nodes of the graphs of one compilation that were read last, by stage and direction: name
+    → id.
+    """
 
     by_stage: dict[tuple[Stage, Direction], dict[str, int]] = field(default_factory=dict)
     traced_inputs: tuple[int, ...] = ()
@@ -75,9 +81,9 @@ class GraphsOfCompilation:
         self.buckets.setdefault(bucket, GraphsOfCompilation({whole: self.by_stage.get(whole, {})}))
 
     def go_to_backward(self, inputs: tuple[str, ...]) -> None:
-        """Go to the bucket whose backward has these inputs, or most of them, and was not lowered yet; of several the last,
-        since backwards run from the last bucket to the first. A backward is compiled when it first runs, and its record
-        names no bucket.
+        """Go to the bucket whose backward has these inputs, or most of them, and was not lowered
+        yet; of several the last, since backwards run from the last bucket to the first. A backward
+        is compiled when it first runs, and its record names no bucket.
         """
         waiting = [
             one
@@ -184,7 +190,9 @@ class GraphRecords:
     def _link_inputs(
         self, known: GraphsOfCompilation, stage: Stage, text: str, inputs: dict[str, int]
     ) -> None:
-        """Link the inputs of what AOTAutograd traced, the joint or the inference graph, to those it was given."""
+        """Link the inputs of what AOTAutograd traced, the joint or the inference graph, to those it
+        was given.
+        """
         if stage in ("dynamo", "pre_grad"):
             known.traced_inputs = tuple(inputs.values())
         elif stage == "joint" or (stage == "forward" and ("joint", "") not in known.by_stage):
@@ -195,8 +203,8 @@ class GraphRecords:
         return self._add_graph(graph, row, is_backward=False).id
 
     def _begin_without_frame(self, record: Record, stage: Stage) -> None:
-        """Find or make the compilation of a graph of no frame. When the passes of one are over, a graph of an earlier stage
-        is of the next.
+        """Find or make the compilation of a graph of no frame. When the passes of one are over, a
+        graph of an earlier stage is of the next.
         """
         state = self._compilations.begin_without_frame(record)
         if "post_grad" in state.seen and stage in ("pre_grad", "joint", "forward"):
@@ -269,8 +277,8 @@ class GraphRecords:
     def _links(
         self, known: GraphsOfCompilation, stage: Stage, direction: Direction, ids: dict[str, int]
     ) -> Iterator[Link]:
-        """Yield the links that equal names make: a graph after passes was copied from the one before, and so was a
-        graph that AOTAutograd cut out of the joint one.
+        """Yield the links that equal names make: a graph after passes was copied from the one
+        before, and so was a graph that AOTAutograd cut out of the joint one.
         """
         earlier: tuple[tuple[Stage, Direction], ...] = ()
         if stage == "pre_grad":

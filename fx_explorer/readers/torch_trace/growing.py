@@ -22,7 +22,9 @@ TOLD_AFTER_S = 1.0
 """How often it is told that it has not."""
 
 COMPARED = 256
-"""Bytes of what was read last that are compared with the log: one that was cut may have grown beyond that place again."""
+"""Bytes of what was read last that are compared with the log: one that was cut may have grown
+beyond that place again.
+"""
 
 _RANK = re.compile(r"_rank_(\d+)_")
 
@@ -55,7 +57,9 @@ class GrowingLog:
         self._is_over = True
 
     def blocks(self) -> Iterator[bytes]:
-        """Yield what is there, and then what is added. An empty block stands wherever everything was read."""
+        """Yield what is there, and then what is added. An empty block stands wherever everything
+        was read.
+        """
         while not self._is_over:
             block = self._file.read(BLOCK)
             self._read += len(block)
@@ -63,8 +67,9 @@ class GrowingLog:
             yield block
 
     def wait(self, tell: Callable[[], None]) -> bool:
-        """Wait until there is more. ``tell`` is called now and then meanwhile. Return whether there is: not where the log
-        was removed or another file has its name, and everything of it was read.
+        """Wait until there is more. ``tell`` is called now and then meanwhile. Return whether there
+        is: not where the log was removed or another file has its name, and everything of it was
+        read.
 
         Raises SessionError when the log was cut: what comes then is no continuation.
         """
@@ -84,7 +89,8 @@ class GrowingLog:
         size = os.fstat(self._file.fileno()).st_size
         if size < self._read or not self._is_as_read():
             raise SessionError(
-                f"{self._log} was cut while it was followed. What was found in it until then is kept; follow it again to see "
+                f"{self._log} was cut while it was followed. What was found in it until "
+                "then is kept; follow it again to see "
                 "what is written now."
             )
         return size > self._read
@@ -119,7 +125,8 @@ def opened_to_follow(log: Path) -> BinaryIO:
 
 
 def log_to_follow(directory: Path) -> Path | None:
-    """Return the log of a directory that is followed: of the lowest rank, the newest; None while there is none.
+    """Return the log of a directory that is followed: of the lowest rank, the newest; None while
+    there is none.
 
     Raises SessionError where the directory cannot be read.
     """
@@ -136,7 +143,9 @@ def log_to_follow(directory: Path) -> Path | None:
 
 
 def _changed_at(entry: Path) -> float | None:
-    """Return when a file was last written to; None for an empty one, and for what is none, or none any more."""
+    """Return when a file was last written to; None for an empty one, and for what is none, or none
+    any more.
+    """
     try:
         status = entry.stat()
     except OSError:

@@ -20,7 +20,9 @@ AOT = "AOTInductor"
 
 @dataclass(frozen=True, slots=True)
 class _CommentedCall:
-    """A call with the names that comments of the code give: what it computes, where no table says so."""
+    """A call with the names that comments of the code give: what it computes, where no table says
+    so.
+    """
 
     artifact: int
     line: int
@@ -37,7 +39,9 @@ class _Written:
     artifact: int
     direction: Direction
     calls: tuple[tuple[int, int, str, str], ...]
-    """Kernel's artifact, line of the output code, torch's handle of the call, and the name of what is called."""
+    """Kernel's artifact, line of the output code, torch's handle of the call, and the name of what
+    is called.
+    """
     commented: tuple[_CommentedCall, ...] = ()
     """The same calls, with what the comments above them say."""
 
@@ -57,7 +61,9 @@ class InductorRecords:
         self._wrappers: dict[int, Record] = {}
         """Wrappers of AOTInductor whose kernels are in the record after them."""
         self._early: dict[int, Record] = {}
-        """Tables of what is computed that came before AOTInductor's code, as a torch before 2.7 writes them."""
+        """Tables of what is computed that came before AOTInductor's code, as a torch before 2.7
+        writes them.
+        """
 
     def handles(self) -> dict[str, Callable[[Record], None]]:
         return {
@@ -68,8 +74,8 @@ class InductorRecords:
         }
 
     def forget(self, compilation: int) -> None:
-        """Forget the calls of a compilation of which nothing more comes. Those that no table told of are linked to what
-        the comments of the code name.
+        """Forget the calls of a compilation of which nothing more comes. Those that no table told
+        of are linked to what the comments of the code name.
         """
         for written in (
             *self._written.pop(compilation, ()),
@@ -157,7 +163,9 @@ class InductorRecords:
         )
 
     def _mappings(self, record: Record) -> None:
-        """Link what torch says: the calls of the code before it to post-grad nodes, and these to Dynamo's."""
+        """Link what torch says: the calls of the code before it to post-grad nodes, and these to
+        Dynamo's.
+        """
         waiting = self._written.get(self._compilations.id(record), [])
         if (
             not record.payload.strip()
@@ -180,8 +188,8 @@ class InductorRecords:
     def _line_nodes(
         self, record: Record, written: _Written, computed: dict[str, list[str]]
     ) -> Iterator[LineNode]:
-        """Yield what each call computes. A torch before 2.9 names no single call, but all of a function: each of them is then
-        linked to what all compute.
+        """Yield what each call computes. A torch before 2.9 names no single call, but all of a
+        function: each of them is then linked to what all compute.
         """
         known = self._graphs.of(self._compilations.id(record))
         nodes = known.by_stage.get(("post_grad", written.direction), {})
@@ -199,8 +207,9 @@ class InductorRecords:
                         yield LineNode(artifact, 0, nodes[name], "origins")
 
     def _nodes_of_comments(self, compilation: int, written: _Written) -> Iterator[LineNode]:
-        """Yield what each call computes as the comments above it say. A name of the backward is of its own graph, and
-        one of the forward of Dynamo's where there is one: torch names the source of a node, or else the node.
+        """Yield what each call computes as the comments above it say. A name of the backward is of
+        its own graph, and one of the forward of Dynamo's where there is one: torch names the source
+        of a node, or else the node.
         """
         known = self._graphs.of(compilation).by_stage
         graph = known.get(("post_grad", written.direction), {})
@@ -217,8 +226,9 @@ class InductorRecords:
     def _links(
         self, record: Record, direction: Direction, made_of: dict[str, list[str]]
     ) -> Iterator[Link]:
-        """Yield links from the graph that AOTAutograd traced to the one it was given: torch has them for
-        nodes that have the same names in the graph after Inductor's passes. What the passes made is linked from there.
+        """Yield links from the graph that AOTAutograd traced to the one it was given: torch has
+        them for nodes that have the same names in the graph after Inductor's passes. What the
+        passes made is linked from there.
         """
         known = self._graphs.of(self._compilations.id(record)).by_stage
         given = known.get(("pre_grad", "")) or known.get(("dynamo", ""), {})

@@ -55,8 +55,8 @@ def is_packed(log: Path) -> bool:
 
 @contextlib.contextmanager
 def opened(log: Path, damage: Damage) -> Iterator[OpenedLog]:
-    """Open a log, ``-`` for the standard input. Of a packed log that was cut off, what comes before can be read, and
-    ``damage`` says so.
+    """Open a log, ``-`` for the standard input. Of a packed log that was cut off, what comes before
+    can be read, and ``damage`` says so.
 
     Raises SessionError where the file cannot be read.
     """

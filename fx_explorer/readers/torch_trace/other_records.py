@@ -1,4 +1,5 @@
-"""Records that become nothing else than a document: settings, caches, tables, and what a newer torch writes.
+"""Records that become nothing else than a document: settings, caches, tables, and what a newer
+torch writes.
 
 vLLM's own come from vllm/compilation/backends.py and piecewise_backend.py:
 ``vllm_compilation_config``, ``vllm_piecewise_split_graph``, ``vllm_piecewise_compile_start`` before
@@ -95,7 +96,9 @@ _KNOWN: dict[str, tuple[Stage, str]] = {
         "Reduce-scatters that are made one",
     ),
 }
-"""Name of a record → where its document belongs, and what it is called. Others belong to Dynamo, under torch's name."""
+"""Name of a record → where its document belongs, and what it is called. Others belong to Dynamo,
+under torch's name.
+"""
 
 _BYTECODE: dict[str, ArtifactKind] = {
     "_ORIGINAL_BYTECODE": "bytecode_original",
@@ -107,7 +110,9 @@ _STAGE_OF_CACHE: dict[str, Stage] = {"aotautograd": "joint", "fx_graph": "post_g
 """What a record of a cache is about, by how its name begins."""
 
 _NOT_SHOWN = ("describe_storage", "describe_tensor", "describe_source")
-"""Records that only serve to make the inputs of a graph again: they are counted, and not shown one by one."""
+"""Records that only serve to make the inputs of a graph again: they are counted, and not shown one
+by one.
+"""
 
 
 class OtherRecords:
@@ -218,7 +223,9 @@ class VllmRecords:
         )
 
     def follow(self, record: Record) -> None:
-        """Note a record that may belong to the compile of a piece: what the cache said, and that it went on until then."""
+        """Note a record that may belong to the compile of a piece: what the cache said, and that it
+        went on until then.
+        """
         pieces = self._found.get(self._compilations.id(record))
         if not pieces or not pieces.compiles:
             return
@@ -264,7 +271,8 @@ def _summary(pieces: _Pieces) -> list[str]:
         kinds.setdefault(shape, []).append(name)
     if pieces.nodes:
         lines += [
-            f"vLLM split the graph into {len(pieces.nodes)} pieces, {len(kinds)} of them different. It compiles "
+            f"vLLM split the graph into {len(pieces.nodes)} pieces, {len(kinds)} of them "
+            "different. It compiles "
             f"{len(compiled)}, and runs the others as they are.",
             "",
             *(_equal_line(names, pieces.nodes[names[0]]) for names in kinds.values()),
@@ -274,7 +282,10 @@ def _summary(pieces: _Pieces) -> list[str]:
         spent = sum(max(0.0, one.end_s - one.start_s) for one in pieces.compiles)
         hits = sum(one.cache == "hit" for one in pieces.compiles)
         lines += [
-            f"{len(pieces.compiles)} compiles took {spent:.2f} s in all; {hits} were answered by the cache.",
+            (
+                f"{len(pieces.compiles)} compiles took {spent:.2f} s in all; {hits} were "
+                "answered by the cache."
+            ),
             "",
             *(_compile_line(one) for one in pieces.compiles),
         ]
@@ -283,7 +294,10 @@ def _summary(pieces: _Pieces) -> list[str]:
 
 def _compile_line(one: _Compile) -> str:
     cache = _CACHE_WORDS.get(one.cache, "the log does not say what the cache did")
-    return f"{one.piece:<12} tokens {one.tokens:<40} {max(0.0, one.end_s - one.start_s):8.2f} s   {cache}"
+    return (
+        f"{one.piece:<12} tokens {one.tokens:<40} {max(0.0, one.end_s - one.start_s):8.2f} s  "
+        f" {cache}"
+    )
 
 
 def _equal_line(names: list[str], operations: int) -> str:
@@ -292,7 +306,9 @@ def _equal_line(names: list[str], operations: int) -> str:
 
 
 def _shape(graph: PrintedGraph) -> str:
-    """Return a digest of what a piece computes: operations, sizes, and which takes what. Names do not count."""
+    """Return a digest of what a piece computes: operations, sizes, and which takes what. Names do
+    not count.
+    """
     number = {node.name: i for i, node in enumerate(graph.nodes)}
     told: list[Any] = [
         (

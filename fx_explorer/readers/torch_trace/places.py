@@ -1,4 +1,6 @@
-"""Source files and stacks of a log: paths of another machine, of which only the lines that are named are known."""
+"""Source files and stacks of a log: paths of another machine, of which only the lines that are
+named are known.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,9 @@ class Places:
         return next(reversed(outside or known), None)
 
     def complete(self, shortened: str) -> str:
-        """Return the full path of a file whose end torch's texts show, if exactly one known file ends so."""
+        """Return the full path of a file whose end torch's texts show, if exactly one known file
+        ends so.
+        """
         if shortened:
             candidates = [path for path in self._files if path.endswith(shortened.lstrip("./"))]
         else:

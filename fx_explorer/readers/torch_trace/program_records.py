@@ -1,4 +1,6 @@
-"""What torch says of a program that is compiled without Dynamo: what torch.export made, and where its sizes came from."""
+"""What torch says of a program that is compiled without Dynamo: what torch.export made, and where
+its sizes came from.
+"""
 
 from __future__ import annotations
 

@@ -26,7 +26,9 @@ class Progress:
 
 
 def in_words(progress: Progress) -> str:
-    """Return ``finding records ▰▰▰▱▱▱▱▱▱▱▱▱ 25 %, 812 compilations``; without a bar where nobody knows how long the log is."""
+    """Return ``finding records ▰▰▰▱▱▱▱▱▱▱▱▱ 25 %, 812 compilations``; without a bar where nobody
+    knows how long the log is.
+    """
     compilations = (
         f"{progress.compilations:,} compilation{'' if progress.compilations == 1 else 's'}"
     )

@@ -1,9 +1,9 @@
 """A log of torch's structured trace becomes a session.
 
-First all records are found, and what happened is written: compilations and how they ended, breaks, recompiles, sizes,
-times. What is long and is looked at one by one (graphs, guards, generated code) is put off, and decoded when everything was
-found. The texts of a log that can be read again may stay where they are: the session only knows where
-(``session/elsewhere.py``).
+First all records are found, and what happened is written: compilations and how they ended, breaks,
+recompiles, sizes, times. What is long and is looked at one by one (graphs, guards, generated code)
+is put off, and decoded when everything was found. The texts of a log that can be read again may
+stay where they are: the session only knows where (``session/elsewhere.py``).
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ from fx_explorer.session import SessionWriter
 Handle = Callable[[Record], None]
 
 MALFORMED = (TypeError, ValueError, LookupError, AttributeError, OverflowError, RecursionError)
-"""What reading a record raises that is not as torch writes it. It is counted, and the log is read on."""
+"""What reading a record raises that is not as torch writes it. It is counted, and the log is read
+on.
+"""
 
 MOST_RANKS = 1_000
 """Ranks of one log that are named."""
@@ -55,10 +57,11 @@ def read_log(
     leave_texts: bool = False,
     tell: Callable[[Progress], None] | None = None,
 ) -> None:
-    """Write the session of a log. What could not be read of it is counted there: ``skipped_records``, and the entry ``log``.
+    """Write the session of a log. What could not be read of it is counted there:
+    ``skipped_records``, and the entry ``log``.
 
-    With ``leave_texts`` the session is of use only as long as the log is there, and only to who knows it
-    (``texts.py``). ``tell`` hears how far it is.
+    With ``leave_texts`` the session is of use only as long as the log is there, and only to who
+    knows it (``texts.py``). ``tell`` hears how far it is.
 
     Raises SessionError for a log that cannot be read at all.
     """
@@ -106,7 +109,9 @@ class LogReading:
         self._lost_its_name = False
 
     def find(self) -> None:
-        """Find every record, and write what happened. Raises SessionError for a log that cannot be read at all."""
+        """Find every record, and write what happened. Raises SessionError for a log that cannot be
+        read at all.
+        """
         self._write_beginning()
         handles = self._decoders
         with opened(self._log, self._damage) as log:
@@ -116,7 +121,8 @@ class LogReading:
             self._find(log, handles)
             if self._log == STANDARD_INPUT and not self._kinds:
                 raise SessionError(
-                    "the standard input has no record of torch's: give it a TORCH_TRACE log, zcat trace.log.gz | …"
+                    "the standard input has no record of torch's: give it a TORCH_TRACE "
+                    "log, zcat trace.log.gz | …"
                 )
         with self._writer.transaction():
             self._compilations.finish()
@@ -135,8 +141,8 @@ class LogReading:
             self._tell(self.progress)
 
     def follow(self, growing: GrowingLog) -> None:
-        """Read what there is, and then what a job adds, until the log is removed or replaced. Raises SessionError when it
-        was cut.
+        """Read what there is, and then what a job adds, until the log is removed or replaced.
+        Raises SessionError when it was cut.
         """
         self._is_followed = True
         self._texts = TextsOfLog(self._log, growing.file)
@@ -183,7 +189,9 @@ class LogReading:
     def _take(
         self, found: Iterator[Record | None], handles: dict[str, Handle]
     ) -> Literal["more", "idle", "over"]:
-        """Handle records for a while. Return whether there are more; ``idle``: none that were written yet."""
+        """Handle records for a while. Return whether there are more; ``idle``: none that were
+        written yet.
+        """
         until = time.monotonic() + SEEN_AFTER_S
         for record in found:
             if record is None:
@@ -211,7 +219,9 @@ class LogReading:
         return Progress(self._share_found, len(self._compilations.all), self._decoded)
 
     def decode(self, wanted: Callable[[], int] = lambda: 0) -> None:
-        """Decode what was put off, compilation by compilation. ``wanted`` says which comes next, by its id; 0: any."""
+        """Decode what was put off, compilation by compilation. ``wanted`` says which comes next, by
+        its id; 0: any.
+        """
         self._decode_all(wanted)
         with self._writer.transaction():
             self._writer.set_meta("outcome", Outcome("finished").to_json())
@@ -237,7 +247,9 @@ class LogReading:
             self._decoded += 1
 
     def _decode(self, state: LogCompilation, *, is_over: bool = True) -> None:
-        """Decode what was put off of a compilation, of which nothing more comes where it ``is_over``."""
+        """Decode what was put off of a compilation, of which nothing more comes where it
+        ``is_over``.
+        """
         if state.put_off:
             with self._compilations.again(state):
                 for record in state.put_off:
@@ -252,7 +264,9 @@ class LogReading:
         self._decoders[record.name](self._texts.with_text(record))
 
     def _finish(self) -> None:
-        """Write what waited for a record that did not come, and what is known of all records together."""
+        """Write what waited for a record that did not come, and what is known of all records
+        together.
+        """
         self._code.finish()
         self._programs.finish()
         self._others.vllm.finish()

@@ -1,8 +1,8 @@
 """A log as records: a line with JSON, and below it, indented by a tab, the text that belongs to it.
 
-torch/_logging/_internal.py, ``TorchLogsFormatter`` and ``trace_structured``: the JSON names the kind of the
-record, the compilation it is about, and the MD5 of its text, so that a text that was changed or cut off is
-known. A line that is no record is counted.
+torch/_logging/_internal.py, ``TorchLogsFormatter`` and ``trace_structured``: the JSON names the
+kind of the record, the compilation it is about, and the MD5 of its text, so that a text that was
+changed or cut off is known. A line that is no record is counted.
 
 To find where records begin is the only thing that is done with every byte of a log, so it is one
 regular expression over large blocks. What is longer than any record of torch's is cut, so that
@@ -28,7 +28,9 @@ MOST_OF_A_PIECE = 32 << 20
 _NEXT = re.compile(rb"\n(?=(?:\[rank\d{1,9}\]:\s?)?[VIWEC]\d{4} \d\d:\d\d:\d\d)")
 
 _LONGEST_BEGINNING = 64
-"""Bytes that ``_NEXT`` looks at, and a few more: where it was sought in the last block of bytes is sought once more."""
+"""Bytes that ``_NEXT`` looks at, and a few more: where it was sought in the last block of bytes is
+sought once more.
+"""
 
 
 class LogPiece(NamedTuple):
@@ -48,8 +50,8 @@ def pieces(
 ) -> Iterator[LogPiece | None]:
     """Yield the pieces of a log. The first one begins where the log does, be that a record or not.
 
-    Of a log that grows, an empty block says that it has not grown further. Then the last piece comes, too, if it
-    ``is_whole``, and after it None.
+    Of a log that grows, an empty block says that it has not grown further. Then the last piece
+    comes, too, if it ``is_whole``, and after it None.
     """
     rest, offset, line = b"", 0, 1
     cut: LogPiece | None = None
@@ -88,7 +90,9 @@ def pieces(
 
 
 def _ended(cut: LogPiece, gone: bytes, *, is_end: bool = False) -> LogPiece:
-    """Return a piece that is too long with what else belongs to it, of which only the lines are counted."""
+    """Return a piece that is too long with what else belongs to it, of which only the lines are
+    counted.
+    """
     lines = gone.count(b"\n") + (is_end and not gone.endswith(b"\n"))
     return cut._replace(lines_left_out=cut.lines_left_out + lines)
 
@@ -96,8 +100,8 @@ def _ended(cut: LogPiece, gone: bytes, *, is_end: bool = False) -> LogPiece:
 # Pieces as records.
 
 MOST_OF_JSON = 8 << 20
-"""Bytes of the JSON of a record, which may take 50 times as much when it is read. The longest that is known
-(``compilation_metrics`` of a Llama) has 1.1 MB.
+"""Bytes of the JSON of a record, which may take 50 times as much when it is read. The longest that
+is known (``compilation_metrics`` of a Llama) has 1.1 MB.
 """
 
 MOST_DIGITS = 18
@@ -193,8 +197,8 @@ class Damage:
 
 
 def records(blocks: Iterable[bytes], damage: Damage) -> Iterator[Record | None]:
-    """Yield the records of a log that comes in blocks, and count in ``damage`` what is none. An empty block gives
-    None: a log that grows has not grown further.
+    """Yield the records of a log that comes in blocks, and count in ``damage`` what is none. An
+    empty block gives None: a log that grows has not grown further.
     """
     for piece in pieces(blocks, _is_whole):
         if piece is None:
@@ -248,7 +252,9 @@ def _record(piece: LogPiece, damage: Damage) -> Record | None:
 
 
 def _is_whole(raw: bytes) -> bool:
-    """Return whether a record is all there, as far as its hash tells. Of what is none, whole lines are all there."""
+    """Return whether a record is all there, as far as its hash tells. Of what is none, whole lines
+    are all there.
+    """
     if not raw.endswith(b"\n"):
         return False
     damage = Damage()

@@ -13,7 +13,10 @@ from fx_explorer.readers.torch_trace.records import Record, text_below
 from fx_explorer.session.bounds import shortened_text
 from fx_explorer.session.elsewhere import TextPlace
 
-CHANGED = "This text is not in {log} any more: the log was changed or removed since it was opened. Open it again."
+CHANGED = (
+    "This text is not in {log} any more: the log was changed or removed since it was opened. "
+    "Open it again."
+)
 
 
 class ChangedLogError(LookupError):

@@ -28,7 +28,8 @@ class Unpacked:
         found = unpacker()
         if found is None:
             raise SessionError(
-                f"{log} is packed with zstd, which needs the package zstandard: pip install 'fx-explorer[zstd]'. Or unpack it "
+                f"{log} is packed with zstd, which needs the package zstandard: pip "
+                "install 'fx-explorer[zstd]'. Or unpack it "
                 f"first: unzstd {log}"
             )
         self._raw = raw

@@ -1,4 +1,6 @@
-"""The logs of tritonparse, as sessions: the Triton kernels that a program compiled, their texts, and how they were launched."""
+"""The logs of tritonparse, as sessions: the Triton kernels that a program compiled, their texts,
+and how they were launched.
+"""
 
 from fx_explorer.readers.tritonparse.read_events import read_tritonparse
 

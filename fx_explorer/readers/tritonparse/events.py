@@ -1,7 +1,8 @@
-"""A log of tritonparse as events: one JSON object a line, which says what kind of event it is (``event_type``).
+"""A log of tritonparse as events: one JSON object a line, which says what kind of event it is
+(``event_type``).
 
-tritonparse/structured_logging.py writes ``compilation``, ``launch`` and ``autotune``; what its ``parse`` makes of a log has
-these, too, with what it found added.
+tritonparse/structured_logging.py writes ``compilation``, ``launch`` and ``autotune``; what its
+``parse`` makes of a log has these, too, with what it found added.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ class Event:
 
     @property
     def compilation(self) -> str:
-        """Return the name of torch's compilation that a kernel was compiled in; empty for one of the user's own."""
+        """Return the name of torch's compilation that a kernel was compiled in; empty for one of
+        the user's own.
+        """
         return compilation_name(table(self.payload.get("pt_info")))
 
 
@@ -60,7 +63,9 @@ def table(value: Any) -> dict[str, Any]:
 
 
 def launching_frame(places: Places, stack: Any) -> Frame | None:
-    """Return the line that launched a kernel, or had it compiled: the innermost one outside torch and Triton."""
+    """Return the line that launched a kernel, or had it compiled: the innermost one outside torch
+    and Triton.
+    """
     frames = places.frames(stack)
     own = (
         frame
@@ -71,7 +76,9 @@ def launching_frame(places: Places, stack: Any) -> Frame | None:
 
 
 def is_tuning(stack: Any) -> bool:
-    """Return whether a kernel was launched to be timed beside others, by Triton's autotuner or Inductor's."""
+    """Return whether a kernel was launched to be timed beside others, by Triton's autotuner or
+    Inductor's.
+    """
     frames = stack if isinstance(stack, list) else []
     return any(
         (_base(frame), frame.get("name")) in _TUNING for frame in frames if isinstance(frame, dict)

@@ -1,4 +1,6 @@
-"""The kernels of a log: each function with its source, and each configuration that it was compiled in with its texts."""
+"""The kernels of a log: each function with its source, and each configuration that it was compiled
+in with its texts.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ class Kernels:
         return list(self._functions.values())
 
     def compiled(self, event: Event) -> None:
-        """Add what an event of kind ``compilation`` tells. One configuration may be told of by several processes."""
+        """Add what an event of kind ``compilation`` tells. One configuration may be told of by
+        several processes.
+        """
         payload = event.payload
         metadata = table(payload.get("metadata"))
         known = str(metadata.get("hash") or f"line {event.line}")
@@ -126,7 +130,9 @@ class Kernels:
         return build
 
     def finish(self) -> None:
-        """Tell apart configurations of a function that differ in what they were compiled for, and in no option."""
+        """Tell apart configurations of a function that differ in what they were compiled for, and
+        in no option.
+        """
         for function in self.functions:
             if len({str(build.row.options) for build in function.builds}) < len(function.builds):
                 for build in function.builds:
@@ -165,8 +171,8 @@ class Kernels:
     def _levels(
         self, function: Function, texts: dict[str, Any], build: KernelBuild
     ) -> dict[str, int]:
-        """Add the texts of a configuration. One that has no view is a document; so is what tritonparse says in the place
-        of one that it could not read.
+        """Add the texts of a configuration. One that has no view is a document; so is what
+        tritonparse says in the place of one that it could not read.
         """
         levels: dict[str, int] = {}
         for file, text in texts.items():
@@ -189,8 +195,9 @@ class Kernels:
 
 
 def _options(metadata: dict[str, Any], arguments: dict[str, bool]) -> dict[str, object]:
-    """Return the values that a configuration was compiled with, by the names of the function's arguments. Where the source says
-    which are ``tl.constexpr``, these alone: Triton makes a constant of a size that is 1, too.
+    """Return the values that a configuration was compiled with, by the names of the function's
+    arguments. Where the source says which are ``tl.constexpr``, these alone: Triton makes a
+    constant of a size that is 1, too.
     """
     constants = {
         _named(key, arguments): value for key, value in table(metadata.get("src_constants")).items()
@@ -231,8 +238,8 @@ def _named(key: str, arguments: dict[str, bool]) -> str:
 
 
 def _arguments(code: str, name: str) -> dict[str, bool]:
-    """Return the arguments of the function that the source defines, which may be a whole file, and whether each is a
-    ``tl.constexpr``; none for a source that cannot be read.
+    """Return the arguments of the function that the source defines, which may be a whole file, and
+    whether each is a ``tl.constexpr``; none for a source that cannot be read.
     """
     try:
         found = ast.parse(textwrap.dedent(code))

@@ -1,4 +1,6 @@
-"""The launches of a log: how often each kernel was launched with the same sizes, from where, and what differed."""
+"""The launches of a log: how often each kernel was launched with the same sizes, from where, and
+what differed.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from fx_explorer.readers.tritonparse.values import Given
 from fx_explorer.session import SessionWriter
 
 MOST_GROUPS = 500
-"""Sizes of one configuration that are counted apart; with the others, launches are counted together."""
+"""Sizes of one configuration that are counted apart; with the others, launches are counted
+together.
+"""
 
 MOST_PLACES = 30
 """Lines that are shown of those that launched a kernel."""
@@ -104,7 +108,9 @@ class LaunchCounter:
                 )
 
     def _take_over(self, kept: _OfKernel, found: _OfKernel, position: int) -> None:
-        """Add launches that came before their kernel. What they were given is shown only where no others are."""
+        """Add launches that came before their kernel. What they were given is shown only where no
+        others are.
+        """
         kept.places.update(found.places)
         kept.tuning[position] += found.tuning[0]
         groups = kept.groups.setdefault(position, {})

@@ -1,4 +1,6 @@
-"""A log of tritonparse becomes a session: kernels with every text below their source, launches, autotuning."""
+"""A log of tritonparse becomes a session: kernels with every text below their source, launches,
+autotuning.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ MOST_DOCUMENTS = 2_000
 def read_tritonparse(
     log: Path, session: Path, *, tell: Callable[[Progress], None] | None = None
 ) -> None:
-    """Write the session of a log. ``tell`` hears how far it is. Raises SessionError for one that cannot be read at all."""
+    """Write the session of a log. ``tell`` hears how far it is. Raises SessionError for one that
+    cannot be read at all.
+    """
     with EventReading(log, session, tell=tell) as reading:
         reading.find()
         reading.finish()
@@ -212,8 +216,8 @@ class Tuning:
 
 
 def is_of(build: Build, config: str) -> bool:
-    """Return whether a configuration was compiled from what Triton's autotuner prints as ``BLOCK_M: 16, num_warps: 4,
-    num_ctas: 1, num_stages: 2, maxnreg: None``.
+    """Return whether a configuration was compiled from what Triton's autotuner prints as
+    ``BLOCK_M: 16, num_warps: 4, num_ctas: 1, num_stages: 2, maxnreg: None``.
     """
     told = dict(part.split(": ", 1) for part in config.split(", ") if ": " in part)
     own = {"num_ctas": 1, **build.row.options}

@@ -1,4 +1,6 @@
-"""What the launches of a kernel were given: for each field, which values, and in which of the launches."""
+"""What the launches of a kernel were given: for each field, which values, and in which of the
+launches.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ VOLATILE = (
     "numel",
     "element_size",
 )
-"""Parts of an argument that are told otherwise, or of no interest: where it lay, and what follows from shape and type."""
+"""Parts of an argument that are told otherwise, or of no interest: where it lay, and what follows
+from shape and type.
+"""
 
 
 class Given:
@@ -89,7 +93,10 @@ def fields_of(launch: dict[str, Any]) -> Iterator[tuple[str, str]]:
             if described.get("type") == "tensor":
                 yield (
                     name,
-                    f"tensor of {str(described.get('dtype')).removeprefix('torch.')} on {described.get('device')}",
+                    (
+                        f"tensor of {str(described.get('dtype')).removeprefix('torch.')} on "
+                        f"{described.get('device')}"
+                    ),
                 )
             for part, value in described.items():
                 if part not in VOLATILE and (part, value) not in USUAL:

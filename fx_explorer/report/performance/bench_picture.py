@@ -1,5 +1,6 @@
-"""A bench as a picture: the speed-up of each contender over the size, with its interval, and the line at
-which compiling is neither faster nor slower. As SVG by matplotlib; in the terminal by plotext.
+"""A bench as a picture: the speed-up of each contender over the size, with its interval, and the
+line at which compiling is neither faster nor slower. As SVG by matplotlib; in the terminal by
+plotext.
 
 Both are in the extra ``plots``.
 """
@@ -22,7 +23,10 @@ from fx_explorer.report.pictures.libraries import NO_LIBRARY, SVG_SALT
 if TYPE_CHECKING:
     from plotext._figure import _figure_class
 
-NOTHING = "There is nothing to draw: no contender was measured often enough beside the uncompiled program."
+NOTHING = (
+    "There is nothing to draw: no contender was measured often enough beside the uncompiled "
+    "program."
+)
 
 BREAK_EVEN = "as fast as uncompiled"
 
@@ -37,8 +41,8 @@ MARKS = ("●", "▲", "■", "◆", "○", "△")
 
 
 def check_libraries(*, svg: bool, plot: bool) -> None:
-    """Raise UsageError where a picture is wanted and what draws it is not installed: before anything
-    is measured.
+    """Raise UsageError where a picture is wanted and what draws it is not installed: before
+    anything is measured.
     """
     for library, is_wanted in (("matplotlib", svg), ("plotext", plot)):
         if is_wanted and find_spec(library) is None:
@@ -70,8 +74,8 @@ class Curve:
 
 
 def curves(figures: BenchFigures) -> list[Curve]:
-    """Return a curve for each contender that was measured, without the sizes at which it gives wrong
-    results. Raises UsageError when there is none.
+    """Return a curve for each contender that was measured, without the sizes at which it gives
+    wrong results. Raises UsageError when there is none.
     """
     found = [
         Curve(

@@ -17,7 +17,9 @@ SCHEMA = "fx-explorer/bench/1"
 
 
 def bench_text(figures: BenchFigures, width: int | None = None) -> str:
-    """Return the verdict and the table as plain text. Lines have at most ``width`` cells, None where a program reads."""
+    """Return the verdict and the table as plain text. Lines have at most ``width`` cells, None
+    where a program reads.
+    """
     return text_of([*verdict(figures), "", bench_table(figures), "", *_notes(figures)], width)
 
 

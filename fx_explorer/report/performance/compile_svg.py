@@ -39,13 +39,17 @@ def compile_svg(whole: CompileTime, root: FlameFrame) -> str:
         part = whole.parts[frame.steps.start]
         told = [
             frame.name,
-            f"{run_time(frame.duration_s)}, {careful_share(frame.duration_s, whole.root.duration_s)} of all; "
+            f"{run_time(frame.duration_s)}, "
+            f"{careful_share(frame.duration_s, whole.root.duration_s)} of all; "
             f"{run_time(frame.self_s)} by itself",
             KINDS_IN_WORDS[frame.kind],
         ]
         told += [f"torch calls it {part.span.name}"] if part.span else []
         return [*told, in_file(*frame.line)] if frame.line else told
 
-    title = f"{root.name}: {run_time(root.duration_s)} of {run_time(whole.root.duration_s)} that compiling took."
+    title = (
+        f"{root.name}: {run_time(root.duration_s)} of {run_time(whole.root.duration_s)} that "
+        "compiling took."
+    )
     legend = {kind: words for kind, words in KINDS_IN_WORDS.items() if kind in kinds}
     return flame_picture_svg(FlamePicture(root, [title], about, COLOURS, legend))

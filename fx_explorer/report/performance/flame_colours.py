@@ -1,5 +1,5 @@
-"""The colours of a ledger's flame chart that is no widget: dark letters can be read on each of them,
-whatever lies behind the chart.
+"""The colours of a ledger's flame chart that is no widget: dark letters can be read on each of
+them, whatever lies behind the chart.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ COLOURS: dict[str, str] = {
     "kernel": "#93d36f",
     "library": "#62c298",
     "graph": "#45b3a4",
-    # What torch.compile does around graphs is violet, what the generated code does around kernels blue.
+    # What torch.compile does around graphs is violet, what the generated code does around kernels
+    # blue.
     "entry": "#cbb8e8",
     "guards": "#b49be0",
     "bytecode": "#ddcdf4",

@@ -31,7 +31,10 @@ def _about(figures: LedgerFigures, frame: FlameFrame) -> list[str]:
     part = share(frame.duration_s, figures.call.call_s)
     told = [
         frame.name,
-        f"{frame.duration_s * 1e6:,.3f} µs, {part} of a call; it begins after {run_time(frame.began_s)}",
+        (
+            f"{frame.duration_s * 1e6:,.3f} µs, {part} of a call; it begins after "
+            f"{run_time(frame.began_s)}"
+        ),
         kind_in_words(figures, frame.kind)
         + (f", {counted(len(frame.steps), 'step')}" if frame.children else ""),
     ]

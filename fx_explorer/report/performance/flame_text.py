@@ -1,4 +1,6 @@
-"""The flame chart of a ledger as text, with the axis of time and a legend: what the command line prints."""
+"""The flame chart of a ledger as text, with the axis of time and a legend: what the command line
+prints.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ FILL, SAMPLE = "─", "█"
 
 
 def flame_text(figures: LedgerFigures, width: int, *, has_colours: bool) -> Text:
-    """Return the whole chart with the axis of time, at most ``width`` cells wide. Colours come with a
-    legend; without them lines fill the blocks.
+    """Return the whole chart with the axis of time, at most ``width`` cells wide. Colours come with
+    a legend; without them lines fill the blocks.
     """
     root = flame(figures)
     rows = [
@@ -45,7 +47,9 @@ ASCII = {EDGE: "|", FILL: "-", SAMPLE: "#", "µ": "u", "…": "~", "×": "x"}
 
 
 def in_ascii(chart: Text) -> Text:
-    """Return a chart for an output that can encode nothing else: what has no sign of its own is ``?``."""
+    """Return a chart for an output that can encode nothing else: what has no sign of its own is
+    ``?``.
+    """
     plain = "".join(_ascii(sign) for sign in chart.plain)
     return Text(plain, spans=chart.spans) if len(plain) == len(chart.plain) else Text(plain)
 

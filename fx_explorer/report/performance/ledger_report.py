@@ -1,5 +1,5 @@
-"""A ledger as text, markdown, CSV and JSON: the verdict first, then where the time goes by kind, by line
-of the user's, and step by step.
+"""A ledger as text, markdown, CSV and JSON: the verdict first, then where the time goes by kind, by
+line of the user's, and step by step.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ Format = Callable[[LedgerFigures, bool], str]
 
 
 def ledger_text(figures: LedgerFigures, steps: bool, width: int | None = None) -> str:
-    """Return the verdict and the tables as plain text; with ``steps`` every step of the call. Lines have at most
-    ``width`` cells, None where a program reads.
+    """Return the verdict and the tables as plain text; with ``steps`` every step of the call. Lines
+    have at most ``width`` cells, None where a program reads.
     """
     blocks: list[Block] = [*verdict(figures), ""]
     for table in _tables(figures, _most(line_rows(figures)), MOST_GAPS, steps):
@@ -58,7 +58,9 @@ def ledger_markdown(figures: LedgerFigures, steps: bool) -> str:
 def _tables(
     figures: LedgerFigures, lines: Sequence[Cells], most_gaps: int | None, steps: bool
 ) -> Iterator[Table]:
-    """Yield where the time goes by kind and by line, where the GPU waits, and every step where that is wanted."""
+    """Yield where the time goes by kind and by line, where the GPU waits, and every step where that
+    is wanted.
+    """
     yield Table(KIND_COLUMNS, kind_rows(figures))
     yield Table(LINE_COLUMNS, lines)
     if figures.gaps:
@@ -197,15 +199,23 @@ def _guards(figures: LedgerFigures) -> Iterator[str]:
             if guards.most_expensive
             else ""
         )
-        yield f"Guards: {checks_in_words(guards.in_cpp, guards.in_python)}{dear}. View 5 of the app lists them."
+        yield (
+            f"Guards: {checks_in_words(guards.in_cpp, guards.in_python)}{dear}. View 5 of the "
+            "app lists them."
+        )
     for one in guards.dropped:
-        yield f"The guard filter {one.filter} dropped {one.dropped:,} of the {counted(one.guards, 'guard')} of this program."
+        yield (
+            f"The guard filter {one.filter} dropped {one.dropped:,} of the "
+            f"{counted(one.guards, 'guard')} of this program."
+        )
 
 
 def _notes(figures: LedgerFigures) -> Iterator[str]:
     call = figures.call
     yield (
-        f"Measured on {call.device}, {counted(call.threads, 'thread')}, torch {call.torch}, with {call.inputs}: "
-        f"means of the middle half of {counted(call.calls, 'call')} that took turns with calls without a clock. "
+        f"Measured on {call.device}, {counted(call.threads, 'thread')}, torch "
+        f"{call.torch}, with {call.inputs}: "
+        f"means of the middle half of {counted(call.calls, 'call')} that took turns with "
+        "calls without a clock. "
         f"The clock took {run_time(call.clock_s)} of a call, which is taken off."
     )

@@ -78,12 +78,17 @@ def _again(found: Sequence[Recomputed]) -> str:
     """Say how much the backward recomputes; empty where it does not."""
     bytes_ = size(sum(max(0, one.choice.size_bytes) for one in found))
     if found:
-        return f"{counted(len(found), 'operation')} of the forward ({bytes_}) are recomputed in the backward."
+        return (
+            f"{counted(len(found), 'operation')} of the forward ({bytes_}) are recomputed in "
+            "the backward."
+        )
     return ""
 
 
 def memory_report(reader: SessionReader, optimizer: str = "") -> MemoryReport:
-    """Predict the memory of a session's step, with what an optimizer keeps where one of ``optimizers.TENSORS`` is named."""
+    """Predict the memory of a session's step, with what an optimizer keeps where one of
+    ``optimizers.TENSORS`` is named.
+    """
     memory = session_memory(reader)
     if optimizer:
         memory = replace(memory, step=with_optimizer(memory.step, optimizer))
@@ -115,8 +120,8 @@ PEAK_COLUMNS = (
 
 
 def memory_text(report: MemoryReport, width: int | None = None) -> str:
-    """Return the answer, what makes up the peak, and the timeline. Lines have at most ``width`` cells, None where a program
-    reads.
+    """Return the answer, what makes up the peak, and the timeline. Lines have at most ``width``
+    cells, None where a program reads.
     """
     blocks: list[Block] = list(report.sentences)
     if report.memory.is_known:
@@ -169,7 +174,10 @@ def _timeline_line(report: MemoryReport, row: TimelineRow, whole: int) -> str:
     module = row.node.module if row.node else ""
     drawn = bar(row.point, whole, BAR_CELLS)
     mark = " peak" if row.point == report.used.peak else ""
-    names = f"{cut_in_middle(place, PLACE_CELLS):<{PLACE_CELLS}} {cut_in_middle(module, MODULE_CELLS):<{MODULE_CELLS}}"
+    names = (
+        f"{cut_in_middle(place, PLACE_CELLS):<{PLACE_CELLS}} "
+        f"{cut_in_middle(module, MODULE_CELLS):<{MODULE_CELLS}}"
+    )
     return f"{arrow} {names} {size(row.point.total_bytes):>9} {drawn}{mark}"
 
 
@@ -271,8 +279,8 @@ def memory_object(report: MemoryReport) -> Json:
 
 
 def held_lines(report: MemoryReport) -> list[model.HeldLine]:
-    """Return what is held at the peak beyond what is there before the step, by the line that computes
-    it, biggest first.
+    """Return what is held at the peak beyond what is there before the step, by the line that
+    computes it, biggest first.
     """
     found: Counter[tuple[str, int]] = Counter()
     for one in report.used.held_at(report.used.peak.at) if report.memory.is_known else []:
@@ -316,7 +324,9 @@ def _works(row: TimelineRow) -> bool:
 
 
 def _workspace(report: MemoryReport, row: TimelineRow) -> Json:
-    """Return what a library call takes at work, as the GPU told, and the most that it is taken to need."""
+    """Return what a library call takes at work, as the GPU told, and the most that it is taken to
+    need.
+    """
     call = row.moment.call
     is_known = call.workspace is not None and call.workspace.size_bytes >= 0
     return {

@@ -54,7 +54,9 @@ def figure_in_words(figures: ModuleFigures, name: str) -> str:
 
 
 def title_of(row: ModuleRow) -> str:
-    """Return the name of a module with its class: ``attn (Attention)``; of alike layers how many there are."""
+    """Return the name of a module with its class: ``attn (Attention)``; of alike layers how many
+    there are.
+    """
     return f"{row.title} ({row.type})" if row.type else row.title
 
 
@@ -66,7 +68,9 @@ def modules_text(found: ModuleList) -> str:
 
 
 def _table(found: ModuleList, indent: str) -> Table:
-    """Return the tree as a table whose names are indented by their depth, with the sum in the last row."""
+    """Return the tree as a table whose names are indented by their depth, with the sum in the last
+    row.
+    """
     shown = shown_figures(found)
     columns = [Column("module")]
     columns += [
@@ -107,7 +111,9 @@ def modules_markdown(found: ModuleList) -> str:
 
 
 def modules_csv(found: ModuleList) -> str:
-    """Return a line for each row of the tree. A row of repeated layers has their sum and their number."""
+    """Return a line for each row of the tree. A row of repeated layers has their sum and their
+    number.
+    """
     names = [name for _, name in FIGURES]
     return csv_text(
         [

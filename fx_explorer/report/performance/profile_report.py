@@ -1,5 +1,5 @@
-"""A profile beside a session as text, markdown, CSV and JSON: the verdict first, then lines, modules, kernels,
-operations, what ran elsewhere, and when the GPU was idle.
+"""A profile beside a session as text, markdown, CSV and JSON: the verdict first, then lines,
+modules, kernels, operations, what ran elsewhere, and when the GPU was idle.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ Format = Callable[[ProfileFigures, bool], str]
 
 
 def profile_text(figures: ProfileFigures, every: bool, width: int | None = None) -> str:
-    """Return the verdict and the tables in columns; ``every`` row of them, or the most expensive. Lines have at most ``width``
-    cells, None where a program reads.
+    """Return the verdict and the tables in columns; ``every`` row of them, or the most expensive.
+    Lines have at most ``width`` cells, None where a program reads.
     """
     blocks: list[Block] = [*verdict(figures)]
     for table in tables(figures):

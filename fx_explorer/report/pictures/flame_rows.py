@@ -1,5 +1,5 @@
-"""A flame chart as rows of text, in pieces of one colour: what the terminal prints, and what the app
-paints.
+"""A flame chart as rows of text, in pieces of one colour: what the terminal prints, and what the
+app paints.
 
 A block begins with a thin bar, so that neighbours of one colour, or of none, are told apart.
 """
@@ -50,8 +50,9 @@ FlameRow = list[FlamePiece]
 def marked_chart(
     rows: Sequence[Sequence[FlameBlock]], width: int, height: int, steps: Collection[int]
 ) -> list[FlameRow]:
-    """Return the chart in ``height`` rows, with some steps marked. The last row points at them; where
-    there is no room for all levels, it says which ones are shown: those down to the marked blocks.
+    """Return the chart in ``height`` rows, with some steps marked. The last row points at them;
+    where there is no room for all levels, it says which ones are shown: those down to the marked
+    blocks.
     """
     steps = in_order(steps)
     found = marked_blocks(rows, steps)
@@ -85,7 +86,9 @@ def _levels(marked: Marked, count: int, height: int) -> range:
 def row_of_blocks(
     blocks: Sequence[FlameBlock], lit: Collection[FlameBlock] = (), fill: str = ""
 ) -> FlameRow:
-    """Return a row of the chart. ``lit`` are marked; ``fill`` is what blocks are filled with beside their names."""
+    """Return a row of the chart. ``lit`` are marked; ``fill`` is what blocks are filled with beside
+    their names.
+    """
     found, cell = FlameRow(), 0
     for block in blocks:
         if block.first > cell:
@@ -111,8 +114,8 @@ def _is_meant(frame: FlameFrame | None, steps: Sequence[int]) -> bool:
 
 
 def _pointers(marked: Sequence[FlameBlock], steps: Sequence[int], width: int, levels: str) -> str:
-    """Return the row below the chart: a mark below each marked block, with its name where there is one,
-    and the levels that are shown at the side where no mark stands.
+    """Return the row below the chart: a mark below each marked block, with its name where there is
+    one, and the levels that are shown at the side where no mark stands.
     """
     cells = {_middle(block, steps) for block in marked}
     taken = len(levels) + GAP if levels and width - len(levels) - GAP >= TICK_CELLS else 0
@@ -132,8 +135,8 @@ def _pointers(marked: Sequence[FlameBlock], steps: Sequence[int], width: int, le
 
 
 def _middle(block: FlameBlock, steps: Sequence[int]) -> int:
-    """Return the cell to point at: the middle of a block; its first or last where the steps stand beside
-    what the block is.
+    """Return the cell to point at: the middle of a block; its first or last where the steps stand
+    beside what the block is.
     """
     if block.main is None or _is_meant(block.main, steps) or not block.is_open:
         return block.first + (block.cells - 1) // 2
@@ -141,7 +144,9 @@ def _middle(block: FlameBlock, steps: Sequence[int]) -> int:
 
 
 def _pointed(cell: int, names: Sequence[str], room: int) -> str:
-    """Return the mark with the first of the names that fits beside it, else with the beginning of the last."""
+    """Return the mark with the first of the names that fits beside it, else with the beginning of
+    the last.
+    """
     left, right = max(0, cell - 1), max(0, room - cell - 2)
     name = next((name for name in names if cell_len(name) <= max(left, right)), names[-1])
     if cell_len(name) <= right or right >= left:
@@ -157,8 +162,8 @@ def _cut(text: str, room: int) -> str:
 
 
 def _names(block: FlameBlock, steps: Sequence[int]) -> list[str]:
-    """Return what may be said of a marked block, the longest first: of merged steps, of the one that is
-    meant.
+    """Return what may be said of a marked block, the longest first: of merged steps, of the one
+    that is meant.
     """
     within = [frame for one in block.frames for frame in one.frames() if _is_meant(frame, steps)]
     if not within:

@@ -1,5 +1,5 @@
-"""A flame chart as SVG that needs nothing beside it: a block for each frame, with what is known of it
-where the mouse rests.
+"""A flame chart as SVG that needs nothing beside it: a block for each frame, with what is known of
+it where the mouse rests.
 
 Letters beside the blocks are of a grey that can be read on white and on black.
 """
@@ -28,8 +28,8 @@ LEAST_CUT = 4
 """Letters from which on the beginning of a name says more than nothing."""
 
 MANY, LEAST_PIXELS = 5_000, 0.05
-"""Of more frames than so many, blocks that are narrower are left out with what lies within them: nobody sees
-anything of them.
+"""Of more frames than so many, blocks that are narrower are left out with what lies within them:
+nobody sees anything of them.
 """
 
 TICKS = 8

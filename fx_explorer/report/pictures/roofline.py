@@ -1,5 +1,5 @@
-"""Kernels below the roof of the machine, both axes by powers of ten: in the terminal by plotext, as SVG by
-matplotlib. Both are in the extra ``plots``.
+"""Kernels below the roof of the machine, both axes by powers of ten: in the terminal by plotext, as
+SVG by matplotlib. Both are in the extra ``plots``.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def _powers(values: Sequence[float]) -> tuple[int, int]:
 
 
 def roofline_plot(found: KernelRoofline, width: int, height: int) -> RooflinePlot:
-    """Return the picture as lines of text. Raises UsageError when there is nothing to draw, no plotext, or no
-    room.
+    """Return the picture as lines of text. Raises UsageError when there is nothing to draw, no
+    plotext, or no room.
     """
     try:
         import plotext
@@ -116,7 +116,9 @@ def roofline_plot(found: KernelRoofline, width: int, height: int) -> RooflinePlo
 
 
 def _roof_corners(roof: Roof | None, kind: str, axes: Axes) -> list[tuple[float, float]]:
-    """Return where the roof of a kind begins, bends and ends, in powers of ten; nothing for a kind without a number."""
+    """Return where the roof of a kind begins, bends and ends, in powers of ten; nothing for a kind
+    without a number.
+    """
     if roof is None or not roof.flops_per_s.get(kind):
         return []
     slope, flat = math.log10(roof.bytes_per_s), math.log10(roof.flops_per_s[kind])

@@ -36,14 +36,23 @@ def headline(ranks: ComparedRanks) -> str:
         silent = [one.rank for one in ranks.summaries if one.unknown_end and not one.compilations]
         if silent:
             its = "its log tells of" if len(silent) == 1 else "their logs tell of"
-            return f"{as_sentence(rank_words(silent))} compiled nothing that {its} before the end of what is there."
+            return (
+                f"{as_sentence(rank_words(silent))} compiled nothing that {its} before the "
+                "end of what is there."
+            )
         if len(unknown) == count:
-            return f"{as_sentence(rank_words(unknown))} did the same, as far as what is there of them goes."
+            return (
+                f"{as_sentence(rank_words(unknown))} did the same, as far as what is there of "
+                "them goes."
+            )
         if unknown:
             told = others_in_words(
                 [one.rank for one in ranks.summaries if not one.unknown_end], unknown, count
             )
-            return f"{as_sentence(rank_words(unknown))} did the same as {told}, as far as what is there of it goes."
+            return (
+                f"{as_sentence(rank_words(unknown))} did the same as {told}, as far as what "
+                "is there of it goes."
+            )
         who = "Both ranks" if count == 2 else f"All {count:,} ranks"
         if len(ranks.groups) > 1:
             parts = f"the {count:,} ranks have {counted(len(ranks.groups), 'part')} of the model"
@@ -69,8 +78,8 @@ def first_failure(ranks: ComparedRanks) -> RankFinding | None:
 
 
 def first_sentence(ranks: ComparedRanks) -> str:
-    """Return where ranks first diverged, as a sentence; empty where they did not, and where the headline says it: they
-    failed.
+    """Return where ranks first diverged, as a sentence; empty where they did not, and where the
+    headline says it: they failed.
     """
     if ranks.first is None or ranks.first is first_failure(ranks):
         return ""
@@ -91,7 +100,9 @@ def place(finding: RankFinding) -> str:
 
 
 def further(found: Sequence[RankFinding], first: RankFinding | None) -> Iterator[str]:
-    """Yield what else differs. Of one kind about the same ranks, only the first few are told, and how many there are."""
+    """Yield what else differs. Of one kind about the same ranks, only the first few are told, and
+    how many there are.
+    """
     rest = sorted(
         (one for one in found if one is not first), key=lambda one: (one.position, one.ranks)
     )
@@ -105,11 +116,16 @@ def further(found: Sequence[RankFinding], first: RankFinding | None) -> Iterator
         yield from (f"{as_sentence(one.words)}." for one in alike[:MOST_OF_A_KIND])
         if len(alike) > MOST_OF_A_KIND:
             what = ASPECTS[alike[0].aspect]
-            yield f"… and {len(alike) - MOST_OF_A_KIND:,} more of {rank_words(alike[0].ranks)}: {what}."
+            yield (
+                f"… and {len(alike) - MOST_OF_A_KIND:,} more of {rank_words(alike[0].ranks)}: "
+                f"{what}."
+            )
 
 
 def first_of_group(found: Sequence[RankFinding], group: RankGroup) -> RankFinding | None:
-    """Return where a group first diverged; None for the first group, and for one that only has an unknown end."""
+    """Return where a group first diverged; None for the first group, and for one that only has an
+    unknown end.
+    """
     return next((one for one in found if one.ranks == group.ranks and one.is_divergence), None)
 
 
@@ -148,7 +164,9 @@ _STATUSES = {"failed": "failed", "skipped": "runs in eager mode", "running": "wi
 
 
 def agreed(ranks: ComparedRanks) -> tuple[list[str], list[str]]:
-    """Return the aspects in which all ranks agree, and those of the findings, with which ranks agree with which."""
+    """Return the aspects in which all ranks agree, and those of the findings, with which ranks
+    agree with which.
+    """
     same, other = [], []
     found = {one.aspect for one in ranks.findings}
     known = known_aspects(ranks.summaries)
@@ -166,7 +184,9 @@ def agreed(ranks: ComparedRanks) -> tuple[list[str], list[str]]:
 
 
 def gaps(ranks: ComparedRanks) -> list[str]:
-    """Return why it cannot be said of each rank what it did, in sentences; empty where all is known."""
+    """Return why it cannot be said of each rank what it did, in sentences; empty where all is
+    known.
+    """
     unknown = [
         f"{as_sentence(rank_words([one.rank]))}: its end is unknown, {one.unknown_end}."
         for one in ranks.summaries
@@ -180,7 +200,8 @@ def gaps(ranks: ComparedRanks) -> list[str]:
 
 
 _APART = (
-    "The ranks did not begin to compile within ten minutes of each other, or do not say when: they may be of several jobs, and "
+    "The ranks did not begin to compile within ten minutes of each other, or do not say "
+    "when: they may be of several jobs, and "
     "who waits for whom is not told."
 )
 

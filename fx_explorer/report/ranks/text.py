@@ -106,7 +106,10 @@ def group_text(
             where = f"{plain_function(one.function)} at {in_file(one.file, one.line)}"
         else:
             where = ""
-        yield f"  [{one.name}] {where}  {seconds(one.duration_s)}  {STATUS_WORDS.get(one.status, one.status)}{said}{error}"
+        yield (
+            f"  [{one.name}] {where}  {seconds(one.duration_s)}  "
+            f"{STATUS_WORDS.get(one.status, one.status)}{said}{error}"
+        )
     if len(rank.compilations) > MOST_COMPILATIONS:
         yield f"  and {len(rank.compilations) - MOST_COMPILATIONS:,} more"
     yield from _section("To know:", [*gaps(ranks), *rank.notes])

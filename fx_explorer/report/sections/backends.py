@@ -1,4 +1,6 @@
-"""Backends beside Inductor in the JSON report: the stages they published, their entries and last runs."""
+"""Backends beside Inductor in the JSON report: the stages they published, their entries and last
+runs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Compilations in the JSON report, with their other variants, what was changed by hand, and the totals of all."""
+"""Compilations in the JSON report, with their other variants, what was changed by hand, and the
+totals of all.
+"""
 
 from __future__ import annotations
 
@@ -144,7 +146,9 @@ def _graph(reader: SessionReader, graph: model.Graph) -> Json:
 
 
 def kernels_of(reader: SessionReader, compilation: model.Compilation) -> list[Json]:
-    """Return the kernels and library calls of a compilation, with the nodes and lines that each computes."""
+    """Return the kernels and library calls of a compilation, with the nodes and lines that each
+    computes.
+    """
     computed = kernel_nodes(reader, compilation.id)
     # All nodes at once: one query per kernel would be thousands for a large model.
     every = {node for nodes in computed.values() for node in nodes}
@@ -172,8 +176,8 @@ def kernels_of(reader: SessionReader, compilation: model.Compilation) -> list[Js
 def _kernel(
     kernel: model.Kernel, nodes: list[model.Node], captured: set[int], paths: dict[int, str]
 ) -> Json:
-    """Return a kernel with its nodes. ``captured`` are the graphs before AOTAutograd: the comments of generated code in a
-    log name their nodes.
+    """Return a kernel with its nodes. ``captured`` are the graphs before AOTAutograd: the comments
+    of generated code in a log name their nodes.
     """
     return {
         "name": kernel.name,

@@ -32,7 +32,9 @@ def _advice(told: Json) -> Json:
 
 
 def target(reader: SessionReader) -> Json:
-    """Return what was captured, by the name that the user typed where the worker did not come to know it."""
+    """Return what was captured, by the name that the user typed where the worker did not come to
+    know it.
+    """
     recorded: Json = dict(reader.meta("target") or {})
     request = reader.meta("request") or {}
     return {

@@ -1,4 +1,6 @@
-"""Other front ends than Dynamo, for the JSON report: their graphs in figures, line by line beside Dynamo's, and in words."""
+"""Other front ends than Dynamo, for the JSON report: their graphs in figures, line by line beside
+Dynamo's, and in words.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ Json = dict[str, object]
 
 
 def front_ends(reader: SessionReader) -> list[Json]:
-    """Return an object for each front end that was asked (``--frontend``), in the order in which they were."""
+    """Return an object for each front end that was asked (``--frontend``), in the order in which
+    they were.
+    """
     rows = reader.rows(model.FrontEnd)
     dynamo = seen_by_dynamo(reader) if rows else None
     return [_front_end(reader, row, dynamo) for row in rows if dynamo]

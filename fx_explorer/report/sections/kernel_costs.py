@@ -1,5 +1,5 @@
-"""The kernels of a session as a table of text, and what each costs as JSON: the columns of the app's
-view, or those of them that there is room for.
+"""The kernels of a session as a table of text, and what each costs as JSON: the columns of the
+app's view, or those of them that there is room for.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ def kernel_cost(one: KernelCost) -> dict[str, Any]:
 
 
 def kernels_as_text(reader: SessionReader, width: int | None = None) -> str:
-    """Return the kernels as a table, and below it what they add up to; empty without kernels. In a ``width``, long names
-    are cut in the middle, and below the table stands which columns were left out; None is for all there is.
+    """Return the kernels as a table, and below it what they add up to; empty without kernels. In a
+    ``width``, long names are cut in the middle, and below the table stands which columns were left
+    out; None is for all there is.
     """
     costs = kernel_costs(reader)
     if not costs:

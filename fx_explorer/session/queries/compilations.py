@@ -18,7 +18,10 @@ def draws_by_inductor(reader: SessionReader) -> bool:
     """Return whether Inductor's code draws random numbers of its own (``lower_random`` of
     torch/_inductor/fx_passes/replace_random.py), which are others than PyTorch's operators draw.
     """
-    drawn = "SELECT 1 FROM node WHERE target LIKE '%inductor_random%' OR target LIKE '%inductor_seed%' LIMIT 1"
+    drawn = (
+        "SELECT 1 FROM node WHERE target LIKE '%inductor_random%' OR target LIKE "
+        "'%inductor_seed%' LIMIT 1"
+    )
     return bool(list(reader.query(drawn)))
 
 
@@ -47,7 +50,8 @@ def first_compilation(reader: SessionReader) -> int:
     """
     found = column(
         reader,
-        "SELECT compilation FROM graph WHERE node_count AND compilation ORDER BY compilation LIMIT 1",
+        "SELECT compilation FROM graph WHERE node_count AND compilation ORDER BY "
+        "compilation LIMIT 1",
     )
     found = found or column(reader, "SELECT id FROM compilation ORDER BY id LIMIT 1")
     return int(found[0]) if found else 0
@@ -62,7 +66,8 @@ def origins_of_variants(reader: SessionReader) -> dict[int, int]:
     """Return the id of the variant that another one set out from, by the id of that other one."""
     return dict(
         reader.query(
-            "SELECT c.id, o.id FROM compilation c JOIN compilation o ON o.name = c.variant_of AND o.id < c.id"
+            "SELECT c.id, o.id FROM compilation c JOIN compilation o ON o.name = "
+            "c.variant_of AND o.id < c.id"
         )
     )
 
@@ -79,7 +84,10 @@ def compile_seconds(reader: SessionReader, compilation: int | None = None) -> fl
         if compilation is None
         else (" WHERE compilation.id=?", (compilation,))
     )
-    spans = "SELECT coalesce(sum(duration_s), 0) FROM span WHERE depth=0 AND span.compilation=compilation.id"
+    spans = (
+        "SELECT coalesce(sum(duration_s), 0) FROM span WHERE depth=0 AND "
+        "span.compilation=compilation.id"
+    )
     found = reader.query(
         f"SELECT sum(max(duration_s, ({spans}))) FROM compilation{condition}", values
     )

@@ -53,7 +53,10 @@ class Filtered:
 def filtered(reader: SessionReader, compilation: int | None = None) -> list[Filtered]:
     """Return the filters that dropped guards of a compilation, or of any."""
     condition, values = _of(compilation)
-    counts = f"SELECT compilation, dropped_by AS filter, count(*) AS number FROM guard{condition} GROUP BY 1, 2"
+    counts = (
+        f"SELECT compilation, dropped_by AS filter, count(*) AS number FROM guard{condition} "
+        "GROUP BY 1, 2"
+    )
     whole = f"SELECT compilation, count(*) AS number FROM guard{condition} GROUP BY 1"
     rows = reader.query(
         f"SELECT filter, sum(counts.number), sum(whole.number) FROM ({counts}) AS counts "
@@ -83,8 +86,11 @@ def _of(compilation: int | None) -> tuple[str, tuple[int, ...]]:
 
 
 def guarded_sources(reader: SessionReader) -> list[str]:
-    """Return what guards look at, in torch's words: ``L['self']._modules['fc']._parameters['weight']``."""
+    """Return what guards look at, in torch's words:
+    ``L['self']._modules['fc']._parameters['weight']``.
+    """
     return column(
         reader,
-        "SELECT source FROM guard WHERE source != '' UNION SELECT source FROM guard_check WHERE source != ''",
+        "SELECT source FROM guard WHERE source != '' UNION SELECT source FROM "
+        "guard_check WHERE source != ''",
     )

@@ -22,22 +22,26 @@ class CallInOrder(NamedTuple):
 
 
 def calls_in_order(reader: SessionReader) -> list[CallInOrder]:
-    """Return every call that generated code makes, in the order of its lines, graph by graph. Rows that run other
-    graphs (conditionals, loops) are none: what they run are rows of their own.
+    """Return every call that generated code makes, in the order of its lines, graph by graph. Rows
+    that run other graphs (conditionals, loops) are none: what they run are rows of their own.
     """
     found = reader.query(
-        "SELECT compilation.name, kernel.direction, kernel.id, kernel_call.id, kernel.name, kernel.language, "
+        "SELECT compilation.name, kernel.direction, kernel.id, kernel_call.id, "
+        "kernel.name, kernel.language, "
         "coalesce(kernel.output_code, 0) "
         "FROM kernel_call JOIN kernel ON kernel.id = kernel_call.kernel "
         "JOIN compilation ON compilation.id = kernel.compilation "
         "WHERE coalesce(kernel.runs, '[]') IN ('[]', '') AND compilation.status != 'restarted' "
-        "ORDER BY compilation.id, kernel.direction, kernel.output_code, kernel_call.line, kernel_call.position, kernel_call.id"
+        "ORDER BY compilation.id, kernel.direction, kernel.output_code, "
+        "kernel_call.line, kernel_call.position, kernel_call.id"
     )
     return [CallInOrder(*row) for row in found]
 
 
 class PlaceOfCall(NamedTuple):
-    """Where generated code calls a kernel, and where it defines it. Lines count from 1; 0 where one is not known."""
+    """Where generated code calls a kernel, and where it defines it. Lines count from 1; 0 where one
+    is not known.
+    """
 
     kernel: int
     call: int
@@ -50,7 +54,8 @@ class PlaceOfCall(NamedTuple):
 def places_of_calls(reader: SessionReader) -> list[PlaceOfCall]:
     """Return the places of every kernel, call by call."""
     found = reader.query(
-        "SELECT kernel.id, kernel_call.id, coalesce(kernel.output_code, 0), coalesce(kernel_call.line, 0), "
+        "SELECT kernel.id, kernel_call.id, coalesce(kernel.output_code, 0), "
+        "coalesce(kernel_call.line, 0), "
         "coalesce(kernel.first_line, 0), coalesce(kernel.artifact, 0) != 0 "
         "FROM kernel JOIN kernel_call ON kernel_call.kernel = kernel.id ORDER BY 1, 2"
     )
@@ -71,9 +76,12 @@ def nodes_of_calls(reader: SessionReader) -> Iterator[tuple[int, int, list[int]]
 
 
 def lines_of_nodes(reader: SessionReader, nodes: Iterable[int]) -> dict[int, tuple[int, int]]:
-    """Return node → (SourceFile, line) of the user's innermost line, for those of these nodes that have one."""
+    """Return node → (SourceFile, line) of the user's innermost line, for those of these nodes that
+    have one.
+    """
     found = reader.query(
-        "SELECT node.id, node.file, node.line FROM json_each(?) AS wanted CROSS JOIN node ON node.id = wanted.value "
+        "SELECT node.id, node.file, node.line FROM json_each(?) AS wanted CROSS JOIN "
+        "node ON node.id = wanted.value "
         "WHERE node.file AND node.line",
         (json_list(nodes),),
     )

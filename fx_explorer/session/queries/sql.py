@@ -17,16 +17,21 @@ either.
 
 
 def computed_nodes(*, with_calls: bool = False, condition: str = "") -> str:
-    """Return a subquery: which ``kernel`` has ``computed`` which node, each pair once; with the ``call`` that does, 0 for
-    every call. ``condition`` is one on the table ``kernel``, and its parameters are needed twice.
+    """Return a subquery: which ``kernel`` has ``computed`` which node, each pair once; with the
+    ``call`` that does, 0 for every call. ``condition`` is one on the table ``kernel``, and its
+    parameters are needed twice.
     """
     call = "line_node.call AS call, " if with_calls else ""
-    pairs = f"SELECT kernel.id AS kernel, {call}line_node.node AS computed FROM kernel JOIN line_node ON line_node.artifact = "
+    pairs = (
+        f"SELECT kernel.id AS kernel, {call}line_node.node AS computed FROM kernel JOIN "
+        "line_node ON line_node.artifact = "
+    )
     only = f" AND {condition}" if condition else ""
     # A library call has no code of its own: its nodes are those of the line that calls it.
     return (
         f"({pairs}kernel.artifact WHERE kernel.artifact{only} UNION {pairs}kernel.output_code "
-        f"AND line_node.line = kernel.first_line WHERE NOT kernel.artifact AND kernel.first_line{only})"
+        "AND line_node.line = kernel.first_line WHERE NOT kernel.artifact AND "
+        f"kernel.first_line{only})"
     )
 
 

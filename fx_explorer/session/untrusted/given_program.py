@@ -1,5 +1,5 @@
-"""The file that a target names, and whether it is a program: an ExportedProgram by its content, Python by its name as well.
-Nothing else is run unasked.
+"""The file that a target names, and whether it is a program: an ExportedProgram by its content,
+Python by its name as well. Nothing else is run unasked.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ def split_target(target: str) -> tuple[Path | None, str]:
 
 
 def is_exported(file: Path) -> bool:
-    """Return whether the file is, or is called as, what torch.export or AOTInductor saves: ``read_pt2`` tells
-    what is wrong with one that is not.
+    """Return whether the file is, or is called as, what torch.export or AOTInductor saves:
+    ``read_pt2`` tells what is wrong with one that is not.
     """
     return kind_of_file(file).is_of_export or file.suffix.lower() == SUFFIX
 
 
 def check_is_python(file: Path, *, as_python: bool) -> None:
     """Raise TargetError for a file that is no Python by its name, unless the user says that it is
-    (``as_python``), and for one that Python could not read whatever it is called. Without a suffix its
-    first line may say that it is Python.
+    (``as_python``), and for one that Python could not read whatever it is called. Without a suffix
+    its first line may say that it is Python.
     """
     found = kind_of_file(file)
     if found.kind == "broken_archive":
@@ -68,6 +68,7 @@ def _is_called_python(file: Path) -> bool:
 
 def _no_python_by_name(file: Path, found: FileKind) -> TargetError:
     return TargetError(
-        f"{file} is no Python file by its name; it looks like {found.words}. {found.advice_for(file)}. "
+        f"{file} is no Python file by its name; it looks like {found.words}. "
+        f"{found.advice_for(file)}. "
         "If it is a Python program all the same, say so with --as-python."
     )

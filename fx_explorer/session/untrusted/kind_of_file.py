@@ -1,7 +1,8 @@
-"""What kind of file something is. Its content says so and its name never does: this is the one place where it is decided.
+"""What kind of file something is. Its content says so and its name never does: this is the one
+place where it is decided.
 
-Of a zip archive the table of contents is read, under bounds; of any other file the beginning. Nothing is
-loaded, run or unpickled.
+Of a zip archive the table of contents is read, under bounds; of any other file the beginning.
+Nothing is loaded, run or unpickled.
 """
 
 from __future__ import annotations
@@ -95,7 +96,9 @@ _PRINTED = re.compile(
     rb"|[^\]\n]{0,1000}torch/(?:_dynamo|_inductor|_functorch|_export|fx)/[^\]\n]{1,1000}\] (?!\{))",
     re.M,
 )
-"""A line that torch prints for TORCH_LOGS, or a warning of its compiler. Others may stand before it, since people paste them."""
+"""A line that torch prints for TORCH_LOGS, or a warning of its compiler. Others may stand before
+it, since people paste them.
+"""
 
 PASTED = 1 << 20
 """Bytes of a text in which such a line is looked for: a job prints much of its own before."""
@@ -123,7 +126,9 @@ _TABLE = re.compile(
     rb'\s*\{\s*(?:"version"\s*:\s*[\d.]+\s*,\s*)?(?:"(?:preToPost|postToPre|cppCodeToPost|postToCppCode)"\s*:|'
     rb'"[^"\n]+"\s*:\s*\{\s*"(?:stack_traces|post_grad_nodes|pre_grad_nodes)"\s*:\s*\[)'
 )
-"""How ``kernel_information.json`` and ``inductor_provenance_tracking_node_mappings.json`` begin (torch/_inductor/debug.py)."""
+"""How ``kernel_information.json`` and ``inductor_provenance_tracking_node_mappings.json`` begin
+(torch/_inductor/debug.py).
+"""
 
 _PROGRAMS = (".py", ".pyi", ".pyw", ".ipynb", ".json", ".toml")
 """Ends of names of what may quote such a line and is something else."""
@@ -195,7 +200,8 @@ def _kind_of_log(start: bytes) -> FileKind | None:
         return _PRINTED_LOG
     if not _LOG_LINE.match(start):
         return None
-    # What torchrun and others print begins like a record, and has no JSON: a whole line of it tells.
+    # What torchrun and others print begins like a record, and has no JSON: a whole line of it
+    # tells.
     return _LOG if b"\n" not in start or _RECORD.search(start) else None
 
 
@@ -210,13 +216,18 @@ def _unpacked(start: bytes) -> bytes:
 
 
 FIRST_BLOCK = 160 << 10
-"""Bytes in which the first block of what zstd has packed ends (RFC 8878): before that there is nothing of it."""
+"""Bytes in which the first block of what zstd has packed ends (RFC 8878): before that there is
+nothing of it.
+"""
 
 
 def _packed_with_zstd(file: Path) -> FileKind:
     found = unpacker()
     if found is None:
-        advice = "If it is a TORCH_TRACE log: pip install 'fx-explorer[zstd]', or unpack it first: unzstd {file}"
+        advice = (
+            "If it is a TORCH_TRACE log: pip install 'fx-explorer[zstd]', or unpack it "
+            "first: unzstd {file}"
+        )
         return FileKind("binary", "compressed with zstd, which needs the package zstandard", advice)
     frame = found.begin_frame()
     with file.open("rb") as opened, contextlib.suppress(found.error):
@@ -228,7 +239,9 @@ def _packed_with_zstd(file: Path) -> FileKind:
 
 
 def _archive(file: Path) -> FileKind:
-    """Return what a zip archive holds. The layouts are those of torch/export/pt2_archive/constants.py."""
+    """Return what a zip archive holds. The layouts are those of
+    torch/export/pt2_archive/constants.py.
+    """
     # Here, since zipfile takes 10 ms and few targets are archives.
     from fx_explorer.session.untrusted.zip_archive import members_of, opened
 

@@ -1,7 +1,9 @@
-"""What torch.export and AOTInductor save, read under bounds. Nothing of it is loaded, run, unpickled or unpacked to disk.
+"""What torch.export and AOTInductor save, read under bounds. Nothing of it is loaded, run,
+unpickled or unpacked to disk.
 
-Both are zip archives, and are called ``.pt2``: an ``ExportedProgram`` (``torch.export.save``) and a package of AOTInductor
-(``torch._inductor.aoti_compile_and_package``). The layout is that of torch/export/pt2_archive/constants.py.
+Both are zip archives, and are called ``.pt2``: an ``ExportedProgram`` (``torch.export.save``) and a
+package of AOTInductor (``torch._inductor.aoti_compile_and_package``). The layout is that of
+torch/export/pt2_archive/constants.py.
 """
 
 from __future__ import annotations
@@ -52,8 +54,8 @@ class Pt2Archive:
         return [one for one in self.members if one.name.startswith(f"{AOT_FOLDER}{model}/")]
 
     def texts(self, members: Iterable[Member]) -> Iterator[str]:
-        """Yield the text of each member. The file is opened once: its table of contents may be long. Raises
-        UnreadableProgramError when one is damaged or too large.
+        """Yield the text of each member. The file is opened once: its table of contents may be
+        long. Raises UnreadableProgramError when one is damaged or too large.
         """
         with opened(self.path) as archive:
             for member in members:
@@ -61,13 +63,16 @@ class Pt2Archive:
 
 
 def read_pt2(path: Path) -> Pt2Archive:
-    """Return what the file is. Raises UnreadableProgramError, which says what it is instead, or what is wrong with it."""
+    """Return what the file is. Raises UnreadableProgramError, which says what it is instead, or
+    what is wrong with it.
+    """
     found = kind_of_file(path)
     if found.kind == "broken_archive":
         check_archive(path)
     if not found.is_of_export:
         raise UnreadableProgramError(
-            f"{path} is {found.words}, and neither an ExportedProgram nor a package of AOTInductor. {found.advice_for(path)}"
+            f"{path} is {found.words}, and neither an ExportedProgram nor a package of "
+            f"AOTInductor. {found.advice_for(path)}"
         )
     with opened(path) as archive:
         members = members_of(path, archive)

@@ -31,7 +31,10 @@ IMPORTS = {
         "libdevice": "libdevice",
         "tl_math": "tl_math",
     },
-    "from torch._inductor.runtime.hints import AutotuneHint, ReductionHint, TileHint, DeviceProperties": {},
+    (
+        "from torch._inductor.runtime.hints import AutotuneHint, ReductionHint, TileHint, "
+        "DeviceProperties"
+    ): {},
     "from triton.compiler.compiler import AttrsDescriptor": {},
     "from triton.backends.compiler import AttrsDescriptor": {},
     "import torch": {},
@@ -266,7 +269,8 @@ class TritonSource:
         said = what or f"{kind_of(node)} is not what Inductor writes"
         return UntrustedSourceError(
             f"line {line} of the kernel's source is refused: {said}: {text}\n"
-            "Nothing of it was run. Capture its program yourself, and the kernel is compiled from your own capture."
+            "Nothing of it was run. Capture its program yourself, and the kernel is "
+            "compiled from your own capture."
         )
 
     def plain(self, value: ast.Constant, is_path_free: bool = True) -> None:

@@ -77,7 +77,9 @@ Check = Callable[[Any], Any]
 
 @cache
 def _hints(row_type: Callable[..., object]) -> dict[str, Any]:
-    """Return the types of the fields. To find them takes 0.3 ms for each type of row, which the start has 23 of."""
+    """Return the types of the fields. To find them takes 0.3 ms for each type of row, which the
+    start has 23 of.
+    """
     return get_type_hints(row_type)
 
 

@@ -1,4 +1,6 @@
-"""A zip archive that anybody may have written, read under bounds. Nothing of it is unpacked to disk."""
+"""A zip archive that anybody may have written, read under bounds. Nothing of it is unpacked to
+disk.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ class Member:
 def opened(path: Path) -> zipfile.ZipFile:
     """Open a file that begins as a zip archive. Raises UnreadableProgramError."""
     cut_off = UnreadableProgramError(
-        f"{path} begins as a zip archive, and its table of contents is missing or damaged. It may have been cut off; save or "
+        f"{path} begins as a zip archive, and its table of contents is missing or "
+        "damaged. It may have been cut off; save or "
         "copy it again"
     )
     try:
@@ -48,7 +51,8 @@ def opened(path: Path) -> zipfile.ZipFile:
         OverflowError,
     ) as error:
         raise UnreadableProgramError(f"{path} cannot be read: {error}") from error
-    # Where the end of an archive is gone, zipfile finds that of one which lies in it, as example inputs do.
+    # Where the end of an archive is gone, zipfile finds that of one which lies in it, as example
+    # inputs do.
     if min((one.header_offset for one in archive.filelist), default=0):
         archive.close()
         raise cut_off
@@ -87,14 +91,18 @@ def members_of(path: Path, archive: zipfile.ZipFile) -> tuple[Member, ...]:
 
 
 def content_of(path: Path, archive: zipfile.ZipFile, member: Member) -> bytes:
-    """Return the content of a member. Raises UnreadableProgramError when it is damaged or too large."""
+    """Return the content of a member. Raises UnreadableProgramError when it is damaged or too
+    large.
+    """
     if member.size_bytes > MOST_TEXT:
         raise UnreadableProgramError(
-            f"{path}: {member.name} has {member.size_bytes:,} bytes, and at most {MOST_TEXT:,} are read"
+            f"{path}: {member.name} has {member.size_bytes:,} bytes, and at most "
+            f"{MOST_TEXT:,} are read"
         )
     if member.size_bytes > MOST_INFLATED * member.stored_bytes + 4096:
         raise UnreadableProgramError(
-            f"{path}: {member.name} inflates more than {MOST_INFLATED} times: it is no text of torch's"
+            f"{path}: {member.name} inflates more than {MOST_INFLATED} times: it is no "
+            "text of torch's"
         )
     try:
         with archive.open(member.stored_name) as file:

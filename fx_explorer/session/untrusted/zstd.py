@@ -8,7 +8,9 @@ from typing import Protocol
 
 
 class PackedFrame(Protocol):
-    """One of zstd's frames that is being unpacked. After its end comes nothing, another frame, or what is none."""
+    """One of zstd's frames that is being unpacked. After its end comes nothing, another frame, or
+    what is none.
+    """
 
     @property
     def eof(self) -> bool: ...

@@ -107,8 +107,8 @@ _UNARY: dict[type[ast.unaryop], str] = {ast.USub: "neg", ast.UAdd: "pos", ast.In
 
 
 def operation_of(expression: str, known: dict[str, int]) -> Operation | None:
-    """Return what an expression does, in a graph whose earlier nodes are ``known``; None where it is
-    none that torch prints.
+    """Return what an expression does, in a graph whose earlier nodes are ``known``; None where it
+    is none that torch prints.
     """
     overload = _OVERLOAD.fullmatch(expression)
     if overload:

@@ -17,21 +17,30 @@ _CAPTURE: tuple[HelpEntry, ...] = (
         "c w",
         "capturing.without_weights",
         "without weights",
-        "With --gpu: capture again with tensors that are on the GPU from the beginning and have no content (--no-weights).",
+        (
+            "With --gpu: capture again with tensors that are on the GPU from the beginning "
+            "and have no content (--no-weights)."
+        ),
     ),
     (
         "capture.built",
         "c r",
         "capturing.built",
         "run built",
-        "Capture again with the kernels built (--build): the compiled code runs, not PyTorch's operators.",
+        (
+            "Capture again with the kernels built (--build): the compiled code runs, not "
+            "PyTorch's operators."
+        ),
     ),
     (
         "capture.watch",
         "w",
         "capturing.watch",
         "watch",
-        "Watch the program's files: saving one captures again, keeping the place; at once when one has changed already.",
+        (
+            "Watch the program's files: saving one captures again, keeping the place; at "
+            "once when one has changed already."
+        ),
     ),
     (
         "capture.save",
@@ -45,7 +54,10 @@ _CAPTURE: tuple[HelpEntry, ...] = (
         "escape",
         "cancel",
         "cancel",
-        "Show all again where views are narrowed; else, pressed twice, stop the running capture, keeping what was found.",
+        (
+            "Show all again where views are narrowed; else, pressed twice, stop the running "
+            "capture, keeping what was found."
+        ),
     ),
 )
 
@@ -76,7 +88,10 @@ _APPLICATION: tuple[HelpEntry, ...] = (
         "q,ctrl+q,ctrl+c",
         "quit",
         "quit",
-        "Quit, after asking about a capture that is not saved; what runs is stopped and leaves no process behind.",
+        (
+            "Quit, after asking about a capture that is not saved; what runs is stopped and "
+            "leaves no process behind."
+        ),
     ),
 )
 

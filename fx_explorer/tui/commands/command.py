@@ -17,8 +17,8 @@ recorded steps of the bytecode, the options, or the view of a job's ranks.
 """
 
 ON_TOP: tuple[Scope, ...] = ("dialog", "compare", "fixes", "steps", "settings", "ranks")
-"""Scopes of what opens above the main screen, or without it: their keys hold only there, and mean something else
-below.
+"""Scopes of what opens above the main screen, or without it: their keys hold only there, and mean
+something else below.
 """
 
 Group = Literal[

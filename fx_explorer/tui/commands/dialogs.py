@@ -166,7 +166,10 @@ _SETTINGS: tuple[HelpEntry, ...] = (
         "ctrl+r",
         "try_options",
         "try",
-        "Among options, capture again with what was changed, or with the next value of the one under the cursor, and compare.",
+        (
+            "Among options, capture again with what was changed, or with the next value of "
+            "the one under the cursor, and compare."
+        ),
     ),
     (
         "settings.words_down",

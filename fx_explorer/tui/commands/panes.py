@@ -31,14 +31,20 @@ _PANES: tuple[HelpEntry, ...] = (
         "p n",
         "panes.preset('neighbourhood')",
         "neighbourhood",
-        "Draw the node under the cursor with two steps of what it is made from and what uses it, kernels as frames.",
+        (
+            "Draw the node under the cursor with two steps of what it is made from and what "
+            "uses it, kernels as frames."
+        ),
     ),
     (
         "preset.front_ends",
         "p e",
         "panes.preset('front_ends')",
         "Dynamo | other front ends",
-        "Show the graphs that symbolic_trace, torch.export and make_fx make of the target beside Dynamo's, by line.",
+        (
+            "Show the graphs that symbolic_trace, torch.export and make_fx make of the "
+            "target beside Dynamo's, by line."
+        ),
     ),
     (
         "preset.bytecode",
@@ -52,21 +58,30 @@ _PANES: tuple[HelpEntry, ...] = (
         "p k",
         "below.show",
         "below the kernel",
-        "Show what is under a Triton kernel: TTGIR, PTX and SASS (on AMD's GPUs AMDGCN) beside it and your source, linked.",
+        (
+            "Show what is under a Triton kernel: TTGIR, PTX and SASS (on AMD's GPUs AMDGCN) "
+            "beside it and your source, linked."
+        ),
     ),
     (
         "pane.document",
         "p d",
         "panes.pick_document",
         "choose document",
-        "Choose what the focused pane shows: source, any graph, bytecode, IR, generated code, a kernel, a level below it.",
+        (
+            "Choose what the focused pane shows: source, any graph, bytecode, IR, generated "
+            "code, a kernel, a level below it."
+        ),
     ),
     (
         "pane.region",
         "p r",
         "narrowing.turn",
         "only this region",
-        "Show of every view only what belongs to the region or module under the cursor; again: show everything.",
+        (
+            "Show of every view only what belongs to the region or module under the cursor; "
+            "again: show everything."
+        ),
     ),
     ("pane.add", "p a", "panes.add", "add pane", "Put another pane beside the others."),
     ("pane.close", "p x", "panes.close", "close pane", "Close the focused pane."),
@@ -75,7 +90,10 @@ _PANES: tuple[HelpEntry, ...] = (
         "backslash,p l",
         "panes.wrap_lines",
         "wrap lines",
-        "Let long lines of the focused pane's text continue in the next row, or show each in one row again.",
+        (
+            "Let long lines of the focused pane's text continue in the next row, or show "
+            "each in one row again."
+        ),
     ),
     (
         "pane.wider",
@@ -96,14 +114,20 @@ _PANES: tuple[HelpEntry, ...] = (
         "p i",
         "panes.machine_words",
         "addresses and control bits",
-        "Show of each SASS instruction in the focused pane its address, what it waits for, its stall and the live registers.",
+        (
+            "Show of each SASS instruction in the focused pane its address, what it waits "
+            "for, its stall and the live registers."
+        ),
     ),
     (
         "pane.kernels",
         "p h",
         "panes.mark_kernels",
         "heat and kernel colours",
-        "Mark in every pane which kernel computes a line, by number and colour, and in the source what it costs; or do not.",
+        (
+            "Mark in every pane which kernel computes a line, by number and colour, and in "
+            "the source what it costs; or do not."
+        ),
     ),
     (
         "pane.zoom",
@@ -127,7 +151,10 @@ _SELECTION: tuple[HelpEntry, ...] = (
         "y,Y y",
         "copying.copy",
         "copy",
-        "Copy the line under the cursor, or the text selected with the mouse, and say how it was copied.",
+        (
+            "Copy the line under the cursor, or the text selected with the mouse, and say "
+            "how it was copied."
+        ),
     ),
     (
         "copy.kernel",
@@ -148,7 +175,10 @@ _SELECTION: tuple[HelpEntry, ...] = (
         "Y a",
         "copying.answer",
         "copy all as markdown",
-        "Copy the whole answer of this view as markdown: its words, its table, the detail; or the document of the pane.",
+        (
+            "Copy the whole answer of this view as markdown: its words, its table, the "
+            "detail; or the document of the pane."
+        ),
     ),
     (
         "place.edit",
@@ -181,14 +211,20 @@ _GRAPH_FORMS: tuple[HelpEntry, ...] = (
         "p c",
         "graph_forms.turn",
         "graph as code / table",
-        "Show the graph in the focused pane as the Python it stands for, then as FX's own table, then as it was.",
+        (
+            "Show the graph in the focused pane as the Python it stands for, then as FX's "
+            "own table, then as it was."
+        ),
     ),
     (
         "graph.script",
         "p w",
         "graph_forms.write",
         "graph as a script",
-        "Write the graph in the focused pane as a script that makes inputs like the program's and runs it alone.",
+        (
+            "Write the graph in the focused pane as a script that makes inputs like the "
+            "program's and runs it alone."
+        ),
     ),
 )
 

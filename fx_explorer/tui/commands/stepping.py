@@ -41,7 +41,10 @@ _STEPPING: tuple[HelpEntry, ...] = (
         "c o",
         "edits.change_option",
         "options",
-        "Show what each option of torch.compile does and its value in force; change it for what follows, or try another.",
+        (
+            "Show what each option of torch.compile does and its value in force; change it "
+            "for what follows, or try another."
+        ),
     ),
     (
         "step.pass",

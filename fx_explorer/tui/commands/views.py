@@ -23,13 +23,19 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "stages",
         "v t",
         "what each stage did",
-        "Your operations stage by stage, from Dynamo to the kernels: what went in and what came out.",
+        (
+            "Your operations stage by stage, from Dynamo to the kernels: what went in and "
+            "what came out."
+        ),
     ),
     (
         "modules",
         "v d",
         "modules",
-        "Your modules as a tree: breaks, operations, kernel calls, time, saved bytes and compile time of each.",
+        (
+            "Your modules as a tree: breaks, operations, kernel calls, time, saved bytes and "
+            "compile time of each."
+        ),
     ),
     (
         "regions",
@@ -47,49 +53,73 @@ MORE_VIEWS: tuple[tuple[str, str, str, str], ...] = (
         "backend",
         "v b",
         "backend",
-        "What a backend of your own published, how often what it made was called, and its last run by instructions.",
+        (
+            "What a backend of your own published, how often what it made was called, and "
+            "its last run by instructions."
+        ),
     ),
     (
         "ledger",
         "v l",
         "a call",
-        "Where the time of one call goes: guards, kernels, graph breaks, autograd, and each line beside uncompiled.",
+        (
+            "Where the time of one call goes: guards, kernels, graph breaks, autograd, and "
+            "each line beside uncompiled."
+        ),
     ),
     (
         "flame",
         "v w",
         "compile time",
-        "Where compile time went as a flame chart and as a tree: phases within phases, down to your modules and lines.",
+        (
+            "Where compile time went as a flame chart and as a tree: phases within phases, "
+            "down to your modules and lines."
+        ),
     ),
     (
         "profile",
         "v g",
         "profile",
-        "A torch.profiler trace beside the session: where the GPU's time went, its idle gaps and what the program did in them.",
+        (
+            "A torch.profiler trace beside the session: where the GPU's time went, its idle "
+            "gaps and what the program did in them."
+        ),
     ),
     (
         "roofline",
         "v k",
         "roofline",
-        "What bounds each kernel: its operations a byte against operations a second, below the roof of the GPU or processor.",
+        (
+            "What bounds each kernel: its operations a byte against operations a second, "
+            "below the roof of the GPU or processor."
+        ),
     ),
     (
         "step_memory",
         "v m",
         "memory of a step",
-        "What a step holds in memory, kernel after kernel: parameters, saved activations, gradients, temporaries; the peak.",
+        (
+            "What a step holds in memory, kernel after kernel: parameters, saved "
+            "activations, gradients, temporaries; the peak."
+        ),
     ),
     (
         "bench",
         "v p",
         "bench",
-        "Whether compiling pays: the program uncompiled, and by each backend, mode and batch size, measured in turns.",
+        (
+            "Whether compiling pays: the program uncompiled, and by each backend, mode and "
+            "batch size, measured in turns."
+        ),
     ),
     (
         "support",
         "v u",
         "backend support",
-        "What the backend supports: its segments, what crosses their borders, why the graph is split there, every operator's share.",
+        (
+            "What the backend supports: its segments, what crosses their borders, why the "
+            "graph is split there, every operator's share."
+        ),
     ),
 )
 """(name, key, label, sentence) of the views that have no number."""
@@ -99,7 +129,10 @@ KERNEL_VIEW = (
     "candidates",
     "v c",
     "configurations",
-    "What the autotuner would choose from: configurations of a Triton kernel with their resources, library calls.",
+    (
+        "What the autotuner would choose from: configurations of a Triton kernel with their "
+        "resources, library calls."
+    ),
 )
 """The same of the view of one kernel: the one under the cursor."""
 
@@ -143,7 +176,10 @@ _PASSES = (
     "v i",
     "configurations.passes",
     "MLIR passes",
-    "Show which passes of Triton's compiler changed the IR of the kernel under the cursor, and what each of them did.",
+    (
+        "Show which passes of Triton's compiler changed the IR of the kernel under the "
+        "cursor, and what each of them did."
+    ),
 )
 
 _BENCH = (
@@ -151,7 +187,10 @@ _BENCH = (
     "x k",
     "bench.measure",
     "measure a kernel",
-    "Run the kernel under the cursor alone, again and again, on this machine's GPU: its time, GB/s and TFLOP/s.",
+    (
+        "Run the kernel under the cursor alone, again and again, on this machine's GPU: its "
+        "time, GB/s and TFLOP/s."
+    ),
 )
 
 _COMPARE = (
@@ -167,7 +206,10 @@ _FILTER = (
     "v f",
     "table_rows.filter",
     "filter rows",
-    "Show only the rows of the table with the words you type; escape shows all again. Elsewhere: of the guards.",
+    (
+        "Show only the rows of the table with the words you type; escape shows all again. "
+        "Elsewhere: of the guards."
+    ),
 )
 
 _SORT = (
@@ -175,7 +217,8 @@ _SORT = (
     "less_than_sign,v o",
     "table_rows.sort",
     "sort rows",
-    "Sort the rows of the table by a column, the other way round, or not any more; a graph by its times in a profile, or as "
+    "Sort the rows of the table by a column, the other way round, or not any more; a "
+    "graph by its times in a profile, or as "
     "it was. A click on a heading does it too.",
 )
 
@@ -184,7 +227,10 @@ _FIXES = (
     "x x",
     "fixes.show",
     "fixes",
-    "Show edits and options that may take the graph break under the cursor away; try them, write them.",
+    (
+        "Show edits and options that may take the graph break under the cursor away; try "
+        "them, write them."
+    ),
 )
 
 _TRY_ALL = (
@@ -192,7 +238,10 @@ _TRY_ALL = (
     "x a",
     "fixes.try_all",
     "try all fixes",
-    "Try all that may take the graph break under the cursor away, the likeliest first, and what takes all breaks away.",
+    (
+        "Try all that may take the graph break under the cursor away, the likeliest first, "
+        "and what takes all breaks away."
+    ),
 )
 
 _SINCE_LAST = (
@@ -200,7 +249,10 @@ _SINCE_LAST = (
     "o d",
     "since_last.show",
     "what changed",
-    "Show what differs from the last capture: breaks, recompiles, graphs, kernels, memory, time, and your source.",
+    (
+        "Show what differs from the last capture: breaks, recompiles, graphs, kernels, "
+        "memory, time, and your source."
+    ),
 )
 
 _DYNAMIC = (
@@ -208,7 +260,10 @@ _DYNAMIC = (
     "x d",
     "trials.try_dynamic",
     "try dynamic shapes",
-    "Compare dynamic=None, True, False and mark_dynamic on your inputs and on others: what is compiled again, what to write.",
+    (
+        "Compare dynamic=None, True, False and mark_dynamic on your inputs and on others: "
+        "what is compiled again, what to write."
+    ),
 )
 
 _PROGRAM_BENCH = (
@@ -216,7 +271,10 @@ _PROGRAM_BENCH = (
     "x p",
     "program_bench.run",
     "does compiling pay?",
-    "Measure the program uncompiled, and compiled by each backend, mode and batch size you name, with the same results or not.",
+    (
+        "Measure the program uncompiled, and compiled by each backend, mode and batch size "
+        "you name, with the same results or not."
+    ),
 )
 
 _LEDGER = (
@@ -224,7 +282,10 @@ _LEDGER = (
     "x c",
     "call_ledger.run",
     "where does a call's time go?",
-    "Build the program and account for the time of a call, step by step, beside the same call uncompiled.",
+    (
+        "Build the program and account for the time of a call, step by step, beside the same "
+        "call uncompiled."
+    ),
 )
 
 VIEW_COMMANDS = (

@@ -73,8 +73,8 @@ class Controllers:
         walk: GuidedTour | None = None,
         after_fix: AfterFix = "ask",
     ) -> None:
-        """``target`` is what the user typed; ``walk`` is the guided tour, if
-        this is one; ``after_fix`` is what is done when a fix was written. The tour itself says what comes then.
+        """``target`` is what the user typed; ``walk`` is the guided tour, if this is one;
+        ``after_fix`` is what is done when a fix was written. The tour itself says what comes then.
         """
         self.stepping = Stepping(services)
         self.old_findings = OldFindings(services)

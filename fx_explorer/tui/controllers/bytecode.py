@@ -23,7 +23,8 @@ LOOK_S = 0.1
 READ_S = 15
 
 NO_RECORD = (
-    "Nothing is recorded of what this bytecode did. Capture with --record-bytecode; or open the target itself, and press this "
+    "Nothing is recorded of what this bytecode did. Capture with --record-bytecode; or "
+    "open the target itself, and press this "
     "key when its program has run."
 )
 

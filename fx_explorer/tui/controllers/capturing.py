@@ -57,7 +57,9 @@ class Capturing:
         self.watched: Sequence[Path] = ()
         """Files whose change means that the target changed."""
         self.asks_to_load: Path | None = None
-        """The target, where to load it can run code of whoever made it: the user is asked before a capture."""
+        """The target, where to load it can run code of whoever made it: the user is asked before a
+        capture.
+        """
         self.is_asking = False
         self.problem = ""
         """Why the last capture could not be made."""
@@ -72,7 +74,9 @@ class Capturing:
         return self._watch is not None
 
     def begin(self, *, pauses: bool = True) -> None:
-        """Run the capture from beginning to end; the screen follows it. ``pauses``: where it is said to."""
+        """Run the capture from beginning to end; the screen follows it. ``pauses``: where it is
+        said to.
+        """
         self._goes_on = not pauses
         if self._watch:
             self._watch.look_anew()  # this capture has what was saved so far
@@ -147,14 +151,19 @@ class Capturing:
             self._stepping.go_on()
 
     def begin_when_changed(self) -> None:
-        """Capture again if a watched file was saved and nothing works. A compiler that waits is stopped."""
+        """Capture again if a watched file was saved and nothing works. A compiler that waits is
+        stopped.
+        """
         if self._watch and not self._works and self._watch.has_changed():
             self.anew()
 
     def again(self) -> None:
         captures = self._services.captures
         if not captures.can_run:
-            told = "This is a saved session: there is nothing to run again. Open its target with fx-explorer TARGET."
+            told = (
+                "This is a saved session: there is nothing to run again. Open its target "
+                "with fx-explorer TARGET."
+            )
             self._services.notify(told)
         elif captures.waiting and captures.is_running:
             self._stepping.go_on()
@@ -166,7 +175,10 @@ class Capturing:
     def without_weights(self) -> None:
         captures = self._services.captures
         if self.make_without_weights is None:
-            told = "This holds for a capture with --gpu that feeds the program real tensors, and has its target at hand."
+            told = (
+                "This holds for a capture with --gpu that feeds the program real tensors, "
+                "and has its target at hand."
+            )
             self._services.notify(told)
         elif captures.is_running and not captures.waiting:
             self._services.notify(RUNNING)
@@ -177,8 +189,8 @@ class Capturing:
 
     @property
     def raised_inspecting(self) -> str:
-        """Return what the program on screen raised in a graph that was only inspected, where it can be
-        captured with a build; else an empty text.
+        """Return what the program on screen raised in a graph that was only inspected, where it can
+        be captured with a build; else an empty text.
         """
         reader = self._services.explorer.reader
         if reader is None or self.make_built is None:
@@ -203,7 +215,8 @@ class Capturing:
         """Capture again with the kernels built, and run the compiled code."""
         if self.make_built is None:
             self._services.notify(
-                "This holds for a capture that builds nothing, of a program for this machine that is at hand."
+                "This holds for a capture that builds nothing, of a program for this "
+                "machine that is at hand."
             )
         elif self._works:
             self._services.notify(RUNNING)
@@ -213,7 +226,9 @@ class Capturing:
             self.anew(pauses=False)
 
     async def watch(self) -> None:
-        """Watch the files of the program, or stop that. What has changed already is captured at once."""
+        """Watch the files of the program, or stop that. What has changed already is captured at
+        once.
+        """
         await self._old.look()
         files = await asyncio.to_thread(_existing, [*self.watched, *self._old.paths])
         old = self._old.old
@@ -236,7 +251,9 @@ class Capturing:
                 self._services.notify(saving)
 
     async def stop(self) -> None:
-        """Stop the capture when Escape is pressed twice: one key pressed in error must not end what took minutes."""
+        """Stop the capture when Escape is pressed twice: one key pressed in error must not end what
+        took minutes.
+        """
         captures = self._services.captures
         live, waiting = captures.live, captures.waiting
         asked = (live, waiting)
@@ -247,7 +264,10 @@ class Capturing:
             what = "reading" if captures.reads_log else "capture"
             told = f"The {what} continues. Escape again stops it, and keeps what was found so far."
             if waiting:
-                told = "The compiler pauses. Escape again stops the capture; r continues, c x gives up what it compiles."
+                told = (
+                    "The compiler pauses. Escape again stops the capture; r continues, c x "
+                    "gives up what it compiles."
+                )
             self._services.notify(told)
         else:
             self._stop_asked = None
@@ -267,8 +287,9 @@ Signature = tuple[int, int]
 
 
 class FileWatch:
-    """Some files as they were last seen. A file counts as changed once two looks in a row agree, since
-    editors write in steps, and only if it holds something else: one that was touched does not.
+    """Some files as they were last seen. A file counts as changed once two looks in a row agree,
+    since editors write in steps, and only if it holds something else: one that was touched does
+    not.
     """
 
     def __init__(self, files: Iterable[Path]) -> None:

@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 
 NOTHING_BEFORE = "There is no capture before this one to compare it with: {key} captures again."
 COMPARING = "Comparing this capture with the last one …"
-SAVED = "This is a saved session: there is no capture before it. fx-explorer diff compares two sessions."
+SAVED = (
+    "This is a saved session: there is no capture before it. fx-explorer diff compares two "
+    "sessions."
+)
 
 
 class SinceLast:
@@ -197,8 +200,8 @@ class OldFindings:
             self._show(reader, OldFiles(changed))
 
     async def _files_of(self, reader: SessionReader) -> FilesNow:
-        """Return what the files of a session were. Those that a session of somebody else's names are not
-        looked at: they may be anything on this machine.
+        """Return what the files of a session were. Those that a session of somebody else's names
+        are not looked at: they may be anything on this machine.
         """
         now = (reader, reader.data_version())
         if now != self._read:

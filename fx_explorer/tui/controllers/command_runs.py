@@ -1,4 +1,6 @@
-"""Running a command by its id: for a click in the footer, a choice in a menu or in the list of commands."""
+"""Running a command by its id: for a click in the footer, a choice in a menu or in the list of
+commands.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from fx_explorer.tui.tasks.conversation import ask, conversation
 
 
 class CommandRuns:
-    """Runs commands, asks first where one needs a stage that is still ahead, and says why one does nothing now."""
+    """Runs commands, asks first where one needs a stage that is still ahead, and says why one does
+    nothing now.
+    """
 
     def __init__(
         self, services: Services, stepping: Stepping, capturing: Capturing, tour: Guide
@@ -63,8 +67,8 @@ class CommandRuns:
         )
 
     async def run(self, command_id: str) -> None:
-        """Run a command. What needs a stage that is still ahead asks whether to go on first, while the
-        compiler pauses.
+        """Run a command. What needs a stage that is still ahead asks whether to go on first, while
+        the compiler pauses.
         """
         is_view = (
             command_id.startswith("view.") and command_id != "view.candidates"
@@ -80,8 +84,8 @@ class CommandRuns:
             await self._go_on_then(f"view.{view}")
 
     def _asks_to_go_on(self, command_id: str) -> bool:
-        """Return whether a command needs a stage that is ahead. What can be shown anyway asks once a
-        capture.
+        """Return whether a command needs a stage that is ahead. What can be shown anyway asks once
+        a capture.
         """
         reader = self._services.stepped_session
         was_told = reader is not None and (reader.path, command_id) in self._not_wanted

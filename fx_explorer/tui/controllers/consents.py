@@ -51,8 +51,8 @@ class Consents:
         self.note(path, consequence)
 
     async def ask_to_load(self, program: Path) -> None:
-        """Ask once whether a program that is a target may be loaded. Raises UsageError when the user does
-        not agree.
+        """Ask once whether a program that is a target may be loaded. Raises UsageError when the
+        user does not agree.
         """
         from fx_explorer.client.trust import LOADS  # not needed for the first paint
 

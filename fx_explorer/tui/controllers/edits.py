@@ -186,8 +186,8 @@ class Edits:
         return Changes(settings) if settings else None
 
     def _without_what_was_set(self, waiting: Waiting) -> list[Without]:
-        """Return the variants that leave out what was set by hand, once all is compiled: before, nothing
-        has come of it yet.
+        """Return the variants that leave out what was set by hand, once all is compiled: before,
+        nothing has come of it yet.
         """
         from fx_explorer.analysis.variants.set_by_hand import (
             without_what_was_set,
@@ -237,8 +237,8 @@ class Edits:
         return None
 
     def _starts(self, waiting: Waiting) -> list[VariantStart]:
-        """Return the stages to set out from; where there is none, the user is told. At a gate only the
-        compilation that waits there can be taken up.
+        """Return the stages to set out from; where there is none, the user is told. At a gate only
+        the compilation that waits there can be taken up.
         """
         from fx_explorer.analysis.variants.variant_starts import (
             variant_starts,
@@ -261,7 +261,8 @@ class Edits:
         found = self._markable_selection()
         if not found:
             self._services.notify(
-                "Nothing to mark: go to a node, or to a line of your source that Dynamo made nodes of."
+                "Nothing to mark: go to a node, or to a line of your source that Dynamo "
+                "made nodes of."
             )
             return
         chosen = found[0]

@@ -31,8 +31,8 @@ class Fixes:
         after_fix: Callable[[], AfterFix],
         try_fix: TryFix | None,
     ) -> None:
-        """``after_fix`` says what is done when a fix was written. ``try_fix`` stands in for a worker that runs
-        the changed program; when it is None, there is such a worker.
+        """``after_fix`` says what is done when a fix was written. ``try_fix`` stands in for a
+        worker that runs the changed program; when it is None, there is such a worker.
         """
         self._services = services
         self._capturing = capturing

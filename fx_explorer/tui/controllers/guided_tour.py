@@ -88,8 +88,8 @@ class Guide:
         return self._walk is not None
 
     def look(self) -> None:
-        """Go on when the step is done, and show where the tour is. Costs next to nothing: it is called ten
-        times a second.
+        """Go on when the step is done, and show where the tour is. Costs next to nothing: it is
+        called ten times a second.
         """
         if self._walk is None:
             return
@@ -139,8 +139,8 @@ class Guide:
             self._services.notify(NOT_KEPT.format(problem=error.strerror), severity="warning")
 
     def _show(self, now: TourMoment) -> None:
-        """Show the panel on the screen that is on top. A menu is as high as it has to be, and leaves the panel
-        of the screen below it visible.
+        """Show the panel on the screen that is on top. A menu is as high as it has to be, and
+        leaves the panel of the screen below it visible.
         """
         from fx_explorer.tui.tour.panel import TourPanel
 

@@ -87,7 +87,10 @@ class Leaving:
         self._services.begin(asking, "quit", "quit", described, exclusive=True)
 
     async def _ask_and_quit(self, compilations: int) -> None:
-        what = f"The capture of {Path(self._target).name or 'the program'} ({counted(compilations, 'compilation')})"
+        what = (
+            f"The capture of {Path(self._target).name or 'the program'} "
+            f"({counted(compilations, 'compilation')})"
+        )
         answer = await ask(self.app, Quitting(what))
         if answer == "discard" or (answer == "save" and await self._save_all()):
             await self.leave()

@@ -1,4 +1,6 @@
-"""Keeping the main screen true while something is captured: header, pipeline and views are made again when there is news."""
+"""Keeping the main screen true while something is captured: header, pipeline and views are made
+again when there is news.
+"""
 
 from __future__ import annotations
 

@@ -25,7 +25,10 @@ REFUSED_S = 20
 NOTHING_WAITS = (
     "The compiler is working: it listens at its next pause. c x gives up what it compiles now."
 )
-NOTHING_LEFT = "Everything is compiled, and nothing waits. c a compiles another variant from a stage that is finished."
+NOTHING_LEFT = (
+    "Everything is compiled, and nothing waits. c a compiles another variant from a stage "
+    "that is finished."
+)
 SAVED = (
     "This is a saved session: there is no compiler to step through. v t shows what each stage did. "
     "Open its target with fx-explorer TARGET to step."
@@ -38,7 +41,9 @@ OF_INDUCTOR: frozenset[Gate] = frozenset(
 """Gates that only Inductor comes through."""
 
 WITH_INDUCTOR = frozenset(("", "inductor", "regional_inductor"))
-"""Backends that end in Inductor; the empty name is that of a compilation whose backend is not known yet."""
+"""Backends that end in Inductor; the empty name is that of a compilation whose backend is not known
+yet.
+"""
 
 IF_IT_CALLS_INDUCTOR = "only where your backend calls Inductor"
 
@@ -76,8 +81,8 @@ class Stepping:
         return AT_A_GATE if waiting.gate else AT_HAND
 
     def show_finished_stage(self) -> None:
-        """After a step, show what the stage did that has just been finished; all stages, when there is
-        nothing left to step through.
+        """After a step, show what the stage did that has just been finished; all stages, when there
+        is nothing left to step through.
         """
         waiting, reader = self._services.captures.waiting, self._services.explorer.reader
         if (
@@ -190,8 +195,8 @@ class Stepping:
             )
 
     def _gates_ahead(self) -> list[Gate]:
-        """Return the gates that can be run to. Inductor publishes no stage of its own. Another backend may
-        call Inductor, which is not known before it does: its gates come last.
+        """Return the gates that can be run to. Inductor publishes no stage of its own. Another
+        backend may call Inductor, which is not known before it does: its gates come last.
         """
         backends = self._backends()
         if not backends - WITH_INDUCTOR:
@@ -266,11 +271,16 @@ _NEXT: Mapping[Gate, str] = {
 
 
 def next_key(keymap: Keymap, gate: Gate, direction: Direction, *, is_inductors: bool) -> str:
-    """Return ``. continues to fusion: …``. What another backend than Inductor does next is not known."""
+    """Return ``. continues to fusion: …``. What another backend than Inductor does next is not
+    known.
+    """
     key = first_key(by_id("step.next"), keymap)
     if not key:
         return ""
     if not is_inductors or gate not in _NEXT:
         return f"{key} continues."
     done = "; the forward is through" if (gate, direction) == ("partition", "backward") else ""
-    return f"{key} continues to {_NEXT[gate].format(graph=f'{direction} graph' if direction else 'graph')}{done}."
+    return (
+        f"{key} continues to "
+        f"{_NEXT[gate].format(graph=f'{direction} graph' if direction else 'graph')}{done}."
+    )

@@ -168,5 +168,11 @@ class Trials:
 
 def _told(times: BreakTimes, known: int) -> str:
     call = times.call
-    whole = f"A call takes {run_time(call.median_s)}, {run_time(call.graphs_s)} of it in compiled graphs"
-    return f"{whole}; {counted(known, 'graph break')} measured ({counted(call.runs, 'call')} on {call.device})."
+    whole = (
+        f"A call takes {run_time(call.median_s)}, {run_time(call.graphs_s)} of it in compiled "
+        "graphs"
+    )
+    return (
+        f"{whole}; {counted(known, 'graph break')} measured ({counted(call.runs, 'call')} on "
+        f"{call.device})."
+    )

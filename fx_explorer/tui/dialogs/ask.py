@@ -26,8 +26,8 @@ class Ask(Dialog[str]):
     def __init__(
         self, question: str, suggestion: str, verb: str = "saves", *, is_typed: bool = False
     ) -> None:
-        """``verb`` says what Enter does. A suggestion that ``is_typed`` by the user already is edited;
-        any other is replaced by the first key.
+        """``verb`` says what Enter does. A suggestion that ``is_typed`` by the user already is
+        edited; any other is replaced by the first key.
         """
         super().__init__()
         self._verb = verb

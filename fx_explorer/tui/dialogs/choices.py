@@ -85,8 +85,8 @@ def level_choices(reader: SessionReader) -> list[Choice[Document | model.Level]]
 def region_choices(
     reader: SessionReader, wanted: Sequence[RegionKey] = ()
 ) -> list[Choice[RegionKey]]:
-    """Return these regions, or all there are. A backend's segments are no annotations: they are there
-    where the cursor is on one.
+    """Return these regions, or all there are. A backend's segments are no annotations: they are
+    there where the cursor is on one.
     """
     segments = [
         Choice(value, f"of a backend's {key}s", (key, value)) for key, value in wanted if key == KEY

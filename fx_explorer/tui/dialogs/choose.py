@@ -1,5 +1,5 @@
-"""Choose one of many by typing: documents, links, places found in the session. What takes long to find
-is looked for beside the screen: keys are answered meanwhile.
+"""Choose one of many by typing: documents, links, places found in the session. What takes long to
+find is looked for beside the screen: keys are answered meanwhile.
 """
 
 from __future__ import annotations
@@ -223,8 +223,8 @@ class Chooser(Dialog[ValueT | None], Generic[ValueT]):
             self._list.styles.height = min(MOST_LINES, len(choices))
 
     def _when_there(self, do: Callable[[], None]) -> None:
-        """Do what a key asks for in the list that is about to be shown: keys may come faster than the
-        delay, or than what is looked for.
+        """Do what a key asks for in the list that is about to be shown: keys may come faster than
+        the delay, or than what is looked for.
         """
         self._find()
         if self._is_looking:

@@ -39,13 +39,15 @@ class MeasuringTexts:
 
 OF_BREAKS = MeasuringTexts(
     "How long graph breaks take",
-    "A worker of its own builds the program and calls it again and again: what lies between two graphs is timed.",
+    "A worker of its own builds the program and calls it again and again: what lies "
+    "between two graphs is timed.",
     "Stopped: graph breaks were not measured.",
 )
 
 OF_A_CALL = MeasuringTexts(
     "Where the time of a call goes",
-    "A worker of its own builds the program and calls it again and again, with and without a clock, and uncompiled.",
+    "A worker of its own builds the program and calls it again and again, with and "
+    "without a clock, and uncompiled.",
     "Stopped: no call was accounted for.",
 )
 

@@ -18,9 +18,18 @@ from fx_explorer.trials.options import OptionTrial, settings_in_words
 from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
 from fx_explorer.tui.dialogs.option_rows import OptionEntry, trial_in_words
 
-READ_ONLY = "Nothing can be changed here: no compiler waits, and the session does not say how it was captured."
-NOTHING_TO_TRY = "Go to an option that can be changed: what is tried is its next value, or what you have changed before."
-WHAT_TRYING_DOES = "To try: the program is captured once more with this, in a process of its own, and compared. Nothing here changes."
+READ_ONLY = (
+    "Nothing can be changed here: no compiler waits, and the session does not say how it was "
+    "captured."
+)
+NOTHING_TO_TRY = (
+    "Go to an option that can be changed: what is tried is its next value, or what you have "
+    "changed before."
+)
+WHAT_TRYING_DOES = (
+    "To try: the program is captured once more with this, in a process of its own, and "
+    "compared. Nothing here changes."
+)
 TRYING = "Capturing again, in a process of its own …"
 
 READ_S = 15

@@ -173,8 +173,8 @@ def where(reader: SessionReader, node: model.Node) -> str:
 
 
 def entries(reader: SessionReader, place: Place, time: PlaceTime | None = None) -> list[Entry]:
-    """Return everything known about a place, in the order of the questions asked of it. ``time`` is that of its node in a
-    profile.
+    """Return everything known about a place, in the order of the questions asked of it. ``time`` is
+    that of its node in a profile.
     """
     node = node_at(reader, place)
     if node:
@@ -272,7 +272,8 @@ def _stack_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
         label = "your line" if i == 0 else "called from"
         yield Entry(
             label,
-            f"{in_file(frame.file, frame.line)} in {plain_function(frame.function)}   {frame.code.strip()}",
+            f"{in_file(frame.file, frame.line)} in {plain_function(frame.function)}   "
+            f"{frame.code.strip()}",
             place,
         )
 
@@ -292,7 +293,9 @@ def _link_entries(reader: SessionReader, found: Sequence[Explanation]) -> list[E
 
 
 def _both_names(reader: SessionReader, names: Mapping[int, str]) -> dict[int, str]:
-    """Return ``fc1.weight · primals_3`` for an input of a graph: the user's name, and torch's beside it."""
+    """Return ``fc1.weight · primals_3`` for an input of a graph: the user's name, and torch's
+    beside it.
+    """
     told = told_names(reader, names)
     return {
         node: name if told[node] == name else f"{told[node]} · {name}"

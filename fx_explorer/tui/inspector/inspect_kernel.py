@@ -134,7 +134,9 @@ def kernel_entries(reader: SessionReader, place: Place) -> list[Entry]:
 
 
 def _machine_entries(reader: SessionReader, build: KernelBuild, place: Place) -> list[Entry]:
-    """Return what the machine's code of a line of the Triton source asks for; empty for any other line."""
+    """Return what the machine's code of a line of the Triton source asks for; empty for any other
+    line.
+    """
     document = level_document(reader, build, "sass")
     if document is None or source_here(reader, build) != place.document:
         return []
@@ -197,7 +199,10 @@ def _level(place: Place) -> str:
 
 COUNTED = "counted from what each instruction reads and writes"
 
-READ_FROM = "read off bits 105 to 125 of the instruction (maxas, CuAssembler; NVIDIA does not document them)"
+READ_FROM = (
+    "read off bits 105 to 125 of the instruction (maxas, CuAssembler; NVIDIA does not "
+    "document them)"
+)
 
 
 def instruction_words(reader: SessionReader, place: Place) -> list[str]:
@@ -258,5 +263,7 @@ def _instruction(reader: SessionReader, place: Place) -> tuple[Level, str]:
 
 @lru_cache(maxsize=8)
 def _lines(text: str) -> list[str]:
-    """Return the lines of a text. The texts looked at last are remembered: this is asked at every move."""
+    """Return the lines of a text. The texts looked at last are remembered: this is asked at every
+    move.
+    """
     return text.split("\n")

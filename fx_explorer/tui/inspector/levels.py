@@ -36,12 +36,24 @@ LEVEL_TITLES: dict[Level, str] = {
     "sass": "SASS",
 }
 
-NOT_TRITON = "Levels below a kernel are those of Triton kernels: this one is {language}. Capture with --gpu h100, for example."
-NO_KERNEL = "No Triton kernel belongs to what is selected: go to a kernel, or to a line or node that one computes."
-SEVERAL_KERNELS = "{count} kernels compute what was selected, and this is one of them. The kernel table (6) has all."
+NOT_TRITON = (
+    "Levels below a kernel are those of Triton kernels: this one is {language}. Capture with "
+    "--gpu h100, for example."
+)
+NO_KERNEL = (
+    "No Triton kernel belongs to what is selected: go to a kernel, or to a line or node that "
+    "one computes."
+)
+SEVERAL_KERNELS = (
+    "{count} kernels compute what was selected, and this is one of them. The kernel table "
+    "(6) has all."
+)
 FIRST_KERNEL = "No Triton kernel belongs to what was selected: this is the first one, {name}."
 DISASSEMBLING = "Disassembling the machine's code …"
-NOT_BUILT = "This kernel was not built, and the capture was not for a virtual GPU: --build builds it, --gpu h100 shows it."
+NOT_BUILT = (
+    "This kernel was not built, and the capture was not for a virtual GPU: --build builds "
+    "it, --gpu h100 shows it."
+)
 NOT_IN_LOG = "The log has no {level} of this kernel. There are {others}."
 NO_SUCH_LEVEL = "On this GPU there is no {level}. There are {others}."
 INSIDE_A_LIBRARY = "A library call: what it looks like inside is decided on the GPU."

@@ -68,8 +68,8 @@ THEMES: tuple[Theme, ...] = (DARK, LIGHT)
 def default_theme(background_is_light: bool | None = None) -> str:
     """Return the theme to start with: the one that goes with the terminal's background.
 
-    Where the terminal has not said (None), ``COLORFGBG`` may, as rxvt, Konsole and others set it: the last
-    number is the background, 7 and 15 are light. Else it is dark.
+    Where the terminal has not said (None), ``COLORFGBG`` may, as rxvt, Konsole and others set it:
+    the last number is the background, 7 and 15 are light. Else it is dark.
     """
     if background_is_light is not None:
         return LIGHT.name if background_is_light else DARK.name

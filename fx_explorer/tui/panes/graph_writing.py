@@ -20,7 +20,9 @@ NOT_WRITTEN = "The graph could not be written in another form."
 
 
 class GraphWriting(OneLine):
-    """Shows ``Writing 100,000 nodes …  Esc stops`` while a graph is being written, and nothing else."""
+    """Shows ``Writing 100,000 nodes …  Esc stops`` while a graph is being written, and nothing
+    else.
+    """
 
     DEFAULT_CSS = """
     GraphWriting { background: $surface; color: $text-secondary; display: none; }

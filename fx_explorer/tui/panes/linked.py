@@ -39,7 +39,9 @@ PICTURE_CELLS = 80
 """Least cells of a picture beside other panes: it is twice as wide as they are."""
 
 LEVEL_PANE_CELLS = 60
-"""Least cells of a shown pane where levels below a kernel are among them: an instruction with its operands."""
+"""Least cells of a shown pane where levels below a kernel are among them: an instruction with its
+operands.
+"""
 
 SHOWN_FIRST: tuple[Slot, ...] = (
     "kernel",
@@ -51,7 +53,9 @@ SHOWN_FIRST: tuple[Slot, ...] = (
     "graph",
     "source",
 )
-"""Which of the levels below a kernel are shown side by side where not all fit, until the user goes to another."""
+"""Which of the levels below a kernel are shown side by side where not all fit, until the user goes
+to another.
+"""
 
 FEW_PANES = 4
 """More panes than this stand side by side only if each gets ``TABBED_PANE_CELLS``."""
@@ -103,8 +107,8 @@ class LinkedPanes(TellsUnreadable, Vertical):
         """The leftmost pane that is shown, where not all are."""
         self._shown: Sequence[int] = ()
         self._is_ranked = True
-        """Whether the levels that are shown are those of SHOWN_FIRST; not any more when the user went to
-        another.
+        """Whether the levels that are shown are those of SHOWN_FIRST; not any more when the user
+        went to another.
         """
         self._is_zoomed = False
         self._old = OldFiles()
@@ -268,8 +272,8 @@ class LinkedPanes(TellsUnreadable, Vertical):
             pane.styles.width = "1fr"
 
     def widen(self, pane: Pane, cells: int) -> None:
-        """Give a shown pane more cells of its right neighbour, else of its left one; fewer where ``cells`` is
-        negative.
+        """Give a shown pane more cells of its right neighbour, else of its left one; fewer where
+        ``cells`` is negative.
         """
         shown = [one for one in self.panes if one.display]
         if len(shown) > 1:
@@ -301,8 +305,9 @@ class LinkedPanes(TellsUnreadable, Vertical):
         return next((pane for pane in there if event.screen_y >= pane.body.region.y - 1), None)
 
     def _move_border(self, shown: Sequence[Pane], border: int, by: int) -> None:
-        # In shares and not in cells, so that they hold in a terminal of another size. A pane that is hidden for
-        # the sake of speed has no size of its own (see the styles above); its body has.
+        # In shares and not in cells, so that they hold in a terminal of another size. A pane that
+        # is hidden for the sake of speed has no size of its own (see the styles above); its body
+        # has.
         widths = [pane.body.region.width + (at > 0) for at, pane in enumerate(shown)]
         for pane, width in zip(shown, moved(widths, border, by), strict=True):
             pane.styles.width = f"{max(1, width)}fr"

@@ -106,7 +106,9 @@ class LinkedSelection:
     def _show_again(
         self, pane: Pane, old: SessionReader | None, place: Place | None, reader: SessionReader
     ) -> None:
-        """Show a place of the session before in this one; a large graph as a text when that is written."""
+        """Show a place of the session before in this one; a large graph as a text when that is
+        written.
+        """
         looked_for = _quickly_found(old, place) if old and place else None
         found = same_place(old, looked_for, reader) if old and looked_for else None
         self._show(pane, found.document if found else None, found.line if found else 0)
@@ -457,7 +459,9 @@ class LinkedSelection:
 
 
 def _quickly_found(old: SessionReader, place: Place) -> Place:
-    """Return a place that is found in another session without writing a large graph as a text there."""
+    """Return a place that is found in another session without writing a large graph as a text
+    there.
+    """
     return in_rows(old, place) if is_large(old, place.document) else place
 
 

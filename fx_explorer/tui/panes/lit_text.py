@@ -13,8 +13,8 @@ CELLS_SEEN = 12
 
 
 def show_beginning(code: CodeView) -> None:
-    """Scroll sideways so that each lit line on screen shows some of its text: code may be indented so
-    deeply that it lies right of what is shown.
+    """Scroll sideways so that each lit line on screen shows some of its text: code may be indented
+    so deeply that it lies right of what is shown.
     """
     room = code.body_width
     if not code.marks or room <= 0:  # no width yet: this is called again

@@ -29,7 +29,8 @@ MAX_TEXT_CELLS = 100
 """Most cells of a line: longer lines of prose are hard to read, however wide the terminal."""
 
 FIRST: tuple[Topic, ...] = ("old", "since", "next")
-"""Topics that come before all others: that the rest is old, what came of a change, where to begin."""
+"""Topics that come before all others: that the rest is old, what came of a change, where to begin.
+"""
 
 VIEW_NAMES: dict[View, str] = {"passes": "graphs"}
 """View as facts name it → its name in the app, where they differ."""
@@ -217,8 +218,8 @@ def _fact(fact: Fact, index: int, label: str, width: int) -> list[FactLine]:
 
 
 def leads_to(fact: Fact) -> str:
-    """Return where enter goes, in words: ``model.py:32``, ``breaks (key 4)``. A number before the name
-    would be read as a count: ``4 breaks``.
+    """Return where enter goes, in words: ``model.py:32``, ``breaks (key 4)``. A number before the
+    name would be read as a count: ``4 breaks``.
     """
     if fact.difference:
         return "what differs"

@@ -60,7 +60,9 @@ class Pane(TellsUnreadable, Vertical):
         """Posted when the user asked where a line leads."""
 
     class Walked(Moved):
-        """Posted when the user went to a box of a picture, which is in the middle now. ``before`` was."""
+        """Posted when the user went to a box of a picture, which is in the middle now. ``before``
+        was.
+        """
 
         def __init__(self, pane: Pane, place: Place, before: Place) -> None:
             super().__init__(pane, place)
@@ -86,8 +88,8 @@ class Pane(TellsUnreadable, Vertical):
         self._reader: SessionReader | None = None
         self._lit: frozenset[int] = frozenset()
         self.fates: Mapping[int, Fate] | None = None
-        """What became of operations in the stage that is shown, by the id of the node; None where no
-        stage is.
+        """What became of operations in the stage that is shown, by the id of the node; None where
+        no stage is.
         """
 
     def compose(self) -> ComposeResult:
@@ -221,8 +223,9 @@ class Pane(TellsUnreadable, Vertical):
         self._rows.load(rows, columns, line=row)
 
     def sort_by_time(self) -> bool:
-        """Show the rows of the graph by their times in a profile, with the cursor on the most expensive; or as the graph has
-        them again, with the cursor on the same node. Returns whether the pane shows times of nodes as rows.
+        """Show the rows of the graph by their times in a profile, with the cursor on the most
+        expensive; or as the graph has them again, with the cursor on the same node. Returns whether
+        the pane shows times of nodes as rows.
         """
         reader, document = self._reader, self.document
         if (
@@ -245,8 +248,8 @@ class Pane(TellsUnreadable, Vertical):
         return True
 
     def _sort(self, line: int | None = None) -> None:
-        """Sort the rows by their times. The cursor goes to a line of the document; for None to the first row, which the
-        other panes follow.
+        """Sort the rows by their times. The cursor goes to a line of the document; for None to the
+        first row, which the other panes follow.
         """
         reader, times = self._reader, self._times.of_graph(self._reader, self.document)
         if reader and times:
@@ -266,9 +269,9 @@ class Pane(TellsUnreadable, Vertical):
             self.post_message(self.Moved(self, self.place))
 
     def write(self, reader: SessionReader, document: Document, done: Callable[[], None]) -> None:
-        """Write the text of a large graph beside the screen, and call ``done`` when ``show`` has it at
-        once. What is shown stays meanwhile, with a sentence below it; to show anything else abandons
-        it.
+        """Write the text of a large graph beside the screen, and call ``done`` when ``show`` has it
+        at once. What is shown stays meanwhile, with a sentence below it; to show anything else
+        abandons it.
         """
         self._writing.write(reader, document, done)
 
@@ -277,8 +280,8 @@ class Pane(TellsUnreadable, Vertical):
         return self._writing.stop()
 
     def toggle_machine_words(self) -> bool:
-        """Show the address, the control bits and the live registers of each SASS instruction, or hide them.
-        Returns whether the text has them.
+        """Show the address, the control bits and the live registers of each SASS instruction, or
+        hide them. Returns whether the text has them.
         """
         if self.document is None or self._reader is None:
             return False
@@ -290,8 +293,8 @@ class Pane(TellsUnreadable, Vertical):
             self._text.say(words)
 
     def annotate(self, reader: SessionReader) -> None:
-        """Mark the lines where something happened (a break, a recompile) and those that kernels compute,
-        as far as it is known by now.
+        """Mark the lines where something happened (a break, a recompile) and those that kernels
+        compute, as far as it is known by now.
         """
         document = self.document
         if document and document.kind == "source" and self._text.mark_lines(reader, document):
@@ -339,8 +342,8 @@ class Pane(TellsUnreadable, Vertical):
         self._show_title()
 
     def unfold(self) -> None:
-        """Show the inputs of a graph, or the directives of assembly, that were folded to a row; the cursor
-        goes to the same line.
+        """Show the inputs of a graph, or the directives of assembly, that were folded to a row; the
+        cursor goes to the same line.
         """
         if self.document is None or self._reader is None or self._shown.opened() is self._shown:
             return

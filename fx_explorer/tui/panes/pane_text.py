@@ -1,4 +1,6 @@
-"""The text in a pane: source, generated code, IR or a kernel, with all that is written beside its lines."""
+"""The text in a pane: source, generated code, IR or a kernel, with all that is written beside its
+lines.
+"""
 
 from __future__ import annotations
 
@@ -64,8 +66,8 @@ class PaneText:
         self.code.load("")
 
     def load(self, reader: SessionReader, document: Document, shown: ShownLines, line: int) -> None:
-        """Load a text with the cursor on ``line``. A level below a kernel shows only its code, with the line
-        numbers of the whole text.
+        """Load a text with the cursor on ``line``. A level below a kernel shows only its code, with
+        the line numbers of the whole text.
         """
         self.code.placeholder = "The text is empty."
         whole, language = text_of(reader, document), document.language
@@ -96,15 +98,17 @@ class PaneText:
         self.code.load(wrapped_text(self._said, max(LEAST_WORDS_CELLS, self.code.body_width)))
 
     def mark_lines(self, reader: SessionReader, document: Document) -> bool:
-        """Mark the lines of a source where something happened, and what they cost, as far as it is known by
-        now. Returns whether that is more or less than before.
+        """Mark the lines of a source where something happened, and what they cost, as far as it is
+        known by now. Returns whether that is more or less than before.
         """
         return self._source_marks.renew(reader, document)
 
     def mark_kernels_again(
         self, reader: SessionReader, document: Document, shown: ShownLines
     ) -> None:
-        """Colour the numbers of generated code, and show the times of a profile, as far as kernels are marked now."""
+        """Colour the numbers of generated code, and show the times of a profile, as far as kernels
+        are marked now.
+        """
         self.code.colour_numbers(None)
         self._numbers.renew(reader, document)
         if shown.lines is None:
@@ -114,8 +118,8 @@ class PaneText:
     def toggle_machine_words(
         self, reader: SessionReader, document: Document, shown: ShownLines
     ) -> bool:
-        """Show the address, the control bits and the live registers of each SASS instruction, or hide them.
-        Returns whether the text has them.
+        """Show the address, the control bits and the live registers of each SASS instruction, or
+        hide them. Returns whether the text has them.
         """
         text = text_of(reader, document)
         if not has_words(document.language, text):
@@ -182,7 +186,9 @@ class MachineWords:
 # lines cost.
 
 FEW_BLOCKS, MANY_BLOCKS = 1, 3
-"""So many kernels of a line have a block in the gutter: the most expensive alone, and more in a wide pane."""
+"""So many kernels of a line have a block in the gutter: the most expensive alone, and more in a
+wide pane.
+"""
 
 WIDE_CELLS = 60
 
@@ -228,8 +234,8 @@ class SourceMarks:
 # The line numbers of generated code, in the colours of the kernels that its lines are of.
 
 COLOURED_AT_ONCE = 5_000
-"""Lines of output code whose kernels are read before the next frame; of more they are read beside the
-screen.
+"""Lines of output code whose kernels are read before the next frame; of more they are read beside
+the screen.
 """
 
 
@@ -250,8 +256,8 @@ class NumberColours:
         self._beside.stop()
 
     def renew(self, reader: SessionReader, document: Document) -> None:
-        """Colour the numbers of this text as far as kernels are marked; those of much output code when it is
-        read.
+        """Colour the numbers of this text as far as kernels are marked; those of much output code
+        when it is read.
         """
         self._beside.stop()
         self.kernel = 0
@@ -299,8 +305,8 @@ def one_kernel(kernel: int) -> KindOfLine:
 
 
 class OutputCodeKernels:
-    """Gives each line of the output code the colour of its kernel. A wrapper of 100,000 calls is read in
-    some tenths of a second.
+    """Gives each line of the output code the colour of its kernel. A wrapper of 100,000 calls is
+    read in some tenths of a second.
     """
 
     def __init__(self, reader: SessionReader, output_code: int) -> None:

@@ -1,5 +1,5 @@
-"""What a profile says of what a pane shows: the time of each node or line, of all together, and the order of a graph's rows
-by it.
+"""What a profile says of what a pane shows: the time of each node or line, of all together, and the
+order of a graph's rows by it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ SORTED_WORDS = "most expensive first"
 
 
 class PaneTimes:
-    """Knows the times of what one pane shows. ``is_sorted`` is whether the rows of its graph stand by them."""
+    """Knows the times of what one pane shows. ``is_sorted`` is whether the rows of its graph stand
+    by them.
+    """
 
     def __init__(self, code: CodeView, marks: KernelMarks) -> None:
         self._code = code
@@ -50,7 +52,9 @@ class PaneTimes:
     def of_graph(
         self, reader: SessionReader | None, document: Document | None
     ) -> GraphTimes | None:
-        """Return the times of the graph that is shown; None where none of its nodes has one, or it is not known yet."""
+        """Return the times of the graph that is shown; None where none of its nodes has one, or it
+        is not known yet.
+        """
         is_graph = document is not None and document.kind in OF_GRAPHS
         if is_graph and document and reader:
             return self._marks.times_of_graph(reader, document.id)
@@ -63,7 +67,9 @@ class PaneTimes:
         shown: ShownLines,
         take: Callable[[list[int]], None],
     ) -> None:
-        """Give ``take`` the lines of a graph, the most expensive first; those of a large graph are sorted beside the screen."""
+        """Give ``take`` the lines of a graph, the most expensive first; those of a large graph are
+        sorted beside the screen.
+        """
         if self._sorting.is_busy:
             return
         opened = shown.opened().lines
@@ -81,8 +87,8 @@ class PaneTimes:
         )
 
     def show_before_lines(self, reader: SessionReader, document: Document, kernel: int) -> None:
-        """Show them before the lines of generated code, and of a graph as a text. ``kernel`` is the one that the text is
-        of; 0 for none, and for several.
+        """Show them before the lines of generated code, and of a graph as a text. ``kernel`` is the
+        one that the text is of; 0 for none, and for several.
         """
         times = self._marks.times
         if times is None or not self._marks.is_on:
@@ -105,7 +111,9 @@ class PaneTimes:
             )
 
     def in_words(self, reader: SessionReader | None, document: Document | None, kernel: int) -> str:
-        """Say what all that the pane shows took in the profile: ``profiled 812 µs``; empty where that is not known."""
+        """Say what all that the pane shows took in the profile: ``profiled 812 µs``; empty where
+        that is not known.
+        """
         times = self._marks.times
         if times is None or document is None:
             return ""
@@ -126,7 +134,9 @@ TIME_CELLS = 10
 """``Σ 0.123 µs``."""
 
 SUM = "Σ"
-"""Stands before the sum of all calls, where the code of a kernel begins: the calls have their own times."""
+"""Stands before the sum of all calls, where the code of a kernel begins: the calls have their own
+times.
+"""
 
 DEFINES = ("def ", "void ", 'extern "C"')
 
@@ -136,8 +146,8 @@ LINES_LOOKED_AT = 400
 def time_in_code(
     calls: Mapping[int, PlaceTime], definitions: Mapping[int, PlaceTime], line: int
 ) -> Piece | None:
-    """Return what stands before a line (from 0) of the output code: the time of the calls it makes, or in grey the sum of
-    all calls of the kernel that it defines.
+    """Return what stands before a line (from 0) of the output code: the time of the calls it makes,
+    or in grey the sum of all calls of the kernel that it defines.
     """
     if time := calls.get(line):
         return (f"{time.in_words:>{TIME_CELLS}}", "text")
@@ -146,15 +156,18 @@ def time_in_code(
 
 
 def time_in_graph(times: GraphTimes, text: GraphText, line: int) -> Piece | None:
-    """Return what stands before a line (from 0) of a graph as a text: the time of the node, at the first of its lines."""
+    """Return what stands before a line (from 0) of a graph as a text: the time of the node, at the
+    first of its lines.
+    """
     node = text.node_of_line.get(line, 0)
     time = times.of_node(node) if node and text.line_of_node[node] == line else None
     return (f"{time.in_words:>{TIME_CELLS}}", "text") if time else None
 
 
 def definition_line(text: str, name: str) -> int:
-    """Return the line (from 0) on which the function of a kernel of this name is defined: Inductor's helpers may stand
-    before it, and C++ has names of its own. The first line where none looks like it.
+    """Return the line (from 0) on which the function of a kernel of this name is defined:
+    Inductor's helpers may stand before it, and C++ has names of its own. The first line where none
+    looks like it.
     """
     found = 0
     for at, line in enumerate(islice(text.split("\n"), LINES_LOOKED_AT)):

@@ -1,4 +1,6 @@
-"""What stands above the panes while they show a stage: what it did, what it is for, and the next key."""
+"""What stands above the panes while they show a stage: what it did, what it is for, and the next
+key.
+"""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ LEAST_ROWS = 4
 
 
 class TableChart(Cached):
-    """Shows blocks in the colours of the theme, those of the row under the cursor reversed. A click on
-    a block asks for its row.
+    """Shows blocks in the colours of the theme, those of the row under the cursor reversed. A click
+    on a block asks for its row.
     """
 
     DEFAULT_CSS = """
@@ -48,8 +48,8 @@ class TableChart(Cached):
         self.refresh(layout=True)
 
     def point_at(self, row: int) -> None:
-        """Mark what another row stands for. Only the lines that differ are painted: a chart that fills half of a
-        wide screen takes 9 ms.
+        """Mark what another row stands for. Only the lines that differ are painted: a chart that
+        fills half of a wide screen takes 9 ms.
         """
         if row == self._row:
             return

@@ -64,8 +64,8 @@ STOPPED = "This was not read to its end. Choose the view again to read it."
 
 
 class TablePane(TellsUnreadable, Vertical):
-    """Shows two lines of words, a chart where the table has one, a list, a line of sums, and below it
-    the detail of the row under the cursor. A function makes the table: before the next frame, or
+    """Shows two lines of words, a chart where the table has one, a list, a line of sums, and below
+    it the detail of the row under the cursor. A function makes the table: before the next frame, or
     beside the screen where it is going to be large.
     """
 
@@ -104,7 +104,9 @@ class TablePane(TellsUnreadable, Vertical):
         self._is_stopped = False
         """Whether the user does not want the table, or it cannot be made."""
         self._around: list[tuple[views.ViewTable, int]] = []
-        """What the table was opened from, the whole first, each with the line that the cursor was on."""
+        """What the table was opened from, the whole first, each with the line that the cursor was
+        on.
+        """
         self._missed: SessionReader | None = None
         """The session that has grown meanwhile."""
         self.narrowed_to = ""
@@ -178,7 +180,9 @@ class TablePane(TellsUnreadable, Vertical):
         return []
 
     def refresh_from(self, reader: SessionReader) -> None:
-        """Make the table again. The cursor stays where it is, and what was opened of a table stays open."""
+        """Make the table again. The cursor stays where it is, and what was opened of a table stays
+        open.
+        """
         if self._around:
             self._missed = reader
             return
@@ -304,8 +308,8 @@ class TablePane(TellsUnreadable, Vertical):
             self._show_table(0)
 
     def fold_here(self, is_folding: bool | None = None) -> bool:
-        """Fold the row under the cursor, or unfold it; None does what it is not. What cannot be folded
-        leads to the row around it. Returns whether the rows lie in each other.
+        """Fold the row under the cursor, or unfold it; None does what it is not. What cannot be
+        folded leads to the row around it. Returns whether the rows lie in each other.
         """
         table, at = self._table, self.position
         if table is None or table.tree is None or self.narrowed_to or at >= len(table.rows):
@@ -475,8 +479,8 @@ class TablePane(TellsUnreadable, Vertical):
         self.detail.load(text, detail.language)
 
     def _give_room(self, text: str) -> None:
-        """Give the detail the rows that the longest text so far needs, and none where there is no text.
-        It never shrinks, so that the list stands still while the cursor moves.
+        """Give the detail the rows that the longest text so far needs, and none where there is no
+        text. It never shrinks, so that the list stands still while the cursor moves.
         """
         was_hidden, lines = not self._detail_box.display, text.count("\n") + 1
         if bool(text) == was_hidden:

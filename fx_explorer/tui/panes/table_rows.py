@@ -12,8 +12,8 @@ from fx_explorer.tui.widgets import row_list
 
 
 class TableRows:
-    """Gives the rows of a table to the list, in the order of the screen. Those of a file that is another
-    one by now are marked.
+    """Gives the rows of a table to the list, in the order of the screen. Those of a file that is
+    another one by now are marked.
     """
 
     def __init__(self, table: views.ViewTable, order: Sequence[int], old: OldFiles) -> None:
@@ -72,7 +72,8 @@ def columns(table: views.ViewTable, sort: Sort | None) -> list[row_list.ListColu
 
 
 SORTED_PRIORITY = 1
-"""The column that the rows are sorted by, and its bar, are left out after all others but the names."""
+"""The column that the rows are sorted by, and its bar, are left out after all others but the names.
+"""
 
 
 def _priority(column: views.TableColumn, sort: Sort | None) -> int:

@@ -22,8 +22,8 @@ class FlameChart:
         noun: str = "step",
         part_of_screen: int = 6,
     ) -> None:
-        """``steps_of_rows``: for each row of the table the positions of the steps that it stands for.
-        ``tones``: kind of a frame → colour of the theme. ``noun``: what a step is called.
+        """``steps_of_rows``: for each row of the table the positions of the steps that it stands
+        for. ``tones``: kind of a frame → colour of the theme. ``noun``: what a step is called.
         ``part_of_screen``: 6 for one row in six.
         """
         self._root = root
@@ -47,7 +47,9 @@ class FlameChart:
         ]
 
     def row_at(self, width: int, height: int, row: int, x: int, y: int) -> int | None:
-        """Return the row of the table that the block at a cell stands for; None where there is none."""
+        """Return the row of the table that the block at a cell stands for; None where there is
+        none.
+        """
         blocks = self._blocks(width)
         levels = shown_levels(blocks, height, self._of(row))
         if y >= len(levels):

@@ -1,4 +1,5 @@
-"""The view of ranks: the answer above, ranks that are alike as rows, and below what is known of the row under the cursor.
+"""The view of ranks: the answer above, ranks that are alike as rows, and below what is known of the
+row under the cursor.
 
 It ends with the rank whose session is to be opened, and is shown again when that is closed.
 """
@@ -70,7 +71,8 @@ class RanksApp(App[int | None]):
         self._where = where
         self._compare_two = compare_two
         self._compared = ""
-        """What is compared below; empty while what is known of the row under the cursor is shown."""
+        """What is compared below; empty while what is known of the row under the cursor is shown.
+        """
         self._list = RowList(COLUMNS, id="ranks")
         self._list.is_tree = True
         self._about = OneLine(id="about")
@@ -95,7 +97,10 @@ class RanksApp(App[int | None]):
         self.set_keymap(textual_keymap(self.config.keys))
         count = len(self.state.ranks.summaries)
         groups = len(self.state.ranks.groups)
-        words = f"{count:,} {'rank' if count == 1 else 'ranks'} in {groups:,} {'group' if groups == 1 else 'groups'}"
+        words = (
+            f"{count:,} {'rank' if count == 1 else 'ranks'} in {groups:,} "
+            f"{'group' if groups == 1 else 'groups'}"
+        )
         title = Content.styled("fx-explorer", "bold") + Content(f"  {printable(self._where)}")
         self.query_one("#title", OneLine).show(title, Content(words))
         commands = replace(by_id("line.follow"), title="open"), *map(by_id, _HINTED)
@@ -195,7 +200,8 @@ class RanksApp(App[int | None]):
         if rank == other:
             self._show(
                 "compare",
-                f"Rank {rank} is the one that is marked (◂). Go to another, or mark another with m.",
+                f"Rank {rank} is the one that is marked (◂). Go to another, or mark "
+                "another with m.",
             )
             return
         self._compared = f"rank {other} beside rank {rank}"

@@ -59,7 +59,10 @@ class RanksState:
 
     def _row(self, row: RankRow) -> Row:
         if row.is_member:
-            took = f"{counted(len(row.rank.compilations), 'compilation')}, {seconds(row.rank.compile_s)}"
+            took = (
+                f"{counted(len(row.rank.compilations), 'compilation')}, "
+                f"{seconds(row.rank.compile_s)}"
+            )
             return (f"    {row.rank.rank}{self._mark(row.rank.rank)}", took, row.rank.unknown_end)
         if len(row.group.members) == 1:
             fold = "  "

@@ -1,5 +1,5 @@
-"""Two captures of one program side by side: how their figures differ, and what stands behind the row
-under the cursor.
+"""Two captures of one program side by side: how their figures differ, and what stands behind the
+row under the cursor.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ NO_FILE = "Your files are as they were captured."
 
 
 class ChangesScreen(DifferenceScreen):
-    """Shows the figures, and the files and kernels that differ, above; below, the lists or texts behind
-    the row under the cursor.
+    """Shows the figures, and the files and kernels that differ, above; below, the lists or texts
+    behind the row under the cursor.
     """
 
     def __init__(
@@ -45,7 +45,9 @@ class ChangesScreen(DifferenceScreen):
         aspect: str,
         keymap: Keymap | None = None,
     ) -> None:
-        """``before`` and ``after`` are the sessions. ``aspect``: the cursor begins on its first row."""
+        """``before`` and ``after`` are the sessions. ``aspect``: the cursor begins on its first
+        row.
+        """
         super().__init__(
             heading, RowList(figure_columns(SIDES), id="figures", placeholder=NO_FILE), "", keymap
         )
@@ -68,8 +70,8 @@ class ChangesScreen(DifferenceScreen):
 
     @work(name="compare", group="compare", exclusive=True, description="compare two captures")
     async def _compare(self, line: int) -> None:
-        """Show what stands behind a row. It is made beside the screen: a source file or a kernel may have
-        50,000 lines.
+        """Show what stands behind a row. It is made beside the screen: a source file or a kernel
+        may have 50,000 lines.
         """
         await asyncio.sleep(SHOW_DELAY_S)
         if not self._has_difference(line):

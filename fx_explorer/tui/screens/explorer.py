@@ -57,9 +57,13 @@ if TYPE_CHECKING:
     from fx_explorer.tui.help_topics import Topic as HelpTopic
 
 FEW_ROWS = 10
-"""With fewer rows the screen shows the header, one row of keys, and the view without its headings."""
+"""With fewer rows the screen shows the header, one row of keys, and the view without its headings.
+"""
 
-NARROWED = "Every view shows only {name} now: kernels (6), breaks (4), saved tensors (7), graphs (2, 3). Escape shows all."
+NARROWED = (
+    "Every view shows only {name} now: kernels (6), breaks (4), saved tensors (7), graphs "
+    "(2, 3). Escape shows all."
+)
 
 
 class Explorer(TellsUnreadable, Screen[None]):
@@ -354,7 +358,9 @@ class Explorer(TellsUnreadable, Screen[None]):
     @on(TablePane.Moved)
     @on(LineView.Moved)
     def cursor_moved(self) -> None:
-        """Update after the cursor moved in a table, the overview or the outline. Panes report for themselves."""
+        """Update after the cursor moved in a table, the overview or the outline. Panes report for
+        themselves.
+        """
         self.show_inspector()
 
     def show_inspector(self) -> None:

@@ -86,11 +86,16 @@ _COLOURS = {
 
 
 CAPTURE_AGAIN = "{file} is written. Capture again now?"
-OLD_NOW = "What is on screen is of the file as it was. The capture continues to the end, and then shows the effect of the fix."
+OLD_NOW = (
+    "What is on screen is of the file as it was. The capture continues to the end, and then "
+    "shows the effect of the fix."
+)
 
 WRITES = "after y writes it, keeping a backup"
 BEING_TRIED = "It is being tried: it can be written when that has ended."
-"""What Enter does, when it is asked whether to write a fix: said where a long question does not hide it."""
+"""What Enter does, when it is asked whether to write a fix: said where a long question does not
+hide it.
+"""
 
 ALL_TRIED = "All of these have been tried."
 TRYING_ALL = "Trying all of these, the likeliest first."
@@ -125,8 +130,9 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
         after_fix: AfterFix = "nothing",
         tries_all: bool = False,
     ) -> None:
-        """``trials`` are earlier trials. The screen adds to them, so that a verdict outlives it. ``after_fix``:
-        what is done when a fix was written. ``tries_all``: begin to try all of them at once.
+        """``trials`` are earlier trials. The screen adds to them, so that a verdict outlives it.
+        ``after_fix``: what is done when a fix was written. ``tries_all``: begin to try all of them
+        at once.
         """
         super().__init__()
         self._offer = offer
@@ -208,7 +214,8 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
         tries, tries_all, writes, copies, other, closes = (
             first_key(by_id(command), self._keymap) for command in _HINTED
         )
-        # While one is tried, no other can be: the key that stops it needs the room of a narrow terminal.
+        # While one is tried, no other can be: the key that stops it needs the room of a narrow
+        # terminal.
         if self._trial:
             first = f"{closes} stops the trial"
         else:
@@ -232,7 +239,9 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
             self._trial = self._run_trials([self._list.cursor])
 
     def action_try_all(self) -> None:
-        """Try what has not been tried yet, in the order of the list, which begins with the likeliest."""
+        """Try what has not been tried yet, in the order of the list, which begins with the
+        likeliest.
+        """
         rows = [row for row, fix in enumerate(self._fixes) if self._trial_of(fix) is None]
         if self._can_try():
             self.notify(TRYING_ALL if rows else ALL_TRIED)
@@ -276,8 +285,9 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
             self._diff.show(shown(self._fix))
 
     async def _run_them(self, rows: Sequence[int]) -> bool:
-        """Run trials, one after the other. Returns whether all of them could be made. The program runs in a
-        process of its own, which ends when this is cancelled; nothing here uses the processor.
+        """Run trials, one after the other. Returns whether all of them could be made. The program
+        runs in a process of its own, which ends when this is cancelled; nothing here uses the
+        processor.
         """
         try:
             for row in rows:

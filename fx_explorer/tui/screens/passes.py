@@ -70,7 +70,10 @@ class PassesScreen(DifferenceScreen):
         dumping = asyncio.ensure_future(self._dump())
         try:
             while not dumping.done():
-                self._list.placeholder = f"Compiling the kernel once more, with every pass printed … {time.monotonic() - began:.0f} s"
+                self._list.placeholder = (
+                    "Compiling the kernel once more, with every pass printed … "
+                    f"{time.monotonic() - began:.0f} s"
+                )
                 await asyncio.wait({dumping}, timeout=TELL_S)
             self._passes = await asyncio.to_thread(passes, dumping.result())
         except FxExplorerError as error:

@@ -44,8 +44,10 @@ WIDE_CELLS = 150
 
 TOPIC = Topic(
     "steps of the bytecode",
-    "What Dynamo's bytecode did in one call, an instruction at a time: its line is lit in source and bytecode.\n"
-    "Beside them the stack and the variables before the instruction, with what the last one changed.",
+    "What Dynamo's bytecode did in one call, an instruction at a time: its line is lit "
+    "in source and bytecode.\n"
+    "Beside them the stack and the variables before the instruction, with what the last "
+    "one changed.",
     "Dialogs",
 )
 

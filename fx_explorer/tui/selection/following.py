@@ -31,8 +31,8 @@ from fx_explorer.tui.selection.presets import (
 
 
 def showable_documents(reader: SessionReader, compilation_id: int) -> ShowableDocuments:
-    """Return everything of one compilation that a pane shows first; its own file is the first of the
-    sources. Kernels that a selection leads to are looked up then: there may be 100,000.
+    """Return everything of one compilation that a pane shows first; its own file is the first of
+    the sources. Kernels that a selection leads to are looked up then: there may be 100,000.
     """
     found = reader.by_ids(model.Compilation, [compilation_id])
     sources, front_ends = source_documents(reader), front_end_documents(reader)

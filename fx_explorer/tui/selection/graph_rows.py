@@ -99,8 +99,8 @@ def columns_of(
     has_times: bool = False,
     is_sorted: bool = False,
 ) -> tuple[ListColumn, ...]:
-    """Return the columns: with what became of each node in a stage, with its time in a profile, which the rows may be
-    sorted by, and before all with the numbers of the kernels that compute it.
+    """Return the columns: with what became of each node in a stage, with its time in a profile,
+    which the rows may be sorted by, and before all with the numbers of the kernels that compute it.
     """
     columns: tuple[ListColumn, ...] = STAGE_COLUMNS if has_fates else COLUMNS
     if has_times:
@@ -138,9 +138,9 @@ class GraphRows:
         marks_kernels: bool = False,
         times: GraphTimes | None = None,
     ) -> None:
-        """``shown`` says which nodes have a row; ``fates`` what became of them in a stage, and the rows
-        are for those of ``columns_of``; ``marks_kernels`` puts the numbers of kernels before all; ``times`` are those
-        of nodes in a profile.
+        """``shown`` says which nodes have a row; ``fates`` what became of them in a stage, and the
+        rows are for those of ``columns_of``; ``marks_kernels`` puts the numbers of kernels before
+        all; ``times`` are those of nodes in a profile.
         """
         self._times = times
         self._marks_kernels = marks_kernels
@@ -203,7 +203,9 @@ class GraphRows:
 
     @cached_property
     def _segment_colours(self) -> RegionColours:
-        """Return the colours where nothing is annotated: segments have theirs without asking the session."""
+        """Return the colours where nothing is annotated: segments have theirs without asking the
+        session.
+        """
         return RegionColours()
 
     @cached_property
@@ -294,8 +296,8 @@ def node_row(
 def region_cell(
     node: model.Node, segment: str = "", colours: RegionColours | None = None
 ) -> list[Piece]:
-    """Return the backend's segment and the names that ``annotate`` gave, each in its region's colour:
-    ``attention``; several are listed.
+    """Return the backend's segment and the names that ``annotate`` gave, each in its region's
+    colour: ``attention``; several are listed.
     """
     pieces: list[Piece] = []
     colours = colours or RegionColours()

@@ -1,4 +1,6 @@
-"""Graphs as Python or as a table: which of these texts take long to write, and how they are written beside the screen."""
+"""Graphs as Python or as a table: which of these texts take long to write, and how they are written
+beside the screen.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ AS_WORDS = {"code": "as Python", "table": "as a table"}
 
 
 def is_large(reader: SessionReader, document: Document) -> bool:
-    """Return whether a document is the text of a graph that is too large to be written before the next
-    frame, with the graphs nested in it.
+    """Return whether a document is the text of a graph that is too large to be written before the
+    next frame, with the graphs nested in it.
     """
     if document.kind != "code" and document.kind != "table":
         return False
@@ -47,8 +49,8 @@ def written(reader: SessionReader, document: Document) -> GraphText:
 
 
 def coloured(reader: SessionReader, document: Document) -> Lines | None:
-    """Return the lines of a text of a graph, which are ready where it was written beside the screen; None for what is no
-    such text.
+    """Return the lines of a text of a graph, which are ready where it was written beside the
+    screen; None for what is no such text.
     """
     if document.kind != "code" and document.kind != "table":
         return None
@@ -73,8 +75,8 @@ def words(reader: SessionReader, document: Document) -> str:
 
 
 def in_rows(reader: SessionReader, place: Place) -> Place:
-    """Return the place of a node in the rows of its graph for its place in a text of it; the first row
-    for a line that is of no node.
+    """Return the place of a node in the rows of its graph for its place in a text of it; the first
+    row for a line that is of no node.
     """
     node = node_at(reader, place)
     return Place(graph_form(place.document, "graph"), node.position if node else 0)

@@ -48,11 +48,15 @@ MISSING: dict[Slot, str] = {
     "source": "The text of the source file was not kept, or this compilation has no file.",
     "graph": "No graph was recorded for this compilation yet.",
     "neighbourhood": "No graph was recorded for this compilation yet.",
-    "kernel": "No generated code was recorded for this compilation, and its backend published no program.",
+    "kernel": (
+        "No generated code was recorded for this compilation, and its backend published no program."
+    ),
     "dynamo": "No graph of Dynamo's was recorded for this compilation yet.",
     "forward": "No forward graph was recorded for this compilation.",
     "backward": "There is no backward graph: this is inference, or the backward was never compiled.",
-    "joint": "There is no joint graph: only training has one, when AOTAutograd is part of the backend.",
+    "joint": (
+        "There is no joint graph: only training has one, when AOTAutograd is part of the backend."
+    ),
     "bytecode_original": "No bytecode was recorded for this compilation yet.",
     "bytecode_modified": "Dynamo made no bytecode for this compilation: it has not finished it, or gave it up.",
     "": "Nothing is shown here.",
@@ -122,7 +126,9 @@ def document_for(
 
 
 def asked_slots(name: str, asked: Collection[str]) -> tuple[Slot, ...]:
-    """Return the slots of a preset, without those of front ends that were not asked where others were."""
+    """Return the slots of a preset, without those of front ends that were not asked where others
+    were.
+    """
     return tuple(
         slot for slot in PRESETS[name] if slot not in model.FRONT_ENDS or not asked or slot in asked
     )
@@ -168,8 +174,8 @@ def _graphs(
 
 
 def program(documents: Sequence[Document], direction: model.Direction = "") -> Document | None:
-    """Return the program that a backend of the user's own has published in the place of kernels: the
-    text of that name, else the last text, of this direction where there is one.
+    """Return the program that a backend of the user's own has published in the place of kernels:
+    the text of that name, else the last text, of this direction where there is one.
     """
     texts = [d for d in documents if d.kind == "artifact" and d.stage == "backend"]
     preferred = (direction,) if direction else ("forward", "inference", "")

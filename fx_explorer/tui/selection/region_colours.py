@@ -1,5 +1,5 @@
-"""The colour of a region, always beside its name: the same in every pane, and another one for each region of
-the session, as long as there are enough.
+"""The colour of a region, always beside its name: the same in every pane, and another one for each
+region of the session, as long as there are enough.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ SEGMENT = "segment "
 
 
 class RegionColours:
-    """Gives each name a kind of the palette. A name has the colour of its own, unless another region of the
-    session has that already.
+    """Gives each name a kind of the palette. A name has the colour of its own, unless another
+    region of the session has that already.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
@@ -40,7 +40,9 @@ class RegionColours:
 
 
 def _own(name: str) -> int:
-    """Return the colour that a name has where it is alone. Segments, which are numbered, take turns."""
+    """Return the colour that a name has where it is alone. Segments, which are numbered, take
+    turns.
+    """
     number = name.removeprefix(SEGMENT)
     if name.startswith(SEGMENT) and number.isdecimal():
         return (int(number) - 1) % COLOURS

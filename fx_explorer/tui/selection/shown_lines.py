@@ -135,8 +135,8 @@ class SortedLines(ShownLines):
 
 
 def most_expensive_first(lines: Sequence[int], times: GraphTimes) -> list[int]:
-    """Return lines of a graph by the time of the node there, the most expensive first. Those of one time, and those behind that
-    have none, stand as the graph has them.
+    """Return lines of a graph by the time of the node there, the most expensive first. Those of one
+    time, and those behind that have none, stand as the graph has them.
     """
     return sorted(lines, key=times.seconds.__getitem__, reverse=True)
 

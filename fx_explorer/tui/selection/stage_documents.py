@@ -24,8 +24,8 @@ def stage_sources(reader: SessionReader, point: StagePoint) -> tuple[Document, .
 
 
 def shown_parts(point: StagePoint) -> list[Document]:
-    """Return the document before, and those after, each of the whole graph: one, but for the partition,
-    which makes two.
+    """Return the document before, and those after, each of the whole graph: one, but for the
+    partition, which makes two.
     """
     after = {(one.kind, one.stage, one.direction): one for one in reversed(point.after)}
     return [*point.before[:1], *reversed(after.values())]

@@ -77,8 +77,8 @@ MAX_ONLY_CELLS = 36
 
 
 def only(name: str) -> str:
-    """Return ``only layers.0.attn, Esc: all``: what every view is narrowed to. Of a long name the end is
-    shown, which says more.
+    """Return ``only layers.0.attn, Esc: all``: what every view is narrowed to. Of a long name the
+    end is shown, which says more.
     """
     shown = printable(name)
     while cell_len(shown) > MAX_ONLY_CELLS:
@@ -91,8 +91,8 @@ def running_state(doing: str, elapsed_s: float) -> CaptureState:
 
 
 def paused_state(waiting: Waiting) -> CaptureState:
-    """Return ``‖ paused after Dynamo [0/0]``: it waits for the user, however long that takes. Before the first step it
-    waits with all graphs, and with none of them in particular.
+    """Return ``‖ paused after Dynamo [0/0]``: it waits for the user, however long that takes.
+    Before the first step it waits with all graphs, and with none of them in particular.
     """
     where = f"[{waiting.compilation}]" if waiting.compilation else ""
     after = f"paused after {waiting.after}" if waiting.gate else "every stage is at hand"

@@ -231,4 +231,7 @@ STAGE_VERBS: dict[Stage, str] = {
 def _doing(notice: Notice) -> str:
     if notice.state != "begin" or not notice.stage:
         return ""
-    return f"{STAGE_VERBS[notice.stage]} {f'[{notice.compilation}]' if notice.compilation else 'the graph'}"
+    return (
+        f"{STAGE_VERBS[notice.stage]} "
+        f"{f'[{notice.compilation}]' if notice.compilation else 'the graph'}"
+    )

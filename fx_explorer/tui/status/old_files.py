@@ -1,5 +1,5 @@
-"""Files that are other files by now than when they were captured, in words: what is on screen is old
-then.
+"""Files that are other files by now than when they were captured, in words: what is on screen is
+old then.
 """
 
 from __future__ import annotations
@@ -41,8 +41,13 @@ class OldFiles:
         return any(one.file.id == place.document.id for one in self.changed)
 
     def fact(self, remedy: str) -> list[Fact]:
-        """Return the fact that what is on screen is old; none where it is not. ``remedy`` says what to do."""
+        """Return the fact that what is on screen is old; none where it is not. ``remedy`` says what
+        to do.
+        """
         if not self.changed:
             return []
-        text = f"What is shown here is old: {self.in_words} it was captured, first in line {self.changed[0].line}."
+        text = (
+            f"What is shown here is old: {self.in_words} it was captured, first in line "
+            f"{self.changed[0].line}."
+        )
         return [Fact("old", "notice", text, remedy, difference=OF_FILES)]

@@ -304,7 +304,9 @@ _LEVELS = (
     (1, 1, False, " ━ "),
     (0, 0, False, " ━━ "),
 )
-"""Counts of Dynamo, counts of the other steps, whether they have their times, and what stands between the steps."""
+"""Counts of Dynamo, counts of the other steps, whether they have their times, and what stands
+between the steps.
+"""
 
 
 def _width(states: Sequence[StepState], bar: Bar) -> int:

@@ -1,4 +1,5 @@
-"""What takes long to make of a session is made beside the screen: in a thread, with a reader of its own.
+"""What takes long to make of a session is made beside the screen: in a thread, with a reader of its
+own.
 
 A table of 100,000 kernels takes seconds. The thread that draws would answer no key meanwhile.
 """
@@ -30,8 +31,8 @@ MadeT = TypeVar("MadeT")
 
 @dataclass(frozen=True, slots=True)
 class TaskResult(Generic[MadeT]):
-    """What was made, and the reader it was made with: the thread is done with it, so whoever gets it
-    may ask it for more, and closes it.
+    """What was made, and the reader it was made with: the thread is done with it, so whoever gets
+    it may ask it for more, and closes it.
     """
 
     value: MadeT
@@ -61,8 +62,8 @@ class BackgroundTask(Generic[MadeT]):
         done: Callable[[TaskResult[MadeT]], None],
         failed: Callable[[Exception], None],
     ) -> None:
-        """Call ``make`` in a thread, then ``done`` in this one; ``failed`` when either raises, which
-        the user has been told by then.
+        """Call ``make`` in a thread, then ``done`` in this one; ``failed`` when either raises,
+        which the user has been told by then.
         """
         self.stop()
         work = functools.partial(self._work, session, make, done, failed)
@@ -132,8 +133,8 @@ class Renewed(Generic[MadeT]):
         takes_long: bool,
         given: object = None,
     ) -> bool:
-        """Show what ``make`` makes of the session as it is now. ``given`` is what else it is made of.
-        Returns whether something is shown, of earlier perhaps.
+        """Show what ``make`` makes of the session as it is now. ``given`` is what else it is made
+        of. Returns whether something is shown, of earlier perhaps.
         """
         if not takes_long:
             self.forget()
@@ -171,8 +172,8 @@ async def read_beside(session: Path, make: Callable[[SessionReader], MadeT]) -> 
 
 
 async def made_beside(session: Path, make: Callable[[SessionReader], MadeT]) -> TaskResult[MadeT]:
-    """Return what ``make`` makes of a session in a thread. Who is cancelled while waiting abandons it:
-    the thread ends at its next question to the session.
+    """Return what ``make`` makes of a session in a thread. Who is cancelled while waiting abandons
+    it: the thread ends at its next question to the session.
     """
     making = _Making(session, make)
     making.start()
@@ -265,8 +266,9 @@ _was_on = False
 
 @contextlib.contextmanager
 def no_collection() -> Iterator[None]:
-    """Let no garbage be collected inside the block. What exists at its end is never looked at again. It
-    goes when nobody holds it any more; only what holds itself in a circle stays until the app ends.
+    """Let no garbage be collected inside the block. What exists at its end is never looked at
+    again. It goes when nobody holds it any more; only what holds itself in a circle stays until the
+    app ends.
     """
     _begin()
     try:

@@ -56,8 +56,8 @@ Change = Callable[Concatenate[ShowerT, Arguments], Coroutine[object, object, Non
 
 
 def in_turn(method: Change[ShowerT, Arguments]) -> Change[ShowerT, Arguments]:
-    """Let a method of a screen, or of a controller of it, change it only when no other task is about to, and not any more when
-    the app is leaving it.
+    """Let a method of a screen, or of a controller of it, change it only when no other task is
+    about to, and not any more when the app is leaving it.
     """
 
     @functools.wraps(method)

@@ -41,7 +41,10 @@ class CopyDestination:
         if self.way == "tool":
             return f"copied with {self.where}"
         if self.way == "terminal":
-            return "copied through the terminal (OSC 52; if nothing arrives, the terminal does not allow it)"
+            return (
+                "copied through the terminal (OSC 52; if nothing arrives, the terminal does "
+                "not allow it)"
+            )
         return f"no clipboard within reach: wrote {self.where}"
 
 

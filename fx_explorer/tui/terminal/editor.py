@@ -81,7 +81,8 @@ def editor_command(
         raise UsageError("no editor to open: set EDITOR, for example: export EDITOR=nano")
     if not which(words[0]):
         raise UsageError(
-            f"the editor {words[0]} (from $VISUAL or $EDITOR) is not installed: set EDITOR to one that is"
+            f"the editor {words[0]} (from $VISUAL or $EDITOR) is not installed: set "
+            "EDITOR to one that is"
         )
     form = _FORMS.get(PurePath(words[0]).stem, _PLUS_LINE)
     # An absolute path cannot be taken for an option, whatever the file is called.

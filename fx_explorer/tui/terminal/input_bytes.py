@@ -1,8 +1,9 @@
-"""Makes text of the bytes that a terminal sends: the one place that decodes them, and nothing that comes in raises.
+"""Makes text of the bytes that a terminal sends: the one place that decodes them, and nothing that
+comes in raises.
 
-What is no UTF-8 (a paste of Latin-1, a meta key that sets the eighth bit) is replaced and counted. Mouse
-reports of the old form, whose bytes are no text, are put in the form of today. Answers that nobody here waits
-for are left out, and a paste ends even where its end was lost.
+What is no UTF-8 (a paste of Latin-1, a meta key that sets the eighth bit) is replaced and counted.
+Mouse reports of the old form, whose bytes are no text, are put in the form of today. Answers that
+nobody here waits for are left out, and a paste ends even where its end was lost.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ PASTE_PAUSE_S = 5.0
 """When nothing came for so long, a paste is over: keys must work again."""
 
 LONGEST_ANSWER = 4096
-"""Characters of a terminal's answer. What is longer has lost its end: keys count again from there on."""
+"""Characters of a terminal's answer. What is longer has lost its end: keys count again from there
+on.
+"""
 
 _MOUSE = b"\x1b[M"
 """Button, column and row follow, each a byte from 32 on (xterm, ctlseqs, "Mouse Tracking")."""
@@ -31,7 +34,9 @@ _MOUSE_BEGUN = re.compile(rb"\x1b\[M[\s\S]{0,2}\Z")
 _ESCAPE_BEGUN = re.compile(rb"\x1b\[?\Z")
 
 _SPECIAL = re.compile(r"\x1b(?:\[200~|\](?=\d)|P(?=[\d!$+>|])|_(?=G))")
-"""The beginning of a paste, or of an answer (OSC, DCS, APC). What follows tells an answer from Alt with its key."""
+"""The beginning of a paste, or of an answer (OSC, DCS, APC). What follows tells an answer from Alt
+with its key.
+"""
 
 _ANSWER_ENDS = re.compile(r"\x07|\x9c|\x1b\\|(?=\x1b[^\\])")
 """BEL or ST. Another escape sequence ends an answer as well, and counts."""
@@ -43,7 +48,9 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 class InputBytes:
-    """What one terminal sends, in pieces of any size: characters, reports and answers may lie across them."""
+    """What one terminal sends, in pieces of any size: characters, reports and answers may lie
+    across them.
+    """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock

@@ -35,7 +35,9 @@ def splash(words: str) -> Iterator[None]:
 
 
 def add_to_splash(lines: Iterable[str]) -> None:
-    """Show further lines below the first words, as many and as much of each as the terminal has room for."""
+    """Show further lines below the first words, as many and as much of each as the terminal has
+    room for.
+    """
     width, height = shutil.get_terminal_size()
     shown = [_cut(printable(line), max(0, width - 2)) for line in lines][: max(0, height - 3)]
     if shown:

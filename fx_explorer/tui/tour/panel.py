@@ -11,8 +11,8 @@ from textual.style import Style
 from textual.widget import Widget
 
 FEW_ROWS, FEW_COLUMNS = 16, 60
-"""On a terminal with fewer rows the panel is one line: the key alone. So it is on a narrow one without many
-rows.
+"""On a terminal with fewer rows the panel is one line: the key alone. So it is on a narrow one
+without many rows.
 """
 
 
@@ -32,8 +32,8 @@ class PanelText:
 
 
 class TourPanel(Widget):
-    """Shows ``Tour 2 of 18  It became two graphs …`` and below it ``Press 4 to see where``. Its words at the
-    right can be clicked.
+    """Shows ``Tour 2 of 18  It became two graphs …`` and below it ``Press 4 to see where``. Its
+    words at the right can be clicked.
     """
 
     DEFAULT_CSS = """

@@ -1,5 +1,5 @@
-"""The steps of the tour, in order: a sentence, the command whose key is to be pressed, and what has to have
-happened by then. Data only; ``controllers/guided_tour.py`` goes through them.
+"""The steps of the tour, in order: a sentence, the command whose key is to be pressed, and what has
+to have happened by then. Data only; ``controllers/guided_tour.py`` goes through them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ def _is_compiled(now: TourMoment) -> bool:
 
 
 def _without_a_fix(now: TourMoment) -> TourStep | None:
-    """Lead on from a trial after which nothing can be written: a small machine may need more than its limit."""
+    """Lead on from a trial after which nothing can be written: a small machine may need more than
+    its limit.
+    """
     if now.verdict in ("", "good", "prints differ", "partly compared"):
         return None
     how = "timed out" if now.verdict == "timed out" else f"ended with “{now.verdict}”"
@@ -72,7 +74,8 @@ def _without_a_fix(now: TourMoment) -> TourStep | None:
 STEPS: tuple[TourStep, ...] = (
     TourStep(
         "overview",
-        "A small classifier goes through torch.compile, and this page shows the result, the most important first.",
+        "A small classifier goes through torch.compile, and this page shows the result, "
+        "the most important first.",
         "line.down",
         "to go down a line",
         lambda before, now: now.is_compiled and (now.row != before.row or now.view != before.view),
@@ -80,7 +83,8 @@ STEPS: tuple[TourStep, ...] = (
     ),
     TourStep(
         "breaks",
-        "It became two graphs, because Dynamo had to stop in the middle: that is a graph break, and it costs speed.",
+        "It became two graphs, because Dynamo had to stop in the middle: that is a graph "
+        "break, and it costs speed.",
         "view.breaks",
         "to see where it stopped, and why",
         _shows("breaks"),
@@ -103,7 +107,8 @@ STEPS: tuple[TourStep, ...] = (
     ),
     TourStep(
         "try",
-        "A change is tried first: your program runs with it and without it, on many inputs, and the results are compared.",
+        "A change is tried first: your program runs with it and without it, on many "
+        "inputs, and the results are compared.",
         "fixes.try",
         "to try the first one: some seconds, or a minute on a small machine",
         lambda before, now: now.trials > before.trials,
@@ -113,7 +118,8 @@ STEPS: tuple[TourStep, ...] = (
     ),
     TourStep(
         "write",
-        "The verdict stands above the change: how many breaks are left, and whether the results are equal.",
+        "The verdict stands above the change: how many breaks are left, and whether the "
+        "results are equal.",
         "fixes.accept",
         "and answer y to write it to the file (this is a copy, made for the tour)",
         lambda before, now: now.saved_ns > before.saved_ns,
@@ -141,7 +147,8 @@ STEPS: tuple[TourStep, ...] = (
     ),
     TourStep(
         "step",
-        "The compiler pauses after Dynamo, its first stage: nothing has been compiled from the graph yet.",
+        "The compiler pauses after Dynamo, its first stage: nothing has been compiled "
+        "from the graph yet.",
         "step.next",
         "to begin, and to see what Dynamo did",
         lambda _, now: now.shows_stage and bool(now.gate),
@@ -150,7 +157,8 @@ STEPS: tuple[TourStep, ...] = (
     ),
     TourStep(
         "stages",
-        "Every stage is shown like this: what went in beside what came out, and a sentence that says what the stage did.",
+        "Every stage is shown like this: what went in beside what came out, and a "
+        "sentence that says what the stage did.",
         "step.next",
         "until AOTAutograd has made the backward",
         lambda _, now: now.shows_stage and now.gate not in ("", "dynamo", "pre_grad"),
@@ -159,7 +167,8 @@ STEPS: tuple[TourStep, ...] = (
     ),
     TourStep(
         "go",
-        "AOTAutograd wrote your operations as simpler ones, and derived the backward from them; Inductor comes next.",
+        "AOTAutograd wrote your operations as simpler ones, and derived the backward "
+        "from them; Inductor comes next.",
         "capture.again",
         "to continue to the end without pausing",
         lambda _, now: now.is_compiled,
@@ -175,7 +184,8 @@ STEPS: tuple[TourStep, ...] = (
     ),
     TourStep(
         "lit",
-        "The lines that belong together are highlighted in all panes, down to the lines of a kernel.",
+        "The lines that belong together are highlighted in all panes, down to the lines "
+        "of a kernel.",
         "line.down",
         "until something is highlighted beside your source",
         lambda before, now: now.lit > 0 and now.row != before.row,
@@ -191,7 +201,8 @@ STEPS: tuple[TourStep, ...] = (
     ),
     TourStep(
         "code",
-        "Each kernel has your line and module, its bytes and its time beside it, and the columns can be sorted.",
+        "Each kernel has your line and module, its bytes and its time beside it, and the "
+        "columns can be sorted.",
         "line.follow",
         "to open the code of the first kernel",
         lambda _, now: now.view == "source",
@@ -223,7 +234,8 @@ STEPS: tuple[TourStep, ...] = (
     ),
     TourStep(
         "end",
-        "That was the tour. On your own model: fx-explorer mymodel.py, or fx-explorer run train.py for a script.",
+        "That was the tour. On your own model: fx-explorer mymodel.py, or fx-explorer "
+        "run train.py for a script.",
         "app.quit",
         "to leave, or stay and look around",
         lambda before, now: False,

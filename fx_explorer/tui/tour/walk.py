@@ -1,5 +1,5 @@
-"""How far the user came in the tour, and the copy of the sample that they walk through: both are kept for the
-next time.
+"""How far the user came in the tour, and the copy of the sample that they walk through: both are
+kept for the next time.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def tour_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def begin_walk(folder: Path, *, again: bool) -> GuidedTour:
-    """Begin where the user left, or from the start: then with a new copy of the sample. Raises UsageError
-    when it cannot be written.
+    """Begin where the user left, or from the start: then with a new copy of the sample. Raises
+    UsageError when it cannot be written.
     """
     at = 0 if again else _kept(folder)
     try:

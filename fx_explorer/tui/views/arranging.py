@@ -1,4 +1,5 @@
-"""The order of a table's rows on screen: sorted by a column, narrowed to words, and what they add up to.
+"""The order of a table's rows on screen: sorted by a column, narrowed to words, and what they add
+up to.
 
 Nothing here draws. A table may have 100,000 rows, so the work is done in steps between which the
 caller may paint.
@@ -155,8 +156,8 @@ def _in_order(run: list[int], keys: dict[int, float | str], sort: Sort) -> list[
 def _merged(
     runs: list[list[int]], keys: dict[int, float | str], sort: Sort
 ) -> Generator[None, None, list[int]]:
-    """Put runs together some rows at a time: to sort two halves of 100,000 rows at once would keep keys
-    waiting for more than a frame.
+    """Put runs together some rows at a time: to sort two halves of 100,000 rows at once would keep
+    keys waiting for more than a frame.
     """
     merged = heapq.merge(*runs, key=keys.__getitem__, reverse=sort.is_descending)
     found: list[int] = []

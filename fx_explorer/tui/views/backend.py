@@ -34,7 +34,8 @@ COLUMNS = (
 def backend_table(reader: SessionReader) -> ViewTable:
     found = backend_summaries(reader)
     return ViewTable(
-        shows="What a backend of your own published, how often what it made was called, and its last run.",
+        shows="What a backend of your own published, how often what it made was called, and "
+        "its last run.",
         notice=_notice(found),
         origin="fx_explorer.publish and publish_run; calls are counted where they are made",
         columns=COLUMNS,
@@ -55,7 +56,10 @@ def _rows(reader: SessionReader, one: BackendSummary) -> Iterator[TableRow]:
             shown.stage.direction or shown.backend,
             owner,
         )
-        text = f"{shown.document.title}: {shown.size}, published by {shown.backend or 'a backend'} {owner}"
+        text = (
+            f"{shown.document.title}: {shown.size}, published by "
+            f"{shown.backend or 'a backend'} {owner}"
+        )
         yield TableRow(cells, Place(shown.document), lambda text=text: Detail(text))  # type: ignore[misc]
     names = {row.id: f"[{row.name}]" for row in reader.rows(model.Compilation)}
     for entry in one.entries:
@@ -69,7 +73,10 @@ def _rows(reader: SessionReader, one: BackendSummary) -> Iterator[TableRow]:
             times_called(entry),
             owner,
         )
-        text = f"What {entry.backend} made for the {entry.direction or 'Dynamo'} graph of {owner}: {times_called(entry)}."
+        text = (
+            f"What {entry.backend} made for the {entry.direction or 'Dynamo'} graph of "
+            f"{owner}: {times_called(entry)}."
+        )
         yield TableRow(cells, None, lambda text=text: Detail(text))  # type: ignore[misc]
     for run in one.runs:
         yield from _run(reader, run)
@@ -127,4 +134,7 @@ def _why_empty(reader: SessionReader) -> str:
     backends = {row.backend for row in reader.rows(model.Compilation)} - {"", "inductor"}
     if not backends:
         return "Everything was compiled by Inductor, whose stages have views of their own."
-    return f"Nothing was published by {', '.join(sorted(backends))}: a backend does it with fx_explorer.publish (docs/publish.md)."
+    return (
+        f"Nothing was published by {', '.join(sorted(backends))}: a backend does it with "
+        "fx_explorer.publish (docs/publish.md)."
+    )

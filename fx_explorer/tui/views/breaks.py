@@ -47,7 +47,8 @@ def breaks_table(reader: SessionReader) -> ViewTable:
     rows += [_left_row(reader, one) for one in left]
     rows += [_recompile_row(reader, r) for r in again]
     return ViewTable(
-        shows="Where Dynamo had to stop a graph and go back to Python, and what made torch compile a function again.",
+        shows="Where Dynamo had to stop a graph and go back to Python, and what made torch "
+        "compile a function again.",
         notice=_notice(breaks, left, again, can_measure=not is_log(reader)),
         origin="torch's own graph break and recompile records",
         columns=COLUMNS if call_time(reader) else (*COLUMNS[:TAKES], *COLUMNS[TAKES + 1 :]),
@@ -148,7 +149,10 @@ def _recompile_text(found: ExplainedRecompile) -> str:
     )
     told = [part for title, text in known if text for part in (title, f"  {text}", "")]
     parts = [
-        f"[{found.compilation}] {plain_function(found.function)} was compiled again because {found.in_words}.",
+        (
+            f"[{found.compilation}] {plain_function(found.function)} was compiled again "
+            f"because {found.in_words}."
+        ),
         "",
         *told,
         f"The code compiled as [{found.of}] could not be reused: its guard failed.{_others(found)}",
@@ -198,7 +202,10 @@ def _why_empty(reader: SessionReader) -> str:
     if reader.meta("outcome") is None:
         return "None so far."
     if not reader.count(model.Compilation):
-        return "Nothing was compiled, so nothing could break. The console (8) shows what the program said."
+        return (
+            "Nothing was compiled, so nothing could break. The console (8) shows what the "
+            "program said."
+        )
     return "No graph break and no recompile: every function was compiled once, as one graph."
 
 
@@ -257,16 +264,25 @@ def run_time_lines(reader: SessionReader, found: DistinctBreak) -> list[str]:
     it.
     """
     if found.cost.run:
-        what = "From leaving the graph before it to entering the graph behind it; what Python runs at that line is included."
+        what = (
+            "From leaving the graph before it to entering the graph behind it; what Python "
+            "runs at that line is included."
+        )
         return [f"Run time: {found.cost.run.in_words}.", what]
     if call_time(reader):
         return [
-            "Run time: not separated. Its function is not compiled, or the calls did not reach this line."
+            (
+                "Run time: not separated. Its function is not compiled, or the calls did not "
+                "reach this line."
+            )
         ]
     if is_log(reader):
         return [f"Run time: not measured. {NO_PROGRAM}"]
     return [
-        "Run time: not measured. x t builds the program and calls it repeatedly (or: report TARGET --measure-breaks)."
+        (
+            "Run time: not measured. x t builds the program and calls it repeatedly (or: "
+            "report TARGET --measure-breaks)."
+        )
     ]
 
 
@@ -277,7 +293,10 @@ def left_text(reader: SessionReader, found: DistinctFallback) -> str:
         ("Your stack, innermost last", stack_lines(reader, found.stack)),
     ]
     name = plain_function(found.function)
-    head = f"{found.registry_id}  {name} was not compiled, it runs in eager mode: {first_line(found.reason)}".strip()
+    head = (
+        f"{found.registry_id}  {name} was not compiled, it runs in eager mode: "
+        f"{first_line(found.reason)}"
+    ).strip()
     return "\n".join([head, "", *_laid_out(parts)]).rstrip()
 
 

@@ -30,7 +30,8 @@ def console_table(reader: SessionReader) -> ViewTable:
     failed = failures(reader)
     lines = ConsoleRows(reader, failed)
     return ViewTable(
-        shows="What went wrong, then everything your program printed, at any level (Python, C, child processes).",
+        shows="What went wrong, then everything your program printed, at any level (Python, C, "
+        "child processes).",
         notice=_notice(failed, len(lines) - len(failed)),
         origin="the worker's stdout and stderr",
         columns=COLUMNS,

@@ -34,7 +34,8 @@ def graphs_table(reader: SessionReader) -> ViewTable:
         for graph in graphs
     ]
     return ViewTable(
-        shows="Every FX graph that was captured, in the order torch.compile made them; then those of other front ends.",
+        shows="Every FX graph that was captured, in the order torch.compile made them; then "
+        "those of other front ends.",
         notice=_notice(graphs),
         origin="FX graph modules, read while they were compiled",
         columns=COLUMNS,
@@ -96,7 +97,10 @@ def _notice(graphs: list[model.Graph]) -> str:
     nested = [g.name for g in graphs if g.parent]
     words = f"The biggest has {counted(biggest.node_count, 'node')}."
     if nested:
-        return f"{words} {counted(len(nested), 'graph')} nested in higher-order operations: {listed(nested)}."
+        return (
+            f"{words} {counted(len(nested), 'graph')} nested in higher-order operations: "
+            f"{listed(nested)}."
+        )
     return words
 
 

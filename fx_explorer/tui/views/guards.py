@@ -60,7 +60,8 @@ def guards_table(reader: SessionReader, search: str = "") -> ViewTable:
     if not rows and not reader.count(model.GuardCheck) and not filtered(reader):
         rows = _guard_rows(reader, documents)  # a log, or a torch whose tree cannot be walked
     return ViewTable(
-        shows="What must stay true for the compiled code to be reused. When one fails, torch compiles again.",
+        shows="What must stay true for the compiled code to be reused. When one fails, torch "
+        "compiles again.",
         notice=_notice(reader, search),
         origin="torch's guard manager, one row per check",
         columns=COLUMNS,
@@ -302,7 +303,9 @@ def _dropped(reader: SessionReader) -> str:
 
 
 def _slowest(reader: SessionReader) -> model.Metric | None:
-    """Return what the checks of the most expensive compilation take; None where nothing was measured."""
+    """Return what the checks of the most expensive compilation take; None where nothing was
+    measured.
+    """
     found = reader.rows(model.Metric, name="guard_check_ns")
     slowest = max(found, key=_nanoseconds, default=None)
     return slowest if slowest and _nanoseconds(slowest) > 0 else None
@@ -333,4 +336,7 @@ def _why_empty(reader: SessionReader) -> str:
         return "No guard is left: whatever changes, the compiled code runs."
     if is_precompiled(reader):
         return NO_GUARDS_OF_PRECOMPILE
-    return "No guard was recorded: nothing was compiled, or the compilation failed before its guards were made."
+    return (
+        "No guard was recorded: nothing was compiled, or the compilation failed before its "
+        "guards were made."
+    )

@@ -176,7 +176,10 @@ def _storage(value: SavedValue, names: _Names) -> list[str]:
         return [f"storage    that of {names.earlier(value)}: it is counted there"]
     if saved.kind == "copy":
         return [
-            "storage    a copy that the compiler made, with other strides; the original is there as well"
+            (
+                "storage    a copy that the compiler made, with other strides; the original "
+                "is there as well"
+            )
         ]
     kept = kept_bytes(saved)
     if kept is not None and kept > saved.size_bytes > 0:
@@ -187,7 +190,10 @@ def _storage(value: SavedValue, names: _Names) -> list[str]:
 def _text(value: SavedValue, names: _Names, reason: str) -> str:
     saved = value.saved
     lines = [
-        f"{names.of(value)} · {names.tensor(value)} · {size(saved.size_bytes)} · {saved.kind} of [{value.compilation}]",
+        (
+            f"{names.of(value)} · {names.tensor(value)} · {size(saved.size_bytes)} · "
+            f"{saved.kind} of [{value.compilation}]"
+        ),
         *_storage(value, names),
         f"made by    {value.producer or 'nothing: it is an input of the graph'}",
         f"on line    {module_file(value.file)}:{value.line}"
@@ -215,7 +221,8 @@ def _notice(reader: SessionReader) -> str:
     if not whole.count:
         return ""
     words = (
-        f"{counted(whole.count, 'storage')}, {size(whole.size_bytes)}; of these {size(computed.size_bytes)} were computed, "
+        f"{counted(whole.count, 'storage')}, {size(whole.size_bytes)}; of these "
+        f"{size(computed.size_bytes)} were computed, "
         "the rest is there anyway."
     )
     added = over_versions(reader, saving_compilations(reader))
@@ -229,7 +236,10 @@ def _not_kept(reader: SessionReader) -> str:
     again = recomputed(reader)
     bytes_ = sum(max(0, one.choice.size_bytes) for one in again)
     if again:
-        return f" {counted(len(again), 'operation')} ({size(bytes_)}) are recomputed in the backward instead."
+        return (
+            f" {counted(len(again), 'operation')} ({size(bytes_)}) are recomputed in the "
+            "backward instead."
+        )
     return ""
 
 
@@ -250,5 +260,8 @@ def _why_empty(reader: SessionReader) -> str:
     if is_log(reader):
         return NOTHING_SAVED
     if not reader.count(model.Graph, stage="backward"):
-        return "Nothing is kept: there is no backward graph (inference, or a backend without AOTAutograd)."
+        return (
+            "Nothing is kept: there is no backward graph (inference, or a backend without "
+            "AOTAutograd)."
+        )
     return "Nothing is kept: the backward needs no value of the forward."

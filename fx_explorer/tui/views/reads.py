@@ -1,4 +1,6 @@
-"""How large the table of a view is going to be, from a count of rows: a large one is made beside the screen."""
+"""How large the table of a view is going to be, from a count of rows: a large one is made beside
+the screen.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +31,13 @@ class Reads:
     """The rows that the user waits for."""
     noun: str
     cost_us: Mapping[type, float]
-    """About how long each kind of row takes, in microseconds: measured for kernels, nodes and guards,
-    estimated for the others.
+    """About how long each kind of row takes, in microseconds: measured for kernels, nodes and
+    guards, estimated for the others.
     """
 
     def takes_long(self, reader: SessionReader) -> bool:
-        """Return whether the table is too large to be made before the next frame. It costs a count that
-        ends where that is known.
+        """Return whether the table is too large to be made before the next frame. It costs a count
+        that ends where that is known.
         """
         estimated_us = 0.0
         for row_type, one_us in self.cost_us.items():

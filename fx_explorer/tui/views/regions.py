@@ -37,7 +37,10 @@ COLUMNS = (
     TableColumn("key", "muted", min_width=12, priority=5),
 )
 
-HOW_TO_MARK = "Nothing is marked. Press c m on a node or a line of your source, or put your lines into a block"
+HOW_TO_MARK = (
+    "Nothing is marked. Press c m on a node or a line of your source, or put your lines into "
+    "a block"
+)
 OF_A_LOG = "Nothing was marked in the program. What marks lines is a block"
 ANNOTATE = '`with torch.fx.traceback.annotate({"compile_with_inductor": "name"}):`.'
 
@@ -123,7 +126,10 @@ def _lowering_line(one: Lowering) -> str:
     if not row.subgraph:
         return f"{where}: not compiled: {row.reason}"
     reused = ", as before" if row.is_reused else ""
-    return f"{where}: {row.subgraph}, {counted(row.nodes, 'node')} in {row.duration_s:.2f} s{reused}: {', '.join(one.kernels)}"
+    return (
+        f"{where}: {row.subgraph}, {counted(row.nodes, 'node')} in {row.duration_s:.2f} "
+        f"s{reused}: {', '.join(one.kernels)}"
+    )
 
 
 def _ops(one: EagerNodes) -> str:

@@ -30,10 +30,15 @@ def stages_table(reader: SessionReader) -> ViewTable:
     further = f" {counted(left_out, 'later compilation')} are left out." if left_out else ""
     is_told = sum(graph.node_count for graph in reader.rows(model.Graph)) <= MOST_NODES
     return ViewTable(
-        shows="What each stage of the compiler did, in order; the backward comes after the forward.",
-        notice="Enter shows what stood before a stage beside what stood after it, operation by operation."
+        shows="What each stage of the compiler did, in order; the backward comes after the "
+        "forward.",
+        notice=(
+            "Enter shows what stood before a stage beside what stood after it, operation by "
+            "operation."
+        )
         + further,
-        origin="the graphs and the IR that were recorded between the stages, and the links between them",
+        origin="the graphs and the IR that were recorded between the stages, and the links "
+        "between them",
         columns=COLUMNS,
         rows=[_row(reader, point) if is_told else _untold(reader, point) for point in points],
         empty="No stage has been recorded: nothing was compiled yet.",

@@ -80,7 +80,10 @@ def _part_text(graph: GraphSupport, one: ShownPart) -> str:
     """Say what crosses the borders of a part, value by value, and why the graph is split here."""
     number = one.part.segment
     lines = [
-        f"{f'segment {number}' if number else f'PyTorch runs what {FALLS_BACK}'} · {graph.document.title}"
+        (
+            f"{f'segment {number}' if number else f'PyTorch runs what {FALLS_BACK}'} · "
+            f"{graph.document.title}"
+        )
     ]
     lines += _border_lines("takes", one.takes) + _border_lines("gives", one.gives)
     splits = [
@@ -89,7 +92,8 @@ def _part_text(graph: GraphSupport, one: ShownPart) -> str:
         if number in (*split.needs, *split.needed_by) or split.node.id in one.part.nodes
     ]
     lines += [
-        f"{operation(split.node)} ({split.node.name}) stands between {named_segments(split.needs)} and "
+        f"{operation(split.node)} ({split.node.name}) stands between "
+        f"{named_segments(split.needs)} and "
         f"{named_segments(split.needed_by)}{f': {split.reason}' if split.reason else ''}"
         for split in splits[:MOST_VALUES]
     ]
@@ -134,7 +138,9 @@ def _operator_rows(graphs: Sequence[GraphSupport], sentences: Iterable[str]) -> 
 def _operator_text(
     graphs: Sequence[GraphSupport], row: OperatorRow, sentences: Iterable[str]
 ) -> str:
-    """Say what is known of an operator: its calls, why it is not supported, and then the whole answer."""
+    """Say what is known of an operator: its calls, why it is not supported, and then the whole
+    answer.
+    """
     calls = [
         f"  [{graph.compilation}] {node_words(one.node)}{f' · segment {one.row.segment}' if one.row.segment else ''}"
         for graph in graphs

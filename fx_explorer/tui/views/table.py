@@ -29,8 +29,8 @@ class TableColumn:
     is_bar: bool = False
     """Whether its cells are bars, which are sorted by the row's ``values``."""
     bar_of: str = ""
-    """Title of the column whose numbers the bars draw. They stay on a narrow screen while the rows are
-    sorted by that column.
+    """Title of the column whose numbers the bars draw. They stay on a narrow screen while the rows
+    are sorted by that column.
     """
     min_width: int = 6
     """Least width in cells. Below it, a less important column is left out."""
@@ -67,13 +67,16 @@ class TableRow:
     another row already (the sum of a group, a storage that two values share) has none.
     """
     part: int = 0
-    """Rows of different kinds in one table stay apart when they are sorted: part 0 before part 1."""
+    """Rows of different kinds in one table stay apart when they are sorted: part 0 before part 1.
+    """
     is_heading: bool = False
-    """Whether the row introduces those below it. It is left out while they stand in another order."""
+    """Whether the row introduces those below it. It is left out while they stand in another order.
+    """
     find_place: Callable[[], Place | None] | None = None
     """Looks up ``place``, where a table has too many rows to look up all of them."""
     version: str = ""
-    """Name of the compilation that the row is of, ``0/1``; empty for what is of none or of several."""
+    """Name of the compilation that the row is of, ``0/1``; empty for what is of none or of several.
+    """
     narrows_to: RegionKey | None = None
     """What enter narrows every view to, instead of going anywhere; None for most rows."""
 
@@ -101,12 +104,12 @@ class ViewTable:
     chart: Chart | None = None
     """A picture of the rows, shown above them."""
     svg: Callable[[], str] | None = None
-    """Draws the picture of the view as SVG, which a key saves; None where the view has no picture. Raises
-    UsageError where what draws it is not installed, or nothing is to be drawn.
+    """Draws the picture of the view as SVG, which a key saves; None where the view has no picture.
+    Raises UsageError where what draws it is not installed, or nothing is to be drawn.
     """
     opens: Callable[[int], ViewTable | None] | None = None
-    """Makes the table of what lies within a row, which enter opens and escape leaves again; None for a row
-    with nothing in it.
+    """Makes the table of what lies within a row, which enter opens and escape leaves again; None
+    for a row with nothing in it.
     """
     searched: Callable[[str], ViewTable] | None = None
     """Makes the table of the rows with some words, where more of a row is searched than is shown;

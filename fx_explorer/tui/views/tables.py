@@ -60,7 +60,8 @@ def modules_table(reader: SessionReader) -> ViewTable:
     tree = module_tree(reader)
     shown = _Shown(tree)
     return ViewTable(
-        shows="Your modules, each with all that is in it. Enter narrows every view to one; ← folds, → unfolds.",
+        shows="Your modules, each with all that is in it. Enter narrows every view to one; ← "
+        "folds, → unfolds.",
         notice=_notice(reader, tree),
         origin="the modules that Dynamo was in when it made a node, and links from there",
         columns=shown.columns,
@@ -129,7 +130,9 @@ class _Shown(Sequence[TableRow]):
         return (*found, *([DIFFERENCE] if self._has_difference else []))
 
     def _bar(self, title: str, name: str, priority: int) -> TableColumn:
-        """Return the column with the bars of a figure. Those of the most telling one are seen on every screen."""
+        """Return the column with the bars of a figure. Those of the most telling one are seen on
+        every screen.
+        """
         is_first = name == next((one for one in _TELLING if getattr(self._tree.whole, one)), "")
         priority = BAR_PRIORITY if is_first else MORE_BARS + priority
         heading = _bar_title(title)
@@ -213,7 +216,10 @@ def _notice(reader: SessionReader, tree: ModuleTree) -> str:
     if not tree.rows:
         return ""
     shared = "Compile time is shared out by operations (≈)."
-    return f"{counted(tree.module_count, 'module')}. {times_in_words(tree, has_gpu=gpu_of(reader) is not None)} {shared}"
+    return (
+        f"{counted(tree.module_count, 'module')}. "
+        f"{times_in_words(tree, has_gpu=gpu_of(reader) is not None)} {shared}"
+    )
 
 
 # Every table by the name of its view.

@@ -1,8 +1,8 @@
 """Tables whose rows lie in each other: which rows are shown, where a folded one hides all that is
 in it.
 
-Nothing here draws. A tree may have 10,000 rows, all of which are gone through at each key that folds:
-that takes 2 ms.
+Nothing here draws. A tree may have 10,000 rows, all of which are gone through at each key that
+folds: that takes 2 ms.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Tree:
 
 
 def in_tree(tree: Tree, order: Sequence[int]) -> list[int]:
-    """Return rows with each before those in it again, and otherwise in the order that they are sorted
-    by.
+    """Return rows with each before those in it again, and otherwise in the order that they are
+    sorted by.
     """
     around = _rows_around(tree)
     wanted = set(order)
@@ -115,8 +115,8 @@ def row_around(tree: Tree, order: Sequence[int], at: int) -> int:
 
 
 def folded_to_fit(depths: Sequence[int], always: frozenset[int], rows: int) -> frozenset[int]:
-    """Return what is folded at first: what always is, and below a depth everything, so that about so
-    many rows are shown.
+    """Return what is folded at first: what always is, and below a depth everything, so that about
+    so many rows are shown.
     """
     deepest = max(depths, default=0)
     for depth in range(1, deepest + 1):

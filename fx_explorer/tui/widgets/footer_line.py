@@ -23,15 +23,17 @@ FEW_ROWS = 10
 """On a terminal with fewer rows there is one row of keys, and no tabs."""
 
 MOST_BEFORE_NOW = 3
-"""Commands of a view before the first of those that matter now, which a narrow terminal is to show, too."""
+"""Commands of a view before the first of those that matter now, which a narrow terminal is to show,
+too.
+"""
 
 TAIL = ("app.help",)
 """Commands that stay when there is no room for the others."""
 
 
 class FooterLine(Cached):
-    """Shows ``x x fix  ⏎ source  / find  ? help   1 overview 2 source …``; on a narrow terminal in two
-    rows.
+    """Shows ``x x fix  ⏎ source  / find  ? help   1 overview 2 source …``; on a narrow terminal in
+    two rows.
     """
 
     DEFAULT_CSS = """
@@ -53,8 +55,8 @@ class FooterLine(Cached):
             self.refresh(layout=True)
 
     def show_view(self, view: str, without: Collection[str] = (), part: str = "") -> None:
-        """Show the commands of a view, without those that do nothing for the row under the cursor; those of
-        a part of it, where that has its own.
+        """Show the commands of a view, without those that do nothing for the row under the cursor;
+        those of a part of it, where that has its own.
         """
         if (view, frozenset(without), part) != (self._view, self._without, self._part):
             self._view, self._without, self._part = view, frozenset(without), part
@@ -91,9 +93,9 @@ class FooterLine(Cached):
 def footer_commands(
     first: Sequence[str] = (), view: str = "", without: Collection[str] = ()
 ) -> list[AppCommand]:
-    """Return the commands in the footer, without the tabs: what goes on, where something waits, and what is
-    changed before; those that matter in a view, where the first of those that matter now has its place among
-    them; the others that matter now; help at the end.
+    """Return the commands in the footer, without the tabs: what goes on, where something waits, and
+    what is changed before; those that matter in a view, where the first of those that matter now
+    has its place among them; the others that matter now; help at the end.
     """
     wanted = [
         c for c in of_scope("explorer", "lines", "app") if c.footer and not c.id.startswith("view.")

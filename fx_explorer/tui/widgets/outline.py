@@ -123,7 +123,9 @@ class Outline(RowList):
 
     @property
     def compilation(self) -> int:
-        """Return the id of the compilation that the entry under the cursor belongs to; 0 for one of none."""
+        """Return the id of the compilation that the entry under the cursor belongs to; 0 for one of
+        none.
+        """
         at = self._shown[self.cursor] if self._shown else -1
         headings = (
             entry for entry in self._entries[at::-1] if entry.depth == 0 or entry.is_variant
@@ -262,8 +264,8 @@ def visible_entries(paths: Sequence[str], folded: set[str]) -> list[int]:
 def unfolded_to_fit(
     paths: Sequence[str], folded: set[str], others: set[str], rows: int
 ) -> set[str]:
-    """Return ``folded`` without the groups that fit into ``rows`` unfolded, from the top. ``others`` are
-    folded already.
+    """Return ``folded`` without the groups that fit into ``rows`` unfolded, from the top.
+    ``others`` are folded already.
     """
     if len(paths) > MANY_ENTRIES:
         return folded

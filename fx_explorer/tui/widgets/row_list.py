@@ -36,8 +36,8 @@ GAP = 2
 
 
 Keeps = Literal["start", "end", "name"]
-"""What of a long cell is shown: its start; its end; or of a name the end, if it is a path with dots,
-else both ends with ``…`` in the middle.
+"""What of a long cell is shown: its start; its end; or of a name the end, if it is a path with
+dots, else both ends with ``…`` in the middle.
 """
 
 

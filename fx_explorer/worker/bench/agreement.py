@@ -1,7 +1,7 @@
 """Whether a contender gives eager's results, by the rule of ``equal_results``.
 
-The process of the uncompiled program writes its results to a file beside the session, with those of a
-more exact run; the others compare theirs with it.
+The process of the uncompiled program writes its results to a file beside the session, with those of
+a more exact run; the others compare theirs with it.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class Reference:
     exact: list[Results] = field(default_factory=list)
     """The results of a more exact run; empty where there is none."""
     about_exact: str = ""
-    """What is to be known of the more exact run, as a clause; empty for one in float64 throughout."""
+    """What is to be known of the more exact run, as a clause; empty for one in float64 throughout.
+    """
     varies: dict[str, str] = field(default_factory=dict)
     """Name of a result that is not the same at each call → why, as a clause."""
     content: list[float] = field(default_factory=list)
@@ -109,7 +110,9 @@ class _Compared:
 
     @property
     def severity(self) -> tuple[int, int, tuple[int, float, float]]:
-        """Return what sorts results, the one to be told last: of calls that are equally wrong, the first."""
+        """Return what sorts results, the one to be told last: of calls that are equally wrong, the
+        first.
+        """
         return _RANKS.index(self.kind), -self.call, self.difference.severity
 
 
@@ -117,8 +120,9 @@ _RANKS: tuple[AgreementKind, ...] = ("equal", "within_error", "not_compared", "d
 
 
 def reference_of(caller: Caller, state: NetworkState) -> Reference:
-    """Call the uncompiled program: as the others will be called, once more, with other random numbers,
-    in float64, and with TF32 switched off where it is on. ``state`` is that in which each call begins.
+    """Call the uncompiled program: as the others will be called, once more, with other random
+    numbers, in float64, and with TF32 switched off where it is on. ``state`` is that in which each
+    call begins.
     """
     calls = (caller, caller.with_other_values())
     results = [observed(call, state) for call in calls]
@@ -195,8 +199,9 @@ def agreement(
 def path_while_compiling(
     reference: Reference, results: list[Results], plain: Caller, state: NetworkState
 ) -> str:
-    """Say, as a clause, that the program itself computes otherwise while it is compiled, and which of its
-    lines ask; empty where that does not give the results that differ. ``plain`` calls it uncompiled.
+    """Say, as a clause, that the program itself computes otherwise while it is compiled, and which
+    of its lines ask; empty where that does not give the results that differ. ``plain`` calls it
+    uncompiled.
     """
     compared = _compare(reference, reference.results, reference.exact, results)
     differing = [one for one in compared if one.kind == "differs"]
@@ -218,7 +223,9 @@ def _is_same(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
 
 
 def could_say_more(reference: Reference, agreed: dict[str, Any]) -> str:
-    """Return what comparing once more would do that can say more than ``agreed``; empty for nothing."""
+    """Return what comparing once more would do that can say more than ``agreed``; empty for
+    nothing.
+    """
     if agreed["agreement"] in ("within_error", "differs") and reference.without_tf32:
         return WITHOUT_TF32
     if agreed["agreement"] == "not_compared" and RANDOM in agreed["agreement_words"]:
@@ -229,8 +236,9 @@ def could_say_more(reference: Reference, agreed: dict[str, Any]) -> str:
 def agreement_otherwise(
     reference: Reference, caller: Caller, state: NetworkState, agreed: dict[str, Any]
 ) -> dict[str, Any]:
-    """Compare results once more where that can say more than ``agreed``, which ``agreement`` returned:
-    with TF32 switched off, or with PyTorch's own random numbers. Return the fields that are other ones.
+    """Compare results once more where that can say more than ``agreed``, which ``agreement``
+    returned: with TF32 switched off, or with PyTorch's own random numbers. Return the fields that
+    are other ones.
     """
     words = str(agreed["agreement_words"])
     more = could_say_more(reference, agreed)
@@ -277,8 +285,8 @@ def _without_tf32(
 def _with_pytorchs_numbers(
     reference: Reference, caller: Caller, state: NetworkState
 ) -> dict[str, Any]:
-    """Compare results where Inductor draws random numbers as PyTorch's operators do, as the harness of
-    PyTorch's benchmarks does. Where they still differ, it is not known whether the numbers do.
+    """Compare results where Inductor draws random numbers as PyTorch's operators do, as the harness
+    of PyTorch's benchmarks does. Where they still differ, it is not known whether the numbers do.
     """
     import torch._inductor.config
 
@@ -399,7 +407,8 @@ def uses_tf32(caller: Caller, results: Results) -> bool:
         torch.get_float32_matmul_precision()
         return torch.backends.cudnn.allow_tf32 or torch.backends.cuda.matmul.allow_tf32
     except RuntimeError:
-        # The program has set ``fp32_precision`` of single operators, which cannot be mixed with this.
+        # The program has set ``fp32_precision`` of single operators, which cannot be mixed with
+        # this.
         return False
 
 

@@ -1,4 +1,6 @@
-"""One call of the program as a bench makes it: its state and random numbers before, its results after."""
+"""One call of the program as a bench makes it: its state and random numbers before, its results
+after.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,13 @@ from fx_explorer.worker.verify.observed.plain_values import own_parts
 SEED, OTHER_SEED = 0, 1
 
 Results = dict[str, torch.Tensor]
-"""Name, ``output 0``, ``gradient of fc.weight``, ``buffer mean`` or ``input 0 after the call`` → a copy on
-the CPU.
+"""Name, ``output 0``, ``gradient of fc.weight``, ``buffer mean`` or ``input 0 after the call`` → a
+copy on the CPU.
 """
 
 OTHER_SCALE = 0.75
-"""Floating-point numbers of the second call are so many times the example's, in the opposite order."""
+"""Floating-point numbers of the second call are so many times the example's, in the opposite order.
+"""
 
 
 def seed(number: int = SEED) -> None:
@@ -157,8 +160,8 @@ class Caller:
 
 
 class NetworkState:
-    """The content of a network's parameters and buffers at one moment. It is kept on the CPU, so that
-    a GPU need not hold a model twice.
+    """The content of a network's parameters and buffers at one moment. It is kept on the CPU, so
+    that a GPU need not hold a model twice.
     """
 
     def __init__(
@@ -178,8 +181,8 @@ class NetworkState:
         return _version(tensor) != self._versions.get(id(tensor))
 
     def put_back(self) -> None:
-        """Give parameters and buffers the content that they had. A parameter that nobody wrote to is
-        left alone: to copy a model to a GPU takes seconds.
+        """Give parameters and buffers the content that they had. A parameter that nobody wrote to
+        is left alone: to copy a model to a GPU takes seconds.
         """
         for tensor, content in zip(self._tensors, self._content, strict=True):
             if isinstance(tensor, torch.nn.Parameter) and not self.is_changed(tensor):
@@ -195,8 +198,8 @@ def _version(tensor: torch.Tensor) -> int:
 
 
 def observed(caller: Caller, state: NetworkState, number: int = SEED) -> Results:
-    """Make a call on copies of the inputs, in this state and with random numbers from ``number`` on,
-    and return its results. The network is in this state afterwards.
+    """Make a call on copies of the inputs, in this state and with random numbers from ``number``
+    on, and return its results. The network is in this state afterwards.
     """
     own = caller.with_own_inputs()
     state.put_back()

@@ -1,4 +1,6 @@
-"""The program of one contender: uncompiled, or compiled as its request says, by a backend of a file too."""
+"""The program of one contender: uncompiled, or compiled as its request says, by a backend of a file
+too.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,8 @@ def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compiled(function: Callable[..., Any], request: CaptureRequest) -> Callable[..., Any]:
-    """Return the compiled program; nothing is compiled before it is called. Raises TargetError for a
-    backend or a guard filter that is not there.
+    """Return the compiled program; nothing is compiled before it is called. Raises TargetError for
+    a backend or a guard filter that is not there.
     """
     use_backend(request.backend, "--backends")
     arguments = with_guard_filter(compile_arguments(request))

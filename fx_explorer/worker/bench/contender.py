@@ -1,10 +1,11 @@
-"""A process like the worker that measures one cell of a bench: it calls the program until its times are
-stable, and then a round of calls whenever it is asked.
+"""A process like the worker that measures one cell of a bench: it calls the program until its times
+are stable, and then a round of calls whenever it is asked.
 
-Its first line of input is a ``BenchTask``; those after it are ``round``, ``peak``, ``step``, which is
-the peak of a call before which there are no gradients, ``held``, which is what such a call holds when it
-holds most, and ``compare``, which compares results once more: with TF32 switched off, or with PyTorch's
-own random numbers. It answers with ``BenchNews`` lines, and ends when its input does.
+Its first line of input is a ``BenchTask``; those after it are ``round``, ``peak``, ``step``, which
+is the peak of a call before which there are no gradients, ``held``, which is what such a call holds
+when it holds most, and ``compare``, which compares results once more: with TF32 switched off, or
+with PyTorch's own random numbers. It answers with ``BenchNews`` lines, and ends when its input
+does.
 """
 
 from __future__ import annotations
@@ -32,8 +33,10 @@ if TYPE_CHECKING:
 Send = Callable[[BenchNews], None]
 
 IS_A_SCRIPT = (
-    "{shown} is run as a script, and a bench calls one model or function again and again. Point at it, for example "
-    "{shown}:MODEL --inputs 'torch.randn(2, 8)', or set example_inputs at the top level of the file."
+    "{shown} is run as a script, and a bench calls one model or function again and "
+    "again. Point at it, for example "
+    "{shown}:MODEL --inputs 'torch.randn(2, 8)', or set example_inputs at the top level "
+    "of the file."
 )
 
 
@@ -111,8 +114,8 @@ class ReadyCell:
 
 
 def _ready(task: BenchTask, send: Send) -> ReadyCell:
-    """Build the program, call it until it is stable, and tell what came of it. Raises TargetError for
-    what cannot be measured, and whatever the program raises.
+    """Build the program, call it until it is stable, and tell what came of it. Raises TargetError
+    for what cannot be measured, and whatever the program raises.
     """
 
     def say(text: str) -> None:
@@ -200,7 +203,8 @@ def _caller(task: BenchTask, say: Callable[[str], None]) -> tuple[Caller, list[s
     notes = []
     if is_compiled(target.callable):
         notes.append(
-            f"{target.name} is compiled by the target itself; it is measured as what it gave to torch.compile"
+            f"{target.name} is compiled by the target itself; it is measured as what it "
+            "gave to torch.compile"
         )
     target, told = with_sizes(on_device(target, request.device), task.sizes)
     target, trains = prepare_training(target, request.train)

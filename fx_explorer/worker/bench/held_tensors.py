@@ -1,8 +1,8 @@
 """What an uncompiled call holds when it holds most, by the user's line that made it.
 
-A dispatch mode sees every tensor that an operator returns, and after each operator which of them are
-still there. What an operator takes while it works is not seen. A backward has its forward's line,
-which autograd's sequence numbers tell.
+A dispatch mode sees every tensor that an operator returns, and after each operator which of them
+are still there. What an operator takes while it works is not seen. A backward has its forward's
+line, which autograd's sequence numbers tell.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ ENGINE = "_engine_run_backward"
 
 
 def held_by_line(call: Callable[[], object]) -> list[HeldLine]:
-    """Make a call, and return what it holds beyond what is there before it, at the moment in which that
-    is most: each line once, biggest first.
+    """Make a call, and return what it holds beyond what is there before it, at the moment in which
+    that is most: each line once, biggest first.
     """
     seen = _Tensors()
     with seen:
@@ -79,11 +79,13 @@ class _Tensors(TorchDispatchMode):
 
     def _place(self) -> Place:
         node = torch._C._current_autograd_node()
-        # In a backward, Python of the user's runs again for checkpoints, and in functions with a backward of their own.
+        # In a backward, Python of the user's runs again for checkpoints, and in functions with a
+        # backward of their own.
         place = users_line(3) if node is None else users_line(3, within=ENGINE)
         if node is not None and not place[1]:
             return self._of_node.get(node._sequence_nr(), ("", 0))
-        # The node of this operator was made just now, before anything below autograd. One without a node comes later.
+        # The node of this operator was made just now, before anything below autograd. One without a
+        # node comes later.
         self._of_node.setdefault(torch.autograd._get_sequence_nr() - 1, place)
         return place
 

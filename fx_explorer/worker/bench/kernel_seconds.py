@@ -18,8 +18,8 @@ Tick = tuple[float, str, int]
 
 def kernel_seconds(call: Call, is_gpu: bool, call_s: float) -> float:
     """Return the seconds of a call that kernels and library calls take, on a GPU those that it
-    computes; -1 where the compiled program has no generated wrappers, or calls take too long to make
-    enough of them. ``call_s`` is how long one takes.
+    computes; -1 where the compiled program has no generated wrappers, or calls take too long to
+    make enough of them. ``call_s`` is how long one takes.
     """
     ticks: list[Tick] = []
     clock = WrapperClock(ticks.append)

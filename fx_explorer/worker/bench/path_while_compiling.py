@@ -1,5 +1,6 @@
-"""Whether a program takes another path while it is compiled: code that asks ``torch.compiler.is_compiling()``
-may compute something else then, and results that differ are not the compiler's doing.
+"""Whether a program takes another path while it is compiled: code that asks
+``torch.compiler.is_compiling()`` may compute something else then, and results that differ are not
+the compiler's doing.
 
 It is seen, not guessed: the uncompiled program is called with the answer that Dynamo gives, and its
 results are held against those of the contender.
@@ -18,22 +19,26 @@ from typing import Any
 import torch
 
 PATH_WHILE_COMPILING = (
-    "the program takes another path while it is compiled: {lines}, and in eager mode with that answer "
+    "the program takes another path while it is compiled: {lines}, and in eager mode "
+    "with that answer "
     "these results are the same"
 )
 
 _LINES_NAMED = 3
 _TORCH = str(Path(torch.__file__).parent) + os.sep
 _ASKED = "compiling"
-"""How the functions end that ask: ``is_compiling``, ``is_dynamo_compiling``, ``is_torchdynamo_compiling``."""
+"""How the functions end that ask: ``is_compiling``, ``is_dynamo_compiling``,
+``is_torchdynamo_compiling``.
+"""
 
 
 @contextlib.contextmanager
 def told_that_it_is_compiled() -> Iterator[dict[str, str]]:
-    """Let ``torch.compiler.is_compiling()`` and its siblings answer as Dynamo does inside the block.
+    """Let ``torch.compiler.is_compiling()`` and its siblings answer as Dynamo does inside the
+    block.
 
-    Yields the lines that asked → what they called, those of the program and of its libraries; torch's own
-    where no other asked.
+    Yields the lines that asked → what they called, those of the program and of its libraries;
+    torch's own where no other asked.
     """
     asked: dict[tuple[str, int], str] = {}
     lines: dict[str, str] = {}

@@ -30,7 +30,8 @@ def with_sizes(target: Target, sizes: Sequence[InputSize]) -> tuple[Target, list
                 already = changes.setdefault(id(tensor), {}).setdefault(dim.dim, size.value)
                 if already != size.value:
                     raise TargetError(
-                        f"dimension {dim.dim} of {dim.input} would be {already:,} and {size.value:,} at once"
+                        f"dimension {dim.dim} of {dim.input} would be {already:,} and "
+                        f"{size.value:,} at once"
                     )
         told.append(f"{size.name} is dimension {_in_words(dims)}")
     arguments = target.arguments.changed(
@@ -58,7 +59,8 @@ def batch_dims(named: dict[str, Any]) -> tuple[InputDim, ...]:
     )
     if first is None:
         raise TargetError(
-            "no input is a tensor with dimensions, so there is no batch to change. Leave --batch out."
+            "no input is a tensor with dimensions, so there is no batch to change. Leave "
+            "--batch out."
         )
     batch = first.shape[0]
     return tuple(
@@ -78,8 +80,8 @@ def resized(tensor: torch.Tensor, sizes: dict[int, int]) -> torch.Tensor:
 
 
 def _tensors_of(dim: InputDim, named: dict[str, Any]) -> list[torch.Tensor]:
-    """Return the tensors of the input that have this dimension, of the size that the first has there.
-    Raises TargetError for an input or dimension that is not there.
+    """Return the tensors of the input that have this dimension, of the size that the first has
+    there. Raises TargetError for an input or dimension that is not there.
     """
     if dim.input.isdecimal() and int(dim.input) < len(named):
         position = list(named)[int(dim.input)]
@@ -87,7 +89,8 @@ def _tensors_of(dim: InputDim, named: dict[str, Any]) -> list[torch.Tensor]:
         position = dim.input
     if position not in named:
         raise TargetError(
-            f"there is no input {dim.input!r}: the inputs are {', '.join(named) or 'none'}. Choose one with --size."
+            f"there is no input {dim.input!r}: the inputs are "
+            f"{', '.join(named) or 'none'}. Choose one with --size."
         )
     found = [tensor for tensor in tensors(named[position]) if tensor.dim() > dim.dim]
     if not found:

@@ -17,8 +17,8 @@ from fx_explorer.worker.kernels.kernel_timing import by_events, flush_bytes
 Call = Callable[[], object]
 
 MIN_CALLS, MAX_CALLS, MAX_WARM_UP_S = 3, 12, 20.0
-"""A warm-up has at least and at most so many calls, and no further one after so many seconds of calls
-that compiled nothing.
+"""A warm-up has at least and at most so many calls, and no further one after so many seconds of
+calls that compiled nothing.
 """
 
 MAX_COMPILES = 5

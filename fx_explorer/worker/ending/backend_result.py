@@ -30,8 +30,10 @@ def not_callable(failed: BaseException) -> str:
         found = frame.f_locals
         if _COMPILER in found and _RESULT in found and not callable(found[_RESULT]):
             return (
-                f"the backend {_name_and_place(found[_COMPILER])} returned {_described(found[_RESULT])}. "
-                "A backend must return a callable that takes the graph's inputs and returns a tuple or a list of its "
+                f"the backend {_name_and_place(found[_COMPILER])} returned "
+                f"{_described(found[_RESULT])}. "
+                "A backend must return a callable that takes the graph's inputs and "
+                "returns a tuple or a list of its "
                 "outputs; return gm.forward to run the graph as it is. It returned that"
             )
     return ""
@@ -43,7 +45,10 @@ def _name_and_place(backend: Any) -> str:
     code = next(filter(None, map(_code_of, reversed(functions))), None)
     if code is None:
         return str(getattr(backend, "__name__", None) or type(backend).__name__)
-    return f"{code.co_qualname if hasattr(code, 'co_qualname') else code.co_name} ({code.co_filename}:{code.co_firstlineno})"
+    return (
+        f"{code.co_qualname if hasattr(code, 'co_qualname') else code.co_name} "
+        f"({code.co_filename}:{code.co_firstlineno})"
+    )
 
 
 def _code_of(function: Any) -> types.CodeType | None:

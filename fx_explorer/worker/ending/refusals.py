@@ -70,7 +70,10 @@ def _recompiled(who: str, told: re.Match[str] | None, error: BaseException) -> s
     else:
         because = "nothing is compiled for it yet"
     function = f"{told['function']} ({told['file']}:{told['line']})"
-    return f"{who} allows no further compilation, and {_call(error)} needs one of {function}: {because}"
+    return (
+        f"{who} allows no further compilation, and {_call(error)} needs one of {function}: "
+        f"{because}"
+    )
 
 
 def _broke(error: BaseException) -> str:
@@ -83,7 +86,10 @@ def _broke(error: BaseException) -> str:
         return f"fullgraph=True allows no graph break, and there is one: {reason}"
     place = stack[-1]
     code = f" `{place.line.strip()}`" if place.line else ""
-    return f"fullgraph=True allows no graph break, and there is one at {place.filename}:{place.lineno}{code}: {reason}"
+    return (
+        "fullgraph=True allows no graph break, and there is one at "
+        f"{place.filename}:{place.lineno}{code}: {reason}"
+    )
 
 
 def _call(error: BaseException) -> str:

@@ -19,7 +19,9 @@ from fx_explorer.worker.target.target import Target
 
 @dataclass(frozen=True, slots=True)
 class KeptTarget:
-    """A copy of the target and its arguments, made before its first call. Each front end gets a copy of it."""
+    """A copy of the target and its arguments, made before its first call. Each front end gets a
+    copy of it.
+    """
 
     target: Target
     modules: list[ModuleType]
@@ -38,8 +40,8 @@ class KeptTarget:
 
 @contextlib.contextmanager
 def attributes_kept(network: torch.nn.Module | None) -> Iterator[None]:
-    """Put every attribute, buffer and parameter of a module and those in it back after the block: a front end that traces
-    with stand-ins leaves these where the code sets an attribute.
+    """Put every attribute, buffer and parameter of a module and those in it back after the block: a
+    front end that traces with stand-ins leaves these where the code sets an attribute.
     """
     held = [
         names
@@ -71,7 +73,9 @@ def keep(target: Target, modules: list[ModuleType]) -> KeptTarget:
 
 
 def uncompiled(function: Callable[..., Any]) -> tuple[Callable[..., Any], list[str]]:
-    """Return what a front end can trace of a callable: the original of a compiled one, the module of its forward."""
+    """Return what a front end can trace of a callable: the original of a compiled one, the module
+    of its forward.
+    """
     remarks = []
     if isinstance(function, torch.nn.Module) and function._compiled_call_impl is not None:
         plain = copy.copy(function)  # without what compile() put there; the parts are the same

@@ -1,7 +1,8 @@
 """Have each front end trace the target, and write down its graph, or why it refused.
 
-It happens when the program has run, with what the program compiled in the session already. Nothing of it is recorded as
-the program's: compiles go aside, what is printed is dropped, and the program's state is put back.
+It happens when the program has run, with what the program compiled in the session already. Nothing
+of it is recorded as the program's: compiles go aside, what is printed is dropped, and the program's
+state is put back.
 
 A module is traced in the mode that it is in; a function that takes its arguments by name is traced
 with them as well. Where a front end records user stacks only when it is asked, it is asked: the
@@ -37,7 +38,8 @@ from fx_explorer.worker.target.inputs import Arguments
 from fx_explorer.worker.target.other_calls.calling_again import state_kept
 
 A_SCRIPT = (
-    "A script calls what it likes, and no front end can be given it: name the function or the module and its inputs "
+    "A script calls what it likes, and no front end can be given it: name the function "
+    "or the module and its inputs "
     "(file.py:object)."
 )
 
@@ -48,7 +50,9 @@ MAX_ERROR = 4_000
 def record_front_end(
     recording: Recording, request: CaptureRequest, name: str, kept: KeptTarget | None
 ) -> None:
-    """Write the row of one front end, and its graph if it makes one. Raises nothing that the program does."""
+    """Write the row of one front end, and its graph if it makes one. Raises nothing that the
+    program does.
+    """
     began = time.perf_counter()
     row = FrontEnd(0, cast(FrontEndName, name), "refused", is_training=_is_training(kept))
     if kept is None:
@@ -126,7 +130,9 @@ _PLAIN = (bool, int, float, str, bytes, type(None))
 
 
 def _attributes(function: Any) -> dict[str, Any]:
-    """Return the plain attributes of a module and those in it, by path, with which object each tensor is."""
+    """Return the plain attributes of a module and those in it, by path, with which object each
+    tensor is.
+    """
     if not isinstance(function, torch.nn.Module):
         return {}
     return {
@@ -143,7 +149,10 @@ def _changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     if not names:
         return []
     return [
-        f"Tracing ran code that sets {', '.join(names[:5])}: that happened once, while it was traced, and is not in the graph."
+        (
+            f"Tracing ran code that sets {', '.join(names[:5])}: that happened once, while it "
+            "was traced, and is not in the graph."
+        )
     ]
 
 
@@ -248,7 +257,9 @@ def symbolic_trace(function: Callable[..., Any], arguments: Arguments) -> FrontE
 
 
 def export(function: Callable[..., Any], arguments: Arguments) -> FrontEndGraph:
-    """Return what ``torch.export.export`` makes. It takes modules only, so a function becomes the forward of one."""
+    """Return what ``torch.export.export`` makes. It takes modules only, so a function becomes the
+    forward of one.
+    """
     remarks = []
     if not isinstance(function, torch.nn.Module):
         function = _Function(function)
@@ -265,7 +276,9 @@ def export(function: Callable[..., Any], arguments: Arguments) -> FrontEndGraph:
 
 
 def trace_to_aten(function: Callable[..., Any], arguments: Arguments) -> FrontEndGraph:
-    """Return what ``make_fx`` makes of a call with real tensors. It takes positional arguments only."""
+    """Return what ``make_fx`` makes of a call with real tensors. It takes positional arguments
+    only.
+    """
     if "record_stack_traces" in inspect.signature(make_fx).parameters:
         options = {"record_stack_traces": True}
     else:
@@ -283,7 +296,8 @@ def trace_to_aten(function: Callable[..., Any], arguments: Arguments) -> FrontEn
         remarks = []
     if _has_defaults(function, arguments):
         remarks.append(
-            "make_fx wants a value for every argument of a function: those left out have their defaults."
+            "make_fx wants a value for every argument of a function: those left out have "
+            "their defaults."
         )
     return FrontEndGraph(
         make_fx(by_position, **options)(*arguments.args, *arguments.keywords.values()),

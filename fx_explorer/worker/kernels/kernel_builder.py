@@ -84,7 +84,8 @@ def main(notices: int, commands: int) -> None:
 
 def _missing(error: ImportError) -> str:
     return (
-        f"kernels are compiled with torch and triton, and {sys.executable} lacks one of them ({error}). Install both there, "
+        f"kernels are compiled with torch and triton, and {sys.executable} lacks one of "
+        f"them ({error}). Install both there, "
         "or choose another interpreter with --python."
     )
 
@@ -221,7 +222,8 @@ class _Work:
         rows = self._candidates()
         if not 0 <= position < len(rows):
             raise UsageError(
-                f"{self._kernel.name} has {len(rows)} configurations, numbered from 0; there is no {position}"
+                f"{self._kernel.name} has {len(rows)} configurations, numbered from 0; "
+                f"there is no {position}"
             )
         if rows[position].origin == "library":
             raise UsageError(NOTHING_TO_BUILD)
@@ -327,8 +329,8 @@ class _Work:
             return self._kept(with_resources(done, built))
 
     def _as_it_is_now(self, row: KernelBuild) -> KernelBuild:
-        """Return the row as the session has it. Another builder may have been first: then its texts are those that are linked
-        and shown elsewhere.
+        """Return the row as the session has it. Another builder may have been first: then its texts
+        are those that are linked and shown elsewhere.
         """
         return self._reader.get(KernelBuild, row.id)
 

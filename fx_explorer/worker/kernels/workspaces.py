@@ -1,5 +1,5 @@
-"""What library calls take of a GPU's memory while they work: cuDNN's workspaces, the accumulators of an
-attention's backward. No graph has it, so the GPU is asked, in a process of its own.
+"""What library calls take of a GPU's memory while they work: cuDNN's workspaces, the accumulators
+of an attention's backward. No graph has it, so the GPU is asked, in a process of its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Calls with clocks on the host, while torch's profiler notes when the GPU does what.
 
-Only the GPU's side is recorded: to record the host's operators, too, would make the gaps several times
-as long. Times of both sides are brought to one clock by reading both of the host's at once.
+Only the GPU's side is recorded: to record the host's operators, too, would make the gaps several
+times as long. Times of both sides are brought to one clock by reading both of the host's at once.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def assigned(calls: list[list[RawTick]], work: list[DeviceWork]) -> list[DeviceC
 
 
 def _unix_of_zero_ns() -> int:
-    """Return the time of day, in nanoseconds, at which ``perf_counter`` was 0. Of several readings the
-    closest: what comes between the two clocks makes it later.
+    """Return the time of day, in nanoseconds, at which ``perf_counter`` was 0. Of several readings
+    the closest: what comes between the two clocks makes it later.
     """
     return min(time.time_ns() - time.perf_counter_ns() for _ in range(20))
 

@@ -88,8 +88,8 @@ def _cost_of_an_event(runs: int = 1000) -> float:
 
 
 def _at_most(call_s: float, operators: list[EagerOperator]) -> list[EagerOperator]:
-    """Return the operators, made shorter alike where they would take longer than the whole call: what
-    it takes to be profiled is known on the average only.
+    """Return the operators, made shorter alike where they would take longer than the whole call:
+    what it takes to be profiled is known on the average only.
     """
     whole_s = sum(one.host_s for one in operators)
     part = min(1.0, call_s / whole_s) if whole_s else 1.0
@@ -142,8 +142,8 @@ def _subtree(event: Any) -> Iterator[Any]:
 
 
 def _by_call(roots: list[Any]) -> list[list[Any]]:
-    """Return the operators of each profiled call. Where they are not equally many, the calls are not
-    alike, and the first part of them stands for all.
+    """Return the operators of each profiled call. Where they are not equally many, the calls are
+    not alike, and the first part of them stands for all.
     """
     roots = sorted(roots, key=lambda event: event.time_range.start)
     each = len(roots) // CALLS
@@ -187,8 +187,8 @@ class _Lines:
         self._next = 0
 
     def of(self, event: Any, by_number: dict[int, tuple[str, int]]) -> tuple[str, int]:
-        """Return the line of an operator: that of the first below it which is known. Sequence numbers
-        of what is below it are put into ``by_number``.
+        """Return the line of an operator: that of the first below it which is known. Sequence
+        numbers of what is below it are put into ``by_number``.
         """
         place = self._of_itself(event.name)
         if place is None:
@@ -199,8 +199,8 @@ class _Lines:
         return place
 
     def _of_itself(self, name: str) -> tuple[str, int] | None:
-        """Return the line of the next operator of this name, and leave out the few before it: autograd
-        calls some under a dispatch mode that it does not call without one.
+        """Return the line of the next operator of this name, and leave out the few before it:
+        autograd calls some under a dispatch mode that it does not call without one.
         """
         for i, one in enumerate(self._called[self._next : self._next + LOOK_AHEAD]):
             if one.name == name:

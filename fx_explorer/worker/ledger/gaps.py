@@ -1,7 +1,8 @@
-"""Between which two kernels the GPU does nothing, for how long, and what the host does meanwhile. Pure.
+"""Between which two kernels the GPU does nothing, for how long, and what the host does meanwhile.
+Pure.
 
-The gaps are those of calls that a profiler looks at, which makes kernels start later: they are longer
-than in other calls, and say where and why the GPU waits rather than how much.
+The gaps are those of calls that a profiler looks at, which makes kernels start later: they are
+longer than in other calls, and say where and why the GPU waits rather than how much.
 """
 
 from __future__ import annotations
@@ -46,12 +47,13 @@ class IdleGap:
     """What runs behind it; empty where nothing does in the call any more."""
     seconds: float
     of_steps: Mapping[int, float]
-    """Step of the host, by its position among the intervals of the ticks → its seconds in the gap."""
+    """Step of the host, by its position among the intervals of the ticks → its seconds in the gap.
+    """
 
 
 def gaps(calls: Sequence[DeviceCall], usual: tuple[tuple[str, int], ...]) -> list[IdleGap]:
-    """Return the gaps of the calls that took the path ``usual`` and ran the same on the GPU, in the order of
-    the call.
+    """Return the gaps of the calls that took the path ``usual`` and ran the same on the GPU, in the
+    order of the call.
     """
     alike = _alike([call for call in calls if call.work and signature(call.ticks) == usual])
     if not alike:
@@ -68,8 +70,8 @@ def _alike(calls: list[DeviceCall]) -> list[DeviceCall]:
 
 
 def _between(call: DeviceCall) -> Iterator[IdleGap]:
-    """Yield what is before each work and behind the last one. What runs beside other work, on another
-    stream, has a gap of no length before it.
+    """Yield what is before each work and behind the last one. What runs beside other work, on
+    another stream, has a gap of no length before it.
     """
     last, until = "", call.ticks[0][0]
     for one in call.work:
@@ -130,9 +132,10 @@ of its own, where everything is in the processor's caches.
 def account(
     calls: Sequence[Sequence[RawTick]], cost_s: Mapping[str, float], plain_s: float
 ) -> CallIntervals:
-    """Average the calls. ``cost_s``: kind of tick → what one takes in a loop of its own. ``plain_s``:
-    what a call takes without a clock. What calls with a clock take longer is shared among the ticks,
-    and taken off half from the interval before each and half from the one behind it.
+    """Average the calls. ``cost_s``: kind of tick → what one takes in a loop of its own.
+    ``plain_s``: what a call takes without a clock. What calls with a clock take longer is shared
+    among the ticks, and taken off half from the interval before each and half from the one behind
+    it.
     """
     paths = Counter(map(signature, calls))
     usual, _ = paths.most_common(1)[0]
@@ -158,7 +161,9 @@ def _intervals(call: Sequence[RawTick]) -> list[float]:
 
 
 def _middle_half(calls: list[Sequence[RawTick]]) -> list[Sequence[RawTick]]:
-    """Return the calls whose times are in the middle half: what disturbs one must not be in the mean."""
+    """Return the calls whose times are in the middle half: what disturbs one must not be in the
+    mean.
+    """
     ordered = sorted(calls, key=lambda call: call[-1][0] - call[0][0])
     quarter = len(ordered) // 4
     return ordered[quarter : len(ordered) - quarter]

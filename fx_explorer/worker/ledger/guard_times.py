@@ -1,13 +1,13 @@
 """How long the guards of each compiled frame take.
 
 torch evaluates them where it looks for compiled code that fits. The same guard managers are asked
-once more here, each time right after a call, so that the processor's caches are as they are then, with
-the locals that the frame has when it is entered. What it takes to ask from Python is measured with a
-guard manager that has no guards, and taken off.
+once more here, each time right after a call, so that the processor's caches are as they are then,
+with the locals that the frame has when it is entered. What it takes to ask from Python is measured
+with a guard manager that has no guards, and taken off.
 
 Hooks: ``_debug_get_cache_entry_list``, the entries of a code object in the order in which they are
-tried (torch/_dynamo/eval_frame.py); ``RootGuardManager`` (torch/csrc/dynamo/guards.cpp). Read in 2.11
-and 2.13.
+tried (torch/_dynamo/eval_frame.py); ``RootGuardManager`` (torch/csrc/dynamo/guards.cpp). Read in
+2.11 and 2.13.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ RUNS, MAX_S = 200, 1.0
 def guard_times(
     entered: Mapping[int, EnteredFrame], call: Callable[[], object], has_grad: bool
 ) -> dict[int, float]:
-    """Return frame → seconds of its guards, and of those that are tried before and fail. Frames whose
-    guards do not hold here, outside of the call, are left out.
+    """Return frame → seconds of its guards, and of those that are tried before and fail. Frames
+    whose guards do not hold here, outside of the call, are left out.
     """
     empty = torch._C._dynamo.guards.RootGuardManager()
     until = time.perf_counter() + MAX_S

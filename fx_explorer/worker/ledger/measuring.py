@@ -1,8 +1,8 @@
 """Call the compiled target again and again, and account for the time of a call (``ledger``).
 
 The program is compiled once, with clocks that stand still until they are wanted. Rounds take turns:
-calls without a clock, calls with clocks, calls uncompiled. What the program changes in its inputs and
-state stays changed, because this process ends afterwards.
+calls without a clock, calls with clocks, calls uncompiled. What the program changes in its inputs
+and state stays changed, because this process ends afterwards.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ from fx_explorer.worker.target.target import Target
 FoundT = TypeVar("FoundT")
 
 UNSTABLE = (
-    "It is recompiled at every call, or was until torch gave it up, so there is no call to account for. "
+    "It is recompiled at every call, or was until torch gave it up, so there is no call "
+    "to account for. "
     "Called twice, the program shows what changes: fx-explorer TARGET, view 4."
 )
 
@@ -87,8 +88,8 @@ def call_and_account(
 
 
 def uncompiled_function(target: Target) -> Callable[..., object]:
-    """Return what is called while nothing is compiled. A module that was compiled in place stays what
-    is called: the stance keeps it uncompiled.
+    """Return what is called while nothing is compiled. A module that was compiled in place stays
+    what is called: the stance keeps it uncompiled.
     """
     is_in_place = (
         isinstance(target.callable, torch.nn.Module)
@@ -114,8 +115,8 @@ class _Ledger:
     def write(
         self, recording: Recording, session: Path, skips: list[str], built: CudaGraphRuns
     ) -> None:
-        """Measure everything, and add the rows to the session. ``skips`` and ``built`` are what was heard
-        of CUDA graphs until the program was warm.
+        """Measure everything, and add the rows to the session. ``skips`` and ``built`` are what was
+        heard of CUDA graphs until the program was warm.
         """
         costs = self._clocks.frames.costs()
         rounds = self._rounds()
@@ -245,7 +246,9 @@ class _Ledger:
         )
 
     def _cuda_graphs(self, built: CudaGraphRuns, generated: set[str]) -> list[str]:
-        """Say what of a call is replayed. ``generated`` are the graphs whose generated code was timed."""
+        """Say what of a call is replayed. ``generated`` are the graphs whose generated code was
+        timed.
+        """
         call = CudaGraphRuns()
         if not self._is_gpu:
             return []
@@ -290,7 +293,9 @@ def _short(error: BaseException) -> str:
 
 
 def _name(plain: Caller) -> str:
-    """Return what the program is called: the user's own class where it is compiled by the target itself."""
+    """Return what the program is called: the user's own class where it is compiled by the target
+    itself.
+    """
     wrapped = plain.target.callable
     is_wrapper = isinstance(wrapped, torch._dynamo.OptimizedModule)
     return type(plain.function).__name__ if is_wrapper else plain.target.name

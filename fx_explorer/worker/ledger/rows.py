@@ -1,4 +1,6 @@
-"""The rows of a ledger: what was measured of each step, with the names that the session knows it by."""
+"""The rows of a ledger: what was measured of each step, with the names that the session knows it
+by.
+"""
 
 from __future__ import annotations
 

@@ -79,7 +79,9 @@ class _Now:
     wrappers: list[int] = field(default_factory=list)
     """The part that each wrapper on the stack is at."""
     around: list[int] = field(default_factory=list)
-    """How many wrappers were on the stack when each graph began: those that an exception ends leave no tick."""
+    """How many wrappers were on the stack when each graph began: those that an exception ends leave
+    no tick.
+    """
     resumed: set[int] = field(default_factory=set)
     """The frames that have called their rest: their break is over."""
     in_graph: bool = False
@@ -99,7 +101,9 @@ def steps(
 
 
 def _uncompiled_backward(step: CallStep) -> CallStep:
-    """Return the step of a call whose backward runs no generated code: it is work, and not around some."""
+    """Return the step of a call whose backward runs no generated code: it is work, and not around
+    some.
+    """
     return replace(step, kind="graph") if step.kind == "autograd" else step
 
 
@@ -139,9 +143,9 @@ def _follow_frames(now: _Now, kind: str, number: int, frames: Sequence[FrameCode
 
 
 def _was_left(now: _Now, frames: Sequence[FrameCode]) -> bool:
-    """Return whether the innermost frame cannot be running any more when another one is entered: outside
-    of its graph, only a frame that a graph break cuts calls others. An exception ended it, without a
-    tick (before Python 3.11).
+    """Return whether the innermost frame cannot be running any more when another one is entered:
+    outside of its graph, only a frame that a graph break cuts calls others. An exception ended it,
+    without a tick (before Python 3.11).
     """
     return bool(now.frames) and not now.in_graph and not frames[now.frames[-1]].is_cut
 
@@ -157,7 +161,8 @@ def _step(
     looks_up = following == "enter"
     if kind in ("wrapper", "part", "wrapper_end") and now.wrappers:
         part = now.wrappers[-1]
-        # Into the wrapper of a branch (torch.cond), and back from it: the branch's own steps are its work.
+        # Into the wrapper of a branch (torch.cond), and back from it: the branch's own steps are
+        # its work.
         is_around_another = kind == "wrapper_end" or (kind == "part" and following == "wrapper")
         return CallStep(
             "wrapper" if is_around_another else _of_part(parts[part]), frame, part, backward

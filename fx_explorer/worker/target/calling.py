@@ -51,8 +51,8 @@ def call_target(
     forward_ended: Callable[[object], object] = lambda loss: None,
 ) -> None:
     """Compile the target, call it, and go backward. ``before`` is given the target as it is called,
-    ``forward_ended`` is called while what the target returned is held, with the loss where there is to be
-    a backward.
+    ``forward_ended`` is called while what the target returned is held, with the loss where there is
+    to be a backward.
 
     Raises whatever the target raises, and TargetError when the request asks for what the target
     cannot do.
@@ -114,7 +114,8 @@ def prepare_training(target: Target, wanted: bool | None) -> tuple[Target, bool]
         if not any(t.requires_grad for t in target.differentiable()):
             raise TargetError(
                 f"--train: neither a parameter nor an input of {target.name} can have a gradient "
-                f"(inputs are {target.arguments.describe()}). Use --no-train, or give inputs with floating-point tensors."
+                f"(inputs are {target.arguments.describe()}). Use --no-train, or give "
+                "inputs with floating-point tensors."
             )
         return target, True
     return target, can_train and wanted is not False
@@ -126,7 +127,8 @@ def compile_target(target: Target, job: CallingJob) -> Callable[..., Any]:
     """
     if is_compiled(target.callable):
         job.note(
-            f"{target.name} was compiled by the target itself; --backend, --mode, --option and --dynamic do not change it"
+            f"{target.name} was compiled by the target itself; --backend, --mode, "
+            "--option and --dynamic do not change it"
         )
         return target.callable
     from fx_explorer.capture.recorder import compile_arguments

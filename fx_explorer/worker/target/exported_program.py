@@ -1,5 +1,6 @@
-"""An ``ExportedProgram`` in a file as a target, with its example inputs. Whether it may be loaded was asked before
-(``command_line/given_files.py``, ``tui/controllers/consents.py``), because torch unpickles what it holds.
+"""An ``ExportedProgram`` in a file as a target, with its example inputs. Whether it may be loaded
+was asked before (``command_line/given_files.py``, ``tui/controllers/consents.py``), because torch
+unpickles what it holds.
 """
 
 from __future__ import annotations
@@ -27,15 +28,18 @@ MOST_SAID = 300
 
 
 def load_exported_target(place: TargetPlace, request: CaptureRequest, say: Say) -> Target:
-    """Return the program of a ``.pt2`` file as a module, with ``--inputs`` or the inputs that it was exported with.
+    """Return the program of a ``.pt2`` file as a module, with ``--inputs`` or the inputs that it
+    was exported with.
 
-    Raises UnreadableProgramError for a file that this torch cannot load, and TargetError when it has no inputs.
+    Raises UnreadableProgramError for a file that this torch cannot load, and TargetError when it
+    has no inputs.
     """
     assert place.file is not None
     archive = read_pt2(place.file)
     if archive.kind != "exported_program":
         raise UnreadableProgramError(
-            f"{place.shown} is a package of AOTInductor: it holds compiled code, and no graph to compile"
+            f"{place.shown} is a package of AOTInductor: it holds compiled code, and no "
+            "graph to compile"
         )
     if not request.trusts_target:
         raise TargetError(
@@ -51,7 +55,8 @@ def load_exported_target(place: TargetPlace, request: CaptureRequest, say: Say) 
         return Target(target.name, target.callable, _as_exported(program, module, target.arguments))
     if program.example_inputs is None:
         raise TargetError(
-            f"{place.shown} holds no example inputs. Give them with --inputs, for example --inputs 'torch.randn(2, 8)' (a "
+            f"{place.shown} holds no example inputs. Give them with --inputs, for example "
+            "--inputs 'torch.randn(2, 8)' (a "
             "tuple "
             f"for several, a dict to pass by name); it takes {_wanted(program)}."
         )
@@ -60,7 +65,9 @@ def load_exported_target(place: TargetPlace, request: CaptureRequest, say: Say) 
 
 
 def _as_exported(program: Any, module: torch.nn.Module, arguments: Arguments) -> Arguments:
-    """Return the arguments in the places in which the program was exported with them: it takes no positional one by name."""
+    """Return the arguments in the places in which the program was exported with them: it takes no
+    positional one by name.
+    """
     count = len(_children(_children(program.call_spec.in_spec)[0]))
     names = list(inspect.signature(module.forward).parameters)[len(arguments.args) : count]
     given = dict(arguments.keywords)
@@ -87,7 +94,9 @@ def _loaded(file: Path, archive: Pt2Archive) -> Any:
 
 @contextlib.contextmanager
 def _heard() -> Iterator[list[str]]:
-    """Collect the errors that torch.export.load logs, and raises another in place of (torch/export/__init__.py)."""
+    """Collect the errors that torch.export.load logs, and raises another in place of
+    (torch/export/__init__.py).
+    """
     reasons: list[str] = []
 
     class Handler(logging.Handler):
@@ -122,12 +131,20 @@ def _in_words(file: Path, archive: Pt2Archive, reason: str) -> str:
     ):
         advice = "The file seems to be damaged: copy it again, or export the model again."
     if "resolve" in reason or "custom op" in reason:
-        advice = "It may need operators that a library or program registers: load it in that program (file.py:model)."
-    return f"torch {torch.__version__} cannot load {file.name}, which was saved by {by}{schema}: {told}. {advice}"
+        advice = (
+            "It may need operators that a library or program registers: load it in that "
+            "program (file.py:model)."
+        )
+    return (
+        f"torch {torch.__version__} cannot load {file.name}, which was saved by {by}{schema}: "
+        f"{told}. {advice}"
+    )
 
 
 def _first_sentence(line: str) -> str:
-    """Return what was said, without what torch adds of bugs of its own, and without the attributes of a whole node."""
+    """Return what was said, without what torch adds of bugs of its own, and without the attributes
+    of a whole node.
+    """
     said = line.partition(". This is an internal")[0].partition(", inputs=[")[0]
     return said.rstrip(".")[:MOST_SAID]
 

@@ -21,8 +21,8 @@ MOST_NAMES = 20
 
 
 def function_of_file(spelled: str, what: str) -> Callable[..., Any] | None:
-    """Return the function of ``file.py:function``; None where it is not spelled like that. ``what`` says
-    what it is to be. Raises TargetError where there is none, and where the file raises.
+    """Return the function of ``file.py:function``; None where it is not spelled like that. ``what``
+    says what it is to be. Raises TargetError where there is none, and where the file raises.
     """
     found = _IN_FILE.fullmatch(spelled)
     if not found:
@@ -30,7 +30,8 @@ def function_of_file(spelled: str, what: str) -> Callable[..., Any] | None:
     file, name = Path(found["file"]), found["name"]
     if not file.is_file():
         raise TargetError(
-            f"the {what} {spelled} cannot be loaded: there is no such file (working directory: {Path.cwd()})"
+            f"the {what} {spelled} cannot be loaded: there is no such file (working "
+            f"directory: {Path.cwd()})"
         )
     words, paths = list(sys.argv), list(sys.path)
     try:
@@ -46,12 +47,14 @@ def function_of_file(spelled: str, what: str) -> Callable[..., Any] | None:
         sys.argv[:], sys.path[:] = words, paths
     if not hasattr(module, name):
         raise TargetError(
-            f"{file} has nothing named {name!r} that could be a {what}; {_callables_in(module, file)}"
+            f"{file} has nothing named {name!r} that could be a {what}; "
+            f"{_callables_in(module, file)}"
         )
     function = getattr(module, name)
     if not callable(function):
         raise TargetError(
-            f"the {what} {spelled} is not callable: it is of type {type(function).__name__}; {_callables_in(module, file)}"
+            f"the {what} {spelled} is not callable: it is of type "
+            f"{type(function).__name__}; {_callables_in(module, file)}"
         )
     result: Callable[..., Any] = function
     return result

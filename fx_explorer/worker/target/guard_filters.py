@@ -21,9 +21,9 @@ from fx_explorer.worker.target.file_functions import function_of_file, with_line
 
 
 def with_guard_filter(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of torch.compile with the filter in the place of its name. A mode becomes
-    the options that it stands for, because torch takes no options beside a mode. Raises TargetError
-    for a filter that is not there.
+    """Return the arguments of torch.compile with the filter in the place of its name. A mode
+    becomes the options that it stands for, because torch takes no options beside a mode. Raises
+    TargetError for a filter that is not there.
     """
     options = arguments.get("options") or {}
     if GUARD_FILTER not in options:
@@ -31,7 +31,8 @@ def with_guard_filter(arguments: dict[str, Any]) -> dict[str, Any]:
     mode = arguments.get("mode", "")
     if mode and arguments.get("backend") != "inductor":
         raise TargetError(
-            f"{GUARD_FILTER} and --mode {mode} go together with the backend inductor only; leave one of them out"
+            f"{GUARD_FILTER} and --mode {mode} go together with the backend inductor "
+            "only; leave one of them out"
         )
     if mode:
         entries = require("torch._inductor", "list_mode_options")(mode, arguments.get("dynamic"))
@@ -62,8 +63,8 @@ def guard_filter(name: object) -> GuardFilter:
 
 
 def _checked(function: Callable[..., Any], name: str) -> GuardFilter:
-    """Return the filter, which raises TargetError where it raises or its answer is none. Dynamo makes
-    an error of its own of that, whose context it is (``told_by_us``).
+    """Return the filter, which raises TargetError where it raises or its answer is none. Dynamo
+    makes an error of its own of that, whose context it is (``told_by_us``).
     """
 
     @functools.wraps(function)
@@ -87,7 +88,8 @@ def _checked(function: Callable[..., Any], name: str) -> GuardFilter:
         others = [one for one in kept if type(one) is not bool]
         if others:
             raise TargetError(
-                f"the guard filter {name} answered {others[0]!r}; torch takes True (keep) or False (drop) only"
+                f"the guard filter {name} answered {others[0]!r}; torch takes True (keep) "
+                "or False (drop) only"
             )
         return kept
 
@@ -101,4 +103,7 @@ def _near(name: str, known: dict[str, GuardFilter]) -> str:
 
 
 def _there_are(known: dict[str, GuardFilter]) -> str:
-    return f"torch {torch.__version__} has: {', '.join(sorted(known))}; one of yours is FILE.py:FUNCTION"
+    return (
+        f"torch {torch.__version__} has: {', '.join(sorted(known))}; one of yours is "
+        "FILE.py:FUNCTION"
+    )

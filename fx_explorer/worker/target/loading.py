@@ -53,7 +53,8 @@ def load_file(path: Path, arguments: Sequence[str]) -> ModuleType:
             raise
         root, dotted = package_of(path)
         raise TargetError(
-            f"{path.name} imports relative to its package ({error}). Start in {root} and name it as a module: {dotted}:OBJECT."
+            f"{path.name} imports relative to its package ({error}). Start in {root} and "
+            f"name it as a module: {dotted}:OBJECT."
         ) from error
     return module
 
@@ -86,8 +87,8 @@ def load_module(name: str, arguments: Sequence[str]) -> ModuleType:
 
 
 def check_package(module: str) -> None:
-    """Raise TargetError where there is no package of a module, before torch is imported, which takes seconds.
-    Nothing is imported.
+    """Raise TargetError where there is no package of a module, before torch is imported, which
+    takes seconds. Nothing is imported.
     """
     package = module.partition(".")[0]
     if package in sys.modules or PathFinder.find_spec(package, [os.getcwd()]):
@@ -98,8 +99,10 @@ def check_package(module: str) -> None:
 
 def _no_module(name: str) -> TargetError:
     return TargetError(
-        f"there is no module {name!r} to import, neither in {os.getcwd()} nor on the path of {sys.executable}. "
-        "Give a file (path/to/model.py), start in the directory that holds the package, or choose --python."
+        f"there is no module {name!r} to import, neither in {os.getcwd()} nor on the path "
+        f"of {sys.executable}. "
+        "Give a file (path/to/model.py), start in the directory that holds the package, "
+        "or choose --python."
     )
 
 
@@ -150,8 +153,8 @@ def top_level_names(path: Path) -> dict[str, type[ast.AST]]:
 
 
 def parameters_of(path: Path, name: str) -> list[str]:
-    """Return the parameters without a default of a function of the file, or of the ``forward`` of a class; none where
-    they are not known.
+    """Return the parameters without a default of a function of the file, or of the ``forward`` of a
+    class; none where they are not known.
     """
     try:
         body: Sequence[ast.stmt] = ast.parse(path.read_bytes(), str(path)).body

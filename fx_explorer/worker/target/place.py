@@ -51,7 +51,8 @@ def locate(request: CaptureRequest) -> TargetPlace:
         found = MODULE_TARGET.fullmatch(request.target)
         if not found:
             raise TargetError(
-                f"cannot tell what {request.target!r} is: expected file.py, file.py:object or package.module:object"
+                f"cannot tell what {request.target!r} is: expected file.py, "
+                "file.py:object or package.module:object"
             )
         if request.as_script:
             raise TargetError(
@@ -75,7 +76,8 @@ def locate(request: CaptureRequest) -> TargetPlace:
 def check_file(file: Path) -> None:
     if file.is_dir():
         raise TargetError(
-            f"{file} is a directory without __main__.py; name a file in it, or package.module:object"
+            f"{file} is a directory without __main__.py; name a file in it, or "
+            "package.module:object"
         )
     if not file.exists():
         raise TargetError(
@@ -115,7 +117,10 @@ def nothing_compiled(
     """
     shown = place.shown
     if place.file is None or not place.is_script:
-        return f"{shown} ran and compiled nothing: torch.compile left all of it to Python (is torch.compiler.disable used?)"
+        return (
+            f"{shown} ran and compiled nothing: torch.compile left all of it to Python (is "
+            "torch.compiler.disable used?)"
+        )
     names = top_level_names(place.file)
     found = [name for name in given if name in names]
     found += [name for name in ("model", "get_model") if name in names and name not in found]
@@ -136,5 +141,6 @@ def nothing_compiled(
     why = known or "it never called anything made by torch.compile"
     return (
         f"{shown} {ran} and compiled nothing: {why}. {defined}"
-        f"To compile a model or function of it: fx-explorer {example}, or set example_inputs at the top level of the file."
+        f"To compile a model or function of it: fx-explorer {example}, or set "
+        "example_inputs at the top level of the file."
     )

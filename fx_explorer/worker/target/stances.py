@@ -74,8 +74,13 @@ def stances_of_calls(stance: str) -> tuple[str, ...]:
 
 _WHY = {
     "force_eager": "the stance force_eager runs everything in Python",
-    "eager_on_recompile": "the stance eager_on_recompile uses what is compiled already, and nothing was when it was set",
-    "eager_then_compile": "the stance eager_then_compile runs the first call in Python, and there was no second one",
+    "eager_on_recompile": (
+        "the stance eager_on_recompile uses what is compiled already, and nothing was when "
+        "it was set"
+    ),
+    "eager_then_compile": (
+        "the stance eager_then_compile runs the first call in Python, and there was no second one"
+    ),
 }
 
 
@@ -88,7 +93,10 @@ def why_nothing_compiled(options: Sequence[OptionInForce]) -> str:
         if stance in _WHY:
             return f"{_WHY[stance]} ({_set_by(option)})"
         if option.name == "compile.disable" and option.value == "true":
-            return f"torch.compile was called with disable=True for {option.function} ({_set_by(option)})"
+            return (
+                f"torch.compile was called with disable=True for {option.function} "
+                f"({_set_by(option)})"
+            )
         if option.name == "dynamo.disable" and option.value == "true":
             return f"torch._dynamo.config.disable is true ({_set_by(option)})"
     return ""
@@ -116,9 +124,9 @@ def _call_in_words(name: str, place: CallSite) -> str:
 
 
 def result_never_called(place: CallSite) -> str:
-    """Return why what the call of torch.compile at ``place`` returned is never called, as the source
-    shows: it is thrown away, or bound to a name that is nowhere called or handed on. Empty where
-    the source does not show it.
+    """Return why what the call of torch.compile at ``place`` returned is never called, as the
+    source shows: it is thrown away, or bound to a name that is nowhere called or handed on. Empty
+    where the source does not show it.
     """
     try:
         tree = ast.parse("".join(linecache.getlines(place.file)))

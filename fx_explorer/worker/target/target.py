@@ -2,9 +2,9 @@
 
 A file may offer, in this order: ``fx_explorer_target()``; ``model`` or ``get_model()`` with
 ``example_inputs``; one ``nn.Module`` subclass that can be built without arguments, with
-``example_inputs``; a class ``Model`` with ``get_inputs()``, and ``get_init_inputs()`` for what it is built with, as KernelBench
-has them. A file that offers none of these is run as a script. What cannot be resolved is
-a TargetError that names what was found and the options that would help.
+``example_inputs``; a class ``Model`` with ``get_inputs()``, and ``get_init_inputs()`` for what it
+is built with, as KernelBench has them. A file that offers none of these is run as a script. What
+cannot be resolved is a TargetError that names what was found and the options that would help.
 """
 
 from __future__ import annotations
@@ -166,7 +166,8 @@ class OfferingModule:
         found = "no model" if not classes else f"several models ({', '.join(classes)})"
         advice = f"Say which: {self.place.shown}:{classes[0]}." if classes else self.what_is_here()
         raise TargetError(
-            f"{self.place.shown} has {found}, and neither model, get_model() nor fx_explorer_target(). {advice}"
+            f"{self.place.shown} has {found}, and neither model, get_model() nor "
+            f"fx_explorer_target(). {advice}"
         )
 
     def module_classes(self) -> list[str]:
@@ -189,8 +190,10 @@ class OfferingModule:
                 return found(*args, **keywords)
             if missing:
                 raise TargetError(
-                    f"{name} in {self.place.shown} cannot be built without arguments: it needs {', '.join(missing)}. "
-                    f"Say how with --call '{name}({missing[0]}=…)', or set model = {name}(…) in the file."
+                    f"{name} in {self.place.shown} cannot be built without arguments: it "
+                    f"needs {', '.join(missing)}. "
+                    f"Say how with --call '{name}({missing[0]}=…)', or set model = "
+                    f"{name}(…) in the file."
                 )
             self.say(f"building {name}()")
             found = found()
@@ -203,7 +206,8 @@ class OfferingModule:
             found = made if isinstance(made, torch.nn.Module) else found
         if not callable(found):
             raise TargetError(
-                f"{name} in {self.place.shown} is {_kind(found)}, which cannot be called. {self.what_is_here()}"
+                f"{name} in {self.place.shown} is {_kind(found)}, which cannot be called. "
+                f"{self.what_is_here()}"
             )
         return found
 
@@ -224,7 +228,8 @@ class OfferingModule:
         if missing:
             raise TargetError(
                 f"no inputs for {name} of {self.place.shown}, which takes {', '.join(missing)}. "
-                "Give them with --inputs, for example --inputs 'torch.randn(2, 8)' (a tuple for several, a dict to pass by "
+                "Give them with --inputs, for example --inputs 'torch.randn(2, 8)' (a "
+                "tuple for several, a dict to pass by "
                 "name), or set example_inputs in the file."
             )
         return Target(name, function, Arguments(origin="its defaults"))
@@ -268,21 +273,29 @@ class OfferingModule:
         ]
         found = [*models, *self.module_classes(), *functions]
         if not found:
-            return f"Nothing in {self.place.shown} can be compiled; to run it as it is: fx-explorer run {self.place.shown}"
+            return (
+                f"Nothing in {self.place.shown} can be compiled; to run it as it is: "
+                f"fx-explorer run {self.place.shown}"
+            )
         shown = ", ".join(found[:8]) + (" …" if len(found) > 8 else "")
-        return f"It has {shown}; point at one, for example {self.place.shown}:{found[0]} --inputs 'torch.randn(2, 8)'."
+        return (
+            f"It has {shown}; point at one, for example {self.place.shown}:{found[0]} "
+            "--inputs 'torch.randn(2, 8)'."
+        )
 
 
 def _init_inputs(given: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:
-    """Return the arguments that a class is built with: a list of them, or a list and a dict by name."""
+    """Return the arguments that a class is built with: a list of them, or a list and a dict by
+    name.
+    """
     if len(given) == 2 and isinstance(given[0], list | tuple) and isinstance(given[1], dict):
         return given[0], given[1]
     return given, {}
 
 
 def _may_make_a_model(function: Any) -> bool:
-    """Return whether a function called ``model`` may be what makes the model: it can be called without arguments, and
-    none of its parameters is said to be a tensor.
+    """Return whether a function called ``model`` may be what makes the model: it can be called
+    without arguments, and none of its parameters is said to be a tensor.
     """
     if not inspect.isfunction(function) or required_parameters(function):
         return False

@@ -55,7 +55,10 @@ def no_end_of_process() -> Iterator[None]:
     try:
         yield
     except SystemExit as leaving:
-        told = f"torch called sys.exit({leaving.code!r}) while {sys.executable} imported it from {place_of_torch()}"
+        told = (
+            f"torch called sys.exit({leaving.code!r}) while {sys.executable} imported it from "
+            f"{place_of_torch()}"
+        )
         raise TorchEnded(f"{told}: this torch does not work there. {ADVICE}") from leaving
 
 
@@ -75,7 +78,8 @@ def importing_the_compiler() -> Iterator[None]:
     except (Exception, SystemExit) as error:
         version = getattr(sys.modules.get("torch"), "__version__", "of no version")
         raise BrokenTorch(
-            f"torch {version} of {place_of_torch()} cannot be recorded: {_told(error)}. {SUPPORTED}. {ADVICE}"
+            f"torch {version} of {place_of_torch()} cannot be recorded: {_told(error)}. "
+            f"{SUPPORTED}. {ADVICE}"
         ) from error
 
 
@@ -84,8 +88,10 @@ def locale_in_words() -> str:
     if not _is_ascii():
         return ""
     return (
-        "the locale's encoding is ASCII, and torch's compiler reads files of its own in it: alone, this program raises "
-        "UnicodeDecodeError where it uses Inductor. fx-explorer imports the compiler in UTF-8; set PYTHONUTF8=1 for the program"
+        "the locale's encoding is ASCII, and torch's compiler reads files of its own in "
+        "it: alone, this program raises "
+        "UnicodeDecodeError where it uses Inductor. fx-explorer imports the compiler in "
+        "UTF-8; set PYTHONUTF8=1 for the program"
     )
 
 

@@ -1,5 +1,5 @@
-"""Calls that are unlike the example in more than their values: with gradients that it does not have,
-and in the other mode of training. What no call is like even so is named.
+"""Calls that are unlike the example in more than their values: with gradients that it does not
+have, and in the other mode of training. What no call is like even so is named.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _VALUES = (
     "the example inputs with infinities",
     "random inputs (seed 1)",
 )
-"""The calls that are made in each of these ways too: the values that take a branch the other way."""
+"""The calls that are made in each of these ways too: the values that take a branch the other way.
+"""
 
 
 def ways_beyond(target: Target, may_have_gradients: bool) -> list[Way]:

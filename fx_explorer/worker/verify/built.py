@@ -125,8 +125,8 @@ def _calls(
 
 
 def set_up(request: CaptureRequest, until: contextlib.ExitStack) -> None:
-    """Apply the options of the request, make random numbers those that PyTorch's own operators draw, and
-    keep Dynamo from what watches the program.
+    """Apply the options of the request, make random numbers those that PyTorch's own operators
+    draw, and keep Dynamo from what watches the program.
     """
     from torch._inductor import config
 

@@ -76,7 +76,9 @@ class Comparison:
     is_run_built: bool = False
     """Whether the changed program was also compared with its code built."""
     apart: dict[str, Distance] = field(default_factory=dict)
-    """How far numbers are from each other, by the value and the call (``place_of``), also where they count as equal."""
+    """How far numbers are from each other, by the value and the call (``place_of``), also where
+    they count as equal.
+    """
     by_compiling: set[str] = field(default_factory=set)
     """What compiling changes in the original too, by the value and the call: it is named once."""
     _places: dict[str, str] = field(default_factory=dict)
@@ -113,15 +115,15 @@ class Comparison:
         return IN_BUILT_CODE if self.is_built else WITHOUT_COMPILING if self.is_uncompiled else ""
 
     def place_of(self, told: str) -> str:
-        """Return the value and the call that a difference is about: "the output, with zeros" for "the output, with zeros in
-        the built code: differs by up to 3".
+        """Return the value and the call that a difference is about: "the output, with zeros" for
+        "the output, with zeros in the built code: differs by up to 3".
         """
         return self._places.get(told) or told.partition(IN_BUILT_CODE)[0]
 
     @property
     def is_all_equal(self) -> bool:
-        """Whether nothing differs: no value, no text of an exception, and nothing that is printed, in its
-        order.
+        """Whether nothing differs: no value, no text of an exception, and nothing that is printed,
+        in its order.
         """
         messages = self.lost or self.new or self.moved or self.other_messages
         return not self.differences and not messages
@@ -169,7 +171,10 @@ class Comparison:
         # type nor their message says anything about the change.
         if both and (self.is_built or _fails_as_an_operator(original, changed)):
             if not self.is_built and _is_refused_by_graph(changed):
-                told = f"{original['raised']} said {_told_of(original)} and {changed['raised']} says {_told_of(changed)}"
+                told = (
+                    f"{original['raised']} said {_told_of(original)} and {changed['raised']} "
+                    f"says {_told_of(changed)}"
+                )
                 self.other_messages.append(told)
             return False
         if original["raised"] != changed["raised"]:
@@ -208,14 +213,18 @@ class Comparison:
                 self._differs(name, f"{self._told(name, kind)} is new")
 
     def _add_form(self, name: str, value: Any, others: Mapping[str, tuple[str, Any]]) -> None:
-        """Compare what is the same in each run of a value that varies: that it is there, its type, dtype and shape."""
+        """Compare what is the same in each run of a value that varies: that it is there, its type,
+        dtype and shape.
+        """
         if name not in others:
             self._differs(name, f"{name} is missing")
         elif _form(value) != _form(others[name][1]):
             self._differs(name, name, f"was {_short(value)} and is {_short(others[name][1])}")
 
     def _differs(self, name: str, what: str, said: str = "") -> None:
-        """Add a difference of the value that has the name: ``what`` it is about, and what is said of it."""
+        """Add a difference of the value that has the name: ``what`` it is about, and what is said
+        of it.
+        """
         place = self._place(what)
         told = f"{place}{self._how}{f': {said}' if said else ''}"
         self.different.add(name)
@@ -278,7 +287,8 @@ class Comparison:
         before, after = map(self.varying.effects.masked, (before, after))
         for effect in (Counter(filter(_only_reads, before)) - Counter(after)).elements():
             self._leave_out(
-                f"what {effect.removeprefix(READS)} says later, which is no longer read in each call"
+                f"what {effect.removeprefix(READS)} says later, which is no longer read "
+                "in each call"
             )
         before, after = (
             [one for one in effects if not _only_reads(one)] for effects in (before, after)
@@ -322,7 +332,9 @@ class Comparison:
             )
 
     def _value_told(self, before: Any, after: Any, place: str) -> str:
-        """Return the difference of two values in words, or ``""``. ``place`` names the value and the call."""
+        """Return the difference of two values in words, or ``""``. ``place`` names the value and
+        the call.
+        """
         if isinstance(before, torch.Tensor) and isinstance(after, torch.Tensor):
             return self._tensors_told(before, after, place)
         is_equal = near.are_equal(before, after)
@@ -350,8 +362,8 @@ class Comparison:
         return "a zero has another sign"
 
     def varies(self, run: Mapping[str, Any], other: Mapping[str, Any]) -> Varying:
-        """Return what two runs of the original do not have in common, in one call or as a whole. This comparison
-        has compared them.
+        """Return what two runs of the original do not have in common, in one call or as a whole.
+        This comparison has compared them.
         """
         printed, effects = (
             VaryingLines.of(run[kind], other[kind]) for kind in ("printed", "effects")

@@ -16,21 +16,27 @@ from fx_explorer.worker.verify.comparing import IN_BUILT_CODE, Comparison
 from fx_explorer.worker.verify.near import Distance
 
 MOST_FARTHER = 2.0
-"""How much farther than the original's built code is from PyTorch's operators the changed program's may be, and the two from
-each other, for the difference not to be laid to the change."""
+"""How much farther than the original's built code is from PyTorch's operators the changed program's
+may be, and the two from each other, for the difference not to be laid to the change.
+"""
 
 MOST_ALIKE = 0.1
-"""How far from each other, beside what Inductor makes of the original, two built codes are that differ alike."""
+"""How far from each other, beside what Inductor makes of the original, two built codes are that
+differ alike.
+"""
 
 MOST_ROUNDED = 0.05
-"""What rounding makes is seldom more than this part of the largest element, also after some steps of an optimizer."""
+"""What rounding makes is seldom more than this part of the largest element, also after some steps
+of an optimizer.
+"""
 
 
 def may_be_compilings(captured: Comparison) -> bool:
-    """Return whether the original may differ in this way too once it is compiled: no number is off by more than rounding makes,
-    and what is no longer printed is printed in another way.
+    """Return whether the original may differ in this way too once it is compiled: no number is off
+    by more than rounding makes, and what is no longer printed is printed in another way.
 
-    A program sees that it is compiled: in ``torch.compiler.is_compiling()``, or in the text of an exception that it catches.
+    A program sees that it is compiled: in ``torch.compiler.is_compiling()``, or in the text of an
+    exception that it catches.
     """
     apart = [captured.apart.get(captured.place_of(told)) for told in captured.differences]
     are_near = all(one is None or one.largest <= MOST_ROUNDED * one.size for one in apart)
@@ -46,7 +52,9 @@ def explain(captured: Comparison, of_original: Comparison, between: Comparison) 
 
 
 def _explain_prints(captured: Comparison, of_original: Comparison) -> None:
-    """Take out the lines that the original no longer prints either, where both print the same ones in their place."""
+    """Take out the lines that the original no longer prints either, where both print the same ones
+    in their place.
+    """
     lost, new = (
         Counter(captured.lost) & Counter(of_original.lost),
         Counter(captured.new) & Counter(of_original.new),
@@ -66,11 +74,11 @@ def _without(lines: list[str], others: Counter[str]) -> list[str]:
 def add_differences(
     comparison: Comparison, built: Comparison, of_original: Comparison, between: Comparison
 ) -> None:
-    """Add what differs in the changed program's built code to ``comparison``: as differences what the change makes, as not
-    compared what Inductor makes of the original too.
+    """Add what differs in the changed program's built code to ``comparison``: as differences what
+    the change makes, as not compared what Inductor makes of the original too.
 
-    ``built`` compares the changed program, built, with the original run by PyTorch's operators, ``of_original`` the
-    original's own built code, and ``between`` both that are built.
+    ``built`` compares the changed program, built, with the original run by PyTorch's operators,
+    ``of_original`` the original's own built code, and ``between`` both that are built.
     """
     by_inductor, by_change = (
         {other.place_of(told) for told in other.differences} for other in (of_original, between)
@@ -108,8 +116,8 @@ def add_differences(
 
 
 def add_prints(comparison: Comparison, built: Comparison, of_original: Comparison) -> None:
-    """Add what the changed program's built code prints otherwise than PyTorch's operators do, where nothing is known yet to
-    be printed otherwise.
+    """Add what the changed program's built code prints otherwise than PyTorch's operators do, where
+    nothing is known yet to be printed otherwise.
     """
     if built.prints_equal or not comparison.prints_equal:
         return
@@ -126,7 +134,9 @@ def add_prints(comparison: Comparison, built: Comparison, of_original: Compariso
 
 
 def _is_as_far(changed: Distance, original: Distance, between: Distance | None) -> bool:
-    """Return whether the changed program's built code is no farther from anything than Inductor takes the original's."""
+    """Return whether the changed program's built code is no farther from anything than Inductor
+    takes the original's.
+    """
     farthest = max(changed.largest, between.largest if between else 0.0)
     return farthest <= MOST_FARTHER * original.largest
 
@@ -136,15 +146,17 @@ def _is_alike(original: Distance, between: Distance | None) -> bool:
 
 
 def _part(original: Distance, between: Distance | None) -> str:
-    """Say so where what Inductor makes of the original is too much to be rounding, and the changed program's is another."""
+    """Say so where what Inductor makes of the original is too much to be rounding, and the changed
+    program's is another.
+    """
     if original.largest <= MOST_ROUNDED * original.size or _is_alike(original, between):
         return ""
     return f" of {original.size:.3g}, so that nobody can tell what the change does to it"
 
 
 def add_failed(comparison: Comparison, failed: str, by_original: str, problem: str) -> None:
-    """Add that the changed program's built code failed. ``by_original`` is how the original's did, empty where it ran, and
-    ``problem`` why it could not be run.
+    """Add that the changed program's built code failed. ``by_original`` is how the original's did,
+    empty where it ran, and ``problem`` why it could not be run.
     """
     if by_original == failed:
         comparison.not_compared.append(
@@ -159,7 +171,9 @@ def add_failed(comparison: Comparison, failed: str, by_original: str, problem: s
 
 
 def add_unknown(comparison: Comparison, built: Comparison, why: str) -> None:
-    """Add what differs in the changed program's built code, where nothing is known of the original's."""
+    """Add what differs in the changed program's built code, where nothing is known of the
+    original's.
+    """
     comparison.differences += [f"{told}{_not_known(why)}" for told in built.differences]
 
 

@@ -1,5 +1,6 @@
-"""How near two numbers, or two tensors of numbers, have to be to count as equal in two programs that do
-the same: with PyTorch's operators almost as they are, in built code by the one rule for results.
+"""How near two numbers, or two tensors of numbers, have to be to count as equal in two programs
+that do the same: with PyTorch's operators almost as they are, in built code by the one rule for
+results.
 """
 
 from __future__ import annotations
@@ -57,8 +58,9 @@ def may_be_rounded(dtype: torch.dtype) -> bool:
 
 
 def are_tensors_near(before: torch.Tensor, after: torch.Tensor, *, is_built: bool) -> bool:
-    """Return whether two tensors of one shape and dtype are as near as the same operators have to be, or
-    as built code, which computes in another order: the one rule for results (``equal_results``).
+    """Return whether two tensors of one shape and dtype are as near as the same operators have to
+    be, or as built code, which computes in another order: the one rule for results
+    (``equal_results``).
     """
     if is_built:
         return is_within_tolerance(after, before)
@@ -66,8 +68,8 @@ def are_tensors_near(before: torch.Tensor, after: torch.Tensor, *, is_built: boo
 
 
 def are_numbers_near(before: float, after: float, *, is_built: bool) -> bool:
-    """Return whether two numbers are as near as tensors of 32 bits have to be: they may come from such
-    tensors, which compiled code computes in another order.
+    """Return whether two numbers are as near as tensors of 32 bits have to be: they may come from
+    such tensors, which compiled code computes in another order.
     """
     if before == after:  # zeros of another sign
         return is_built
@@ -78,8 +80,8 @@ def are_numbers_near(before: float, after: float, *, is_built: bool) -> bool:
 
 
 def _are_near(before: torch.Tensor, after: torch.Tensor, as_dtype: torch.dtype) -> bool:
-    """The absolute tolerance allows for elements that are small beside the others; it must not exceed
-    what a tensor of small numbers can bear.
+    """The absolute tolerance allows for elements that are small beside the others; it must not
+    exceed what a tensor of small numbers can bear.
     """
     relative, absolute = _TOLERANCES.get(as_dtype, (0.0, 0.0))
     absolute = max(min(1.0, _size(before), _size(after)) * absolute, _LEAST.get(as_dtype, absolute))
@@ -87,7 +89,9 @@ def _are_near(before: torch.Tensor, after: torch.Tensor, as_dtype: torch.dtype) 
 
 
 def are_equal(before: object, after: object) -> bool:
-    """Return whether two values of Python are the same; numbers as near as those of 64 bits have to be."""
+    """Return whether two values of Python are the same; numbers as near as those of 64 bits have to
+    be.
+    """
     if isinstance(before, float) and isinstance(after, float):
         if before == 0.0 and after == 0.0:
             return math.copysign(1.0, before) == math.copysign(1.0, after)

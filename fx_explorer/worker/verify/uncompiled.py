@@ -59,14 +59,17 @@ class OriginalProgram(ChildProgram):
         status = self.wait()
         if status:
             return {
-                "problem": f"the original program ended with status {status} when it ran without torch.compile"
+                "problem": (
+                    f"the original program ended with status {status} when it ran without "
+                    "torch.compile"
+                )
             }
         return read_result(self, "what the original program gave")
 
 
 class OriginalAgain(ChildProgram):
-    """The original once more, in other circumstances, to know what is something else in each run: it reads its clocks
-    later, and its objects lie elsewhere in memory.
+    """The original once more, in other circumstances, to know what is something else in each run:
+    it reads its clocks later, and its objects lie elsewhere in memory.
     """
 
     def __init__(
@@ -152,7 +155,9 @@ def _original_result(place: TargetPlace, request: CaptureRequest) -> dict[str, A
         seen = _called(target, observer, ways)
     except Exception as error:  # noqa: BLE001 - the user's program may raise anything; it is told
         return {
-            "problem": f"the original program raises when it runs without torch.compile: {one_line(error)}"
+            "problem": (
+                f"the original program raises when it runs without torch.compile: {one_line(error)}"
+            )
         }
     return {
         "state": state,

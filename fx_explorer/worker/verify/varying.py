@@ -1,5 +1,5 @@
-"""What is something else in each run of a program, whatever is changed: times, identities, numbers from
-unseeded generators, and what is computed from them.
+"""What is something else in each run of a program, whatever is changed: times, identities, numbers
+from unseeded generators, and what is computed from them.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 
 @dataclass(frozen=True)
 class VaryingLines:
-    """Which lines two runs of the original do not have in common: of what is printed, or of what is done outside the process.
+    """Which lines two runs of the original do not have in common: of what is printed, or of what is
+    done outside the process.
 
-    A line goes by its *shape*, the text without its numbers, and by its rank among those of this shape.
+    A line goes by its *shape*, the text without its numbers, and by its rank among those of this
+    shape.
     """
 
     numbers: Mapping[tuple[str, int], frozenset[int]] = field(default_factory=dict)
@@ -35,14 +37,16 @@ class VaryingLines:
     sometimes: frozenset[str] = frozenset()
     """Shapes of lines of which there are not as many in each run."""
     around: frozenset[tuple[str, str]] = frozenset()
-    """(beginning, end) of lines that have something else between them in each run: the name of a temporary file."""
+    """(beginning, end) of lines that have something else between them in each run: the name of a
+    temporary file.
+    """
 
     @classmethod
     def of(
         cls, lines: Sequence[str], of_other_run: Sequence[str], *, of_progress: bool = False
     ) -> VaryingLines:
-        """Find what varies between two runs. With ``of_progress`` a line that varies in more than its numbers may also come
-        more or less often: it is a progress bar.
+        """Find what varies between two runs. With ``of_progress`` a line that varies in more than
+        its numbers may also come more or less often: it is a progress bar.
         """
         one, two = (list(map(_without_addresses, run)) for run in (lines, of_other_run))
         around = cls(around=_parts_around(one, two))
@@ -126,8 +130,8 @@ class Varying:
     unlike: frozenset[str] = frozenset()
     """Those of them that vary in their type, dtype or shape too."""
     holders: frozenset[str] = frozenset()
-    """Names of containers and objects that do not hold as many parts in each run, or name them otherwise: a
-    dict whose keys are times.
+    """Names of containers and objects that do not hold as many parts in each run, or name them
+    otherwise: a dict whose keys are times.
     """
     calls: frozenset[str] = frozenset()
     """Calls that do not end alike in each run."""
@@ -179,13 +183,14 @@ MOST_RUNS = 3
 class VariesByItself:
     """Compares with the original, and leaves out what is something else in each run of it.
 
-    That is found out where something differs: the original runs once more for it, and again where chance may
-    have given the same twice.
+    That is found out where something differs: the original runs once more for it, and again where
+    chance may have given the same twice.
     """
 
     def __init__(self, runs: Sequence[Callable[[], Varying | None]], *, is_of_chance: bool) -> None:
-        """Each of ``runs`` runs the original and returns what that run does not have in common with the first;
-        None where it did not come to its end. ``is_of_chance`` says that the original asks for what varies.
+        """Each of ``runs`` runs the original and returns what that run does not have in common with
+        the first; None where it did not come to its end. ``is_of_chance`` says that the original
+        asks for what varies.
         """
         self._runs = list(runs[: None if is_of_chance else 1])
         self._varying = Varying()
@@ -241,8 +246,9 @@ def _numbers_that_differ(line: str, other: str) -> frozenset[int]:
 
 
 def _parts_around(texts: Sequence[str], of_other_run: Sequence[str]) -> frozenset[tuple[str, str]]:
-    """Return what stands around the part that differs between two runs, of texts that do not differ in numbers alone.
-    Whole words are taken to vary, and a text that has no word in common with the other is another one.
+    """Return what stands around the part that differs between two runs, of texts that do not differ
+    in numbers alone. Whole words are taken to vary, and a text that has no word in common with the
+    other is another one.
     """
     if len(texts) != len(of_other_run):
         return frozenset()
@@ -282,8 +288,9 @@ def _cut(text: str) -> str:
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 RELATIVE, RELATIVE_IF_BUILT = 1e-5, 2e-4
-"""How far apart, relative to their size, the numbers with a point may be that compiled code computes in another order, and
-built code."""
+"""How far apart, relative to their size, the numbers with a point may be that compiled code
+computes in another order, and built code.
+"""
 
 _LAST_PLACE = 1e-2
 """As far as this the last place that is written may differ by one."""
@@ -316,8 +323,9 @@ def by_shape(lines: Iterable[str]) -> dict[str, list[str]]:
 def that_differ(
     before: Counter[str], after: Counter[str], relative: float = 0.0
 ) -> tuple[list[str], list[str]]:
-    """Return the lines that only one of them has. Of lines that are alike but for their numbers each is held against the one
-    of the same rank: they are equal if no number is farther from the other than ``relative`` says.
+    """Return the lines that only one of them has. Of lines that are alike but for their numbers
+    each is held against the one of the same rank: they are equal if no number is farther from the
+    other than ``relative`` says.
     """
     lost, new = list((before - after).elements()), list((after - before).elements())
     if not relative:

@@ -10,8 +10,8 @@ Four processes build the target and make the same calls in the same order:
 - the changed program with its code built (``built.py``). Where it differs, a fifth process builds
   the original too.
 
-Where something differs, the original runs once more (``OriginalAgain``): what is another value in that
-run varies by itself, whatever is changed.
+Where something differs, the original runs once more (``OriginalAgain``): what is another value in
+that run varies by itself, whatever is changed.
 
 All but the second are children of the worker, forked before anything of the user's is imported, so
 they share nothing but the seeds.
@@ -146,7 +146,9 @@ def users_modules(place: TargetPlace, request: CaptureRequest) -> list[ModuleTyp
 
 
 class CallsOfTheOriginal:
-    """Compares calls of a changed program with the original's, without what is something else in each run of it."""
+    """Compares calls of a changed program with the original's, without what is something else in
+    each run of it.
+    """
 
     def __init__(
         self,
@@ -154,8 +156,8 @@ class CallsOfTheOriginal:
         words: Sequence[str],
         runs_again: Sequence[Callable[[], Mapping[str, Any]]] = (),
     ) -> None:
-        """``before`` is the original's result, and ``words`` say what each call is made with, or in what it is unlike the
-        example. Each of ``runs_again`` runs the original once more.
+        """``before`` is the original's result, and ``words`` say what each call is made with, or in
+        what it is unlike the example. Each of ``runs_again`` runs the original once more.
         """
         self.before = before
         self.words = words
@@ -270,7 +272,8 @@ def add_uncompiled(
         for position, (one, changed) in enumerate(zip(before["seen"], result["seen"], strict=True)):
             if one and not changed:
                 comparison.not_tried.append(
-                    f"a call with {original.words[position]}{WITHOUT_COMPILING}: it did not end in time"
+                    f"a call with {original.words[position]}{WITHOUT_COMPILING}: it did "
+                    "not end in time"
                 )
 
 

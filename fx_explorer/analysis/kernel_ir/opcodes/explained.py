@@ -43,8 +43,8 @@ class ExplainedOpcode:
 
 
 def explained(level: Level, name: str) -> ExplainedOpcode | None:
-    """Explain an instruction by its name with its modifiers. None for a name that the level's data file
-    does not have, and at other levels.
+    """Explain an instruction by its name with its modifiers. None for a name that the level's data
+    file does not have, and at other levels.
     """
     if level not in EXPLAINED_LEVELS:
         return None

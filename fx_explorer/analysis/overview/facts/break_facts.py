@@ -38,8 +38,8 @@ def costliest_fact(one: DistinctBreak, breaks: int) -> Fact:
 
 
 def stopped_by(reader: SessionReader, compilation: model.Compilation) -> str:
-    """Say which break left a function to Python; empty where none did. torch's error is the text of that
-    break, which is told with it.
+    """Say which break left a function to Python; empty where none did. torch's error is the text of
+    that break, which is told with it.
     """
     hits = [hit for hit in reader.rows(model.GraphBreak, compilation=compilation.id) if hit.file]
     if hits:

@@ -29,8 +29,10 @@ def bucket_facts(reader: SessionReader) -> Iterator[Fact]:
             yield Fact(
                 "graphs",
                 "good",
-                f"torch split the graph of {plain_function(row.function)} into {buckets} buckets (DDPOptimizer).",
-                "Each has a forward and a backward of its own, so that DistributedDataParallel can send the gradients of one "
+                f"torch split the graph of {plain_function(row.function)} into {buckets} "
+                "buckets (DDPOptimizer).",
+                "Each has a forward and a backward of its own, so that "
+                "DistributedDataParallel can send the gradients of one "
                 "while the backward of the next one runs. It is no graph break.",
                 view="graphs",
             )

@@ -11,7 +11,9 @@ from fx_explorer.session import SessionReader
 
 
 def cache_facts(reader: SessionReader) -> Iterator[Fact]:
-    """Yield what was found, what was looked for in vain, and why a cache was not asked; nothing where none was."""
+    """Yield what was found, what was looked for in vain, and why a cache was not asked; nothing
+    where none was.
+    """
     answers = cache_answers(reader)  # once: a record can be 100 KB
     if not answers:
         return
@@ -30,7 +32,10 @@ def cache_facts(reader: SessionReader) -> Iterator[Fact]:
         yield Fact("caches", "good", warm_sentence(warm), done_sentence(warm), view="time")
     missed = {one.compilation.id for one in answers if one.record.outcome == "miss"}
     if missed:
-        text = f"{counted(len(missed), 'compilation')} found nothing in torch's caches, and was compiled again."
+        text = (
+            f"{counted(len(missed), 'compilation')} found nothing in torch's caches, and was "
+            "compiled again."
+        )
         yield Fact("caches", "notice", text, COMPARE, view="time")
     for sentence in bypass_sentences(answers):
         yield Fact("caches", "notice", sentence, view="time")

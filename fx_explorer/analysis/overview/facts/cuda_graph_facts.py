@@ -74,7 +74,8 @@ def _recordings(graph: CudaGraph) -> Fact:
         "call",
         "notice",
         f"{graph.name} was recorded {graph.recorded} times as a CUDA graph{why}.",
-        "Each recording takes memory of its own and a call that is slow. torch records one for each "
+        "Each recording takes memory of its own and a call that is slow. torch records "
+        "one for each "
         "size: pad to a few sizes, or set triton.cudagraph_skip_dynamic_graphs.",
     )
 
@@ -88,7 +89,8 @@ def _not_known(reader: SessionReader, found: CudaGraphs) -> Iterator[Fact]:
         if one.mutated:
             reason = skip_reason(one.mutated)
             text = (
-                f"{one.name} writes into inputs{_where(reason)}: torch runs it as a CUDA graph only where "
+                f"{one.name} writes into inputs{_where(reason)}: torch runs it as a CUDA "
+                "graph only where "
                 "they come from another one."
             )
             yield Fact("call", "notice", text, reason.code, _place(reader, reason))
@@ -102,7 +104,9 @@ def _not_known(reader: SessionReader, found: CudaGraphs) -> Iterator[Fact]:
         yield Fact(
             "call",
             "notice",
-            f"{found.asked} asks for CUDA graphs, which are recorded while the program runs: whether it "
+            f"{found.asked} asks for CUDA graphs, which are recorded while the program "
+            "runs: whether it "
             "gets them is not known here.",
-            "On a GPU and with --build it is told of each graph that is called three times or more.",
+            "On a GPU and with --build it is told of each graph that is called three "
+            "times or more.",
         )

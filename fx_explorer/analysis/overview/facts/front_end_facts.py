@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def front_end_facts(reader: SessionReader) -> Iterator[Fact]:
-    """Yield a fact for each front end that was asked, with the differences to Dynamo, or why it refused."""
+    """Yield a fact for each front end that was asked, with the differences to Dynamo, or why it
+    refused.
+    """
     rows = reader.rows(model.FrontEnd)
     if not rows:
         return

@@ -24,8 +24,14 @@ def _computed(texts: list[model.Artifact]) -> str:
     """Return where it stands what each kernel computes, or why nowhere."""
     table = next((row.title for row in texts if row.title == "What each kernel computes"), "")
     if table:
-        return f"The document {table} has the operations and lines of your program behind each of them."
-    return "Which operations each computes torch notes with torch._inductor.config.trace.provenance_tracking_level = 1."
+        return (
+            f"The document {table} has the operations and lines of your program behind each "
+            "of them."
+        )
+    return (
+        "Which operations each computes torch notes with "
+        "torch._inductor.config.trace.provenance_tracking_level = 1."
+    )
 
 
 def package_facts(reader: SessionReader) -> Iterator[Fact]:
@@ -33,7 +39,10 @@ def package_facts(reader: SessionReader) -> Iterator[Fact]:
     models = reader.rows(model.Compilation)
     named = listed([one.name for one in models])
     target = (reader.meta("target") or {}).get("name", "")
-    text = f"{target} is a package of AOTInductor with {counted(len(models), 'compiled model')}: {named or 'none'}."
+    text = (
+        f"{target} is a package of AOTInductor with {counted(len(models), 'compiled model')}: "
+        f"{named or 'none'}."
+    )
     yield Fact("run", "good", text, UNTOUCHED, view="source")
     for one in models:
         texts = [

@@ -56,8 +56,8 @@ def _with_direction(sentence: str, point: StagePoint) -> str:
 
 
 def _only_counted(point: StagePoint, calls: Mapping[int, int]) -> str:
-    """Return ``AOTAutograd: 640 operations became 3,139.``; empty where as many came out as went in, and
-    for a stage that is not from graph to graph.
+    """Return ``AOTAutograd: 640 operations became 3,139.``; empty where as many came out as went
+    in, and for a stage that is not from graph to graph.
     """
     sides = (point.before, point.after)
     if not all(side and all(_is_known(one, calls) for one in side) for side in sides):

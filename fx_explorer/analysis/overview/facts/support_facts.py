@@ -10,8 +10,8 @@ from fx_explorer.session import SessionReader
 
 
 def support_facts(reader: SessionReader) -> Iterator[Fact]:
-    """Yield how much each backend supports that says what it does; nothing of others, such as torch's own
-    ``eager``.
+    """Yield how much each backend supports that says what it does; nothing of others, such as
+    torch's own ``eager``.
     """
     if not reader.has(model.SupportReport):
         return

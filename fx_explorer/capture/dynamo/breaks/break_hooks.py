@@ -81,8 +81,8 @@ def _found(recording: Recording, translator: Any, error: BaseException | None) -
 
 
 def _module(translator: Any, made: ResumeCode) -> str:
-    """Return the path of the innermost module whose call is being traced; empty for none. Dynamo keeps
-    it for the nodes that it makes (``nn_module_stack``).
+    """Return the path of the innermost module whose call is being traced; empty for none. Dynamo
+    keeps it for the nodes that it makes (``nn_module_stack``).
     """
     called = list(getattr(translator, "nn_module_stack", {}).values())
     return module_path(made.original(str(called[-1][0]))) if called else ""
@@ -125,8 +125,8 @@ def _characters(file: str, line: int, offset: int) -> int:
 
 
 def skipped_rest_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
-    """Note from which line a function runs in eager mode whose break torch cannot resume from. Dynamo
-    compiles what is before it, and jumps back into the function's own bytecode.
+    """Note from which line a function runs in eager mode whose break torch cannot resume from.
+    Dynamo compiles what is before it, and jumps back into the function's own bytecode.
     """
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -257,8 +257,8 @@ def _kept(translator: Any) -> list[Any]:
 
 
 def _compile_subgraph_locals() -> dict[str, Any]:
-    """Return the locals of ``OutputGraph.compile_subgraph``, which calls what we stand in. It has the
-    innermost frame (``tx``), and the number of operands of the instruction that broke.
+    """Return the locals of ``OutputGraph.compile_subgraph``, which calls what we stand in. It has
+    the innermost frame (``tx``), and the number of operands of the instruction that broke.
     """
     frame: types.FrameType | None = sys._getframe()
     while frame is not None and frame.f_code.co_name != "compile_subgraph":

@@ -41,8 +41,8 @@ from fx_explorer.capture.torch_compat.patching import patched
 IN_BYTECODE: tuple[TickKind, ...] = ("enter", "resume", "leave", "raise")
 
 HAS_EXCEPTION_TABLES = sys.version_info >= (3, 11)
-"""Whether bytecode says in a table where an exception goes on. Before, it took instructions that run
-in every call: there a frame that an exception ends leaves no tick.
+"""Whether bytecode says in a table where an exception goes on. Before, it took instructions that
+run in every call: there a frame that an exception ends leaves no tick.
 """
 
 RawTick = tuple[float, str, int]
@@ -300,10 +300,11 @@ def _insert(instructions: list[Any], position: int, added: list[Any]) -> None:
 
 
 def _at_exceptions(instructions: list[Any], start: int, added: list[Any]) -> None:
-    """Run ``added`` when an exception leaves what begins at ``start``, and let the exception go on, of
-    the same line and traceback. What the code catches itself is no concern of it.
+    """Run ``added`` when an exception leaves what begins at ``start``, and let the exception go on,
+    of the same line and traceback. What the code catches itself is no concern of it.
     """
-    # The stack holds where the exception was raised (lasti), what was handled before, and the exception.
+    # The stack holds where the exception was raised (lasti), what was handled before, and the
+    # exception.
     handler = [
         create_instruction("PUSH_EXC_INFO"),
         *added,

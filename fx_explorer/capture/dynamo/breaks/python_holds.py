@@ -1,8 +1,9 @@
 """Whether Python holds a tensor: whether anything but autograd, and the views of it, refers to it.
 
-A weak reference alone does not tell. Autograd keeps what it needs for the backward of operators that
-run uncompiled, and a tensor keeps its Python object for as long as anything in C++ refers to it
-(torch/csrc/autograd/python_variable.cpp). So references are counted: Python's, less the one of C++.
+A weak reference alone does not tell. Autograd keeps what it needs for the backward of operators
+that run uncompiled, and a tensor keeps its Python object for as long as anything in C++ refers to
+it (torch/csrc/autograd/python_variable.cpp). So references are counted: Python's, less the one of
+C++.
 """
 
 from __future__ import annotations
@@ -66,8 +67,8 @@ def tensors_in(storages: Iterable[int]) -> dict[int, list[WeakTensor]]:
     """
     found: dict[int, list[WeakTensor]] = {one: [] for one in storages}
     objects = gc.get_objects()
-    # By their types: to ask some objects for their class runs code of the program's. There are more than a million,
-    # and ``issubclass`` in a loop of Python takes twice as long.
+    # By their types: to ask some objects for their class runs code of the program's. There are more
+    # than a million, and ``issubclass`` in a loop of Python takes twice as long.
     are_tensors = map(torch.Tensor.__subclasscheck__, map(type, objects))
     for one in itertools.compress(objects, are_tensors):
         if (number := storage_of(one)) in found:

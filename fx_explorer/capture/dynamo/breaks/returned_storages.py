@@ -1,14 +1,15 @@
-"""The calls of graphs in a forward, and for how long the program holds what they return, while they run
-uncompiled (inspecting.py).
+"""The calls of graphs in a forward, and for how long the program holds what they return, while they
+run uncompiled (inspecting.py).
 
 Hooks: ``OutputGraph.call_user_compiler``, which returns what the bytecode calls as the graph, and
-``torch.autograd._engine_run_backward``, which every backward goes through. Before each call of a graph,
-and when the forward has ended, all that earlier calls have returned is looked at: whether the program
-still holds it, and which input of the graph it is. Held here are weak references only. What Python refers
-to is the same as when the graphs are built, since the bytecode is.
+``torch.autograd._engine_run_backward``, which every backward goes through. Before each call of a
+graph, and when the forward has ended, all that earlier calls have returned is looked at: whether
+the program still holds it, and which input of the graph it is. Held here are weak references only.
+What Python refers to is the same as when the graphs are built, since the bytecode is.
 
-A forward is written where a graph runs in it that was in none before. Once a forward had no such graph,
-calls are let through until another graph is compiled: a training loop pays for its first steps only.
+A forward is written where a graph runs in it that was in none before. Once a forward had no such
+graph, calls are let through until another graph is compiled: a training loop pays for its first
+steps only.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ from fx_explorer.model import AtTheEnd, GraphCall, ReturnedStorage, SavedBetween
 WHAT = "for how long the program holds what graphs return"
 
 MOST_CALLS = 4000
-"""Calls of graphs that are watched in one forward. A program that never goes backward has one forward."""
+"""Calls of graphs that are watched in one forward. A program that never goes backward has one
+forward.
+"""
 
 
 @contextlib.contextmanager
@@ -90,8 +93,8 @@ class _Returned:
 
 
 class StorageNumbers:
-    """Numbers for the storages of a forward. The weak references keep their addresses from being given
-    to others.
+    """Numbers for the storages of a forward. The weak references keep their addresses from being
+    given to others.
     """
 
     def __init__(self) -> None:
@@ -122,8 +125,8 @@ class _Forward:
         self.has_new_graph = False
 
     def look(self) -> list[_Returned]:
-        """Return what is still there. What has got another owner in C++ since it was returned was saved
-        by an operator that ran in between, or is looked at by a view.
+        """Return what is still there. What has got another owner in C++ since it was returned was
+        saved by an operator that ran in between, or is looked at by a view.
         """
         self.there = [one for one in self.there if one.is_there]
         for one in self.there:
@@ -160,8 +163,8 @@ class WatchedCalls:
         return call_user_compiler
 
     def _watched(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a graph whose calls are watched. Only one that runs uncompiled is: a graph module's own
-        function.
+        """Return a graph whose calls are watched. Only one that runs uncompiled is: a graph
+        module's own function.
         """
         segment = self._recording.of(self._recording.compilation_name()).segment
         is_uncompiled = isinstance(getattr(compiled, "__self__", None), torch.fx.GraphModule)
@@ -245,8 +248,8 @@ class WatchedCalls:
                 seen.positions.append(position)
 
     def forward_ended(self, results: object) -> None:
-        """Look at what the program holds now that its forward has ended: with ``results``, from which a
-        backward begins; None where there is none.
+        """Look at what the program holds now that its forward has ended: with ``results``, from
+        which a backward begins; None where there is none.
         """
         if not self._forward.calls and not self._is_compiled_since:
             return
@@ -270,8 +273,8 @@ class WatchedCalls:
     # what is written
 
     def _begin(self) -> None:
-        """Begin a forward. It is watched where the one before had a graph that was not known, or where one
-        was compiled since.
+        """Begin a forward. It is watched where the one before had a graph that was not known, or
+        where one was compiled since.
         """
         self._is_watching = self._forward.has_new_graph or self._is_compiled_since
         self._is_compiled_since = False

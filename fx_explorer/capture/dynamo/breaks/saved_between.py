@@ -1,9 +1,10 @@
-"""What autograd keeps for the backward of operators that ran outside of the graphs: a loss that is not
-compiled, what runs at a graph break.
+"""What autograd keeps for the backward of operators that ran outside of the graphs: a loss that is
+not compiled, what runs at a graph break.
 
-While a program is inspected its graphs run uncompiled, so that their operators are in autograd's graph,
-too. They are told apart by autograd's sequence numbers, which rise with each operator. Read are the
-tensors as autograd keeps them (``_raw_saved_*``): nothing is unpacked, so no hook of the program's runs.
+While a program is inspected its graphs run uncompiled, so that their operators are in autograd's
+graph, too. They are told apart by autograd's sequence numbers, which rise with each operator. Read
+are the tensors as autograd keeps them (``_raw_saved_*``): nothing is unpacked, so no hook of the
+program's runs.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ class SavedByEager:
         self._ends.append(torch.autograd._get_sequence_nr())
 
     def saved(self, results: Any, numbers: Numbers) -> list[SavedBetween]:
-        """Return what is kept for a backward from ``results``, each storage once, and the parameters that
-        operators outside of the graphs take. The forward that they belong to is left open.
+        """Return what is kept for a backward from ``results``, each storage once, and the
+        parameters that operators outside of the graphs take. The forward that they belong to is
+        left open.
         """
         if len(self._begins) != len(self._ends):
             return []
@@ -65,8 +67,8 @@ class SavedByEager:
         return list(found.values())
 
     def _outside(self, results: Any) -> Iterator[tuple[Any, int]]:
-        """Yield autograd's nodes of operators outside of the graphs, each with the number of graphs that
-        had run before.
+        """Yield autograd's nodes of operators outside of the graphs, each with the number of graphs
+        that had run before.
         """
         tensors = results if isinstance(results, tuple | list) else (results,)
         waiting = [one.grad_fn for one in tensors if isinstance(one, torch.Tensor) and one.grad_fn]

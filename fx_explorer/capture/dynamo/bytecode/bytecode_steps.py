@@ -22,7 +22,10 @@ from fx_explorer.model import BytecodeRun
 
 NOTHING_CALLED = "Nothing was called yet that could be called again."
 
-A_SCRIPT = "A script calls what it likes: to have its bytecode recorded, name the function and its inputs (file.py:function)."
+A_SCRIPT = (
+    "A script calls what it likes: to have its bytecode recorded, name the function and its "
+    "inputs (file.py:function)."
+)
 
 NOTHING_RAN = "None of Dynamo's bytecode ran."
 

@@ -1,5 +1,5 @@
-"""Filters of guards (``guard_filter_fn``): what the one in force drops, and what each of torch's own would
-drop of a program that has none.
+"""Filters of guards (``guard_filter_fn``): what the one in force drops, and what each of torch's
+own would drop of a program that has none.
 
 A filter is given an entry for each guard that Dynamo asked for, and says which to keep
 (``GuardFilterEntry``, torch/_dynamo/types.py; ``CheckFunctionManager.__init__`` and
@@ -48,8 +48,8 @@ class HeardFilter:
 
 
 def answers(compilation: str, guards: Sequence[Any], values: ExampleValues) -> list[FilterAnswer]:
-    """Ask each of torch's own filters about these guards, and return the answers of those that would
-    drop any. ``guards`` are in the order of their rows.
+    """Ask each of torch's own filters about these guards, and return the answers of those that
+    would drop any. ``guards`` are in the order of their rows.
     """
     entries = [_entry(guard, values) for guard in guards]
     found = []
@@ -61,8 +61,8 @@ def answers(compilation: str, guards: Sequence[Any], values: ExampleValues) -> l
 
 
 def _entry(guard: Any, values: ExampleValues) -> Any:
-    """Return what torch gives to a filter for a guard (``make_guard_filter_entry``, whose builder is
-    gone when the guards are made).
+    """Return what torch gives to a filter for a guard (``make_guard_filter_entry``, whose builder
+    is gone when the guards are made).
     """
     name = strip_local_scope(name_of(guard))
     value = values.of(guard.name) if name else Unreachable()

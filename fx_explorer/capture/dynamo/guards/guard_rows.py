@@ -295,8 +295,8 @@ class _Checks:
     def rows(
         self, parts: list[_Part], numbers: list[int], asked: list[Any], ids: Sequence[int]
     ) -> list[GuardCheck]:
-        """Make the rows of all checks. ``numbers`` says which of the guards each part is for, -1 for none, and ``ids``
-        are those of the guards' rows.
+        """Make the rows of all checks. ``numbers`` says which of the guards each part is for, -1
+        for none, and ``ids`` are those of the guards' rows.
         """
         values = [self._values.of(part.leaf.source or "L") for part in parts]
         # The parts of a leaf are checked together, and its cost counts once.
@@ -351,7 +351,9 @@ class _Checks:
         return "module" if isinstance(self._locals.get(name), torch.nn.Module) else "argument"
 
     def _place(self, part: _Part, guard: Any) -> _Place:
-        """Return the user's line: that of the guard, or of torch's remark (for a relation between sizes)."""
+        """Return the user's line: that of the guard, or of torch's remark (for a relation between
+        sizes).
+        """
         sources = self._recording.sources
         stack = guard.user_stack or () if guard is not None else ()
         user = _user_frame(self._recording, stack)

@@ -33,7 +33,10 @@ ONLY_BY_RUNNING = "its values are computed by the program, so it is known only b
 
 NOTHING_COMPILED = "Nothing was compiled, so there are no guards to ask."
 
-THROWN_AWAY = "torch no longer has this compiled code (torch._dynamo.reset(), or an object it was made for is gone)"
+THROWN_AWAY = (
+    "torch no longer has this compiled code (torch._dynamo.reset(), or an object it was made "
+    "for is gone)"
+)
 
 
 def what_if(recording: Recording, expression: str) -> str:
@@ -98,7 +101,8 @@ def _frame(
     if not known:
         raise UsageError(NOTHING_COMPILED)
     raise UsageError(
-        "The function that is called with the inputs was not compiled itself, only what it calls or resumes in: "
+        "The function that is called with the inputs was not compiled itself, only what "
+        "it calls or resumes in: "
         "whether those fit is known only by running the program."
     )
 

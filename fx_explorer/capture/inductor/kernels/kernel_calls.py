@@ -199,7 +199,8 @@ class LoweringInProgress:
             return estimate(of)
         except Exception as error:  # noqa: BLE001 - shown in the session
             self.problems.append(
-                f"Inductor could not estimate a kernel ({estimate.__name__}): {type(error).__name__}: {error}"
+                f"Inductor could not estimate a kernel ({estimate.__name__}): "
+                f"{type(error).__name__}: {error}"
             )
             return NOT_KNOWN
 

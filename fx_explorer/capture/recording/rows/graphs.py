@@ -235,8 +235,8 @@ _INDEX = re.compile(r"(?:\._modules)?\[['\"]?(\w+)['\"]?\]")
 
 @lru_cache(maxsize=4_096)  # the nodes of a module share it, in every graph
 def module_path(path: str) -> str:
-    """Return ``fc1`` for ``L['self']._modules['fc1']``, ``layers.0`` for ``L['self'].layers.0``, and
-    ``model.head`` for ``L['self'].__dict__['model'].head``.
+    """Return ``fc1`` for ``L['self']._modules['fc1']``, ``layers.0`` for ``L['self'].layers.0``,
+    and ``model.head`` for ``L['self'].__dict__['model'].head``.
     """
     inner = _INDEX.sub(r".\1", _SELF.sub(".", path, count=1))
     parts = inner.split(".")
@@ -336,8 +336,8 @@ _META_OF_A_ROW = (
 
 
 class NodeRows:
-    """Makes the rows of nodes. Most nodes of a graph are those of an earlier one, or copies that share what is in their
-    meta, and such a node gets the row that it had there.
+    """Makes the rows of nodes. Most nodes of a graph are those of an earlier one, or copies that
+    share what is in their meta, and such a node gets the row that it had there.
     """
 
     def __init__(self, sources: Sources, renamed: Callable[[str], str] = str) -> None:
@@ -369,7 +369,9 @@ class NodeRows:
 
 
 def _has_arguments_of(row: Node, node: torch.fx.Node) -> bool:
-    """Return whether a row has the arguments and annotations that its node has now. They are changed in place."""
+    """Return whether a row has the arguments and annotations that its node has now. They are
+    changed in place.
+    """
     own = "" if node.op == "placeholder" else arguments(node)
     return row.arguments == own and row.annotations == plain(node.meta.get("custom"))
 

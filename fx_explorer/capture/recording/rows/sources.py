@@ -128,7 +128,8 @@ class Sources:
             change = _change(self._texts[path], path) if path in self._texts else ""
             if change:
                 raise UsageError(
-                    f"{path} {change}; what is kept here is of the source as it was. Capture again (r) for the source as it is "
+                    f"{path} {change}; what is kept here is of the source as it was. "
+                    "Capture again (r) for the source as it is "
                     "now, or put the file back."
                 )
 
@@ -164,8 +165,8 @@ class Sources:
         return frames
 
     def place(self, stack_trace: str) -> StackPlace:
-        """Return where a stack is in the session, and the user's line in it. The nodes of one line share
-        their stack text.
+        """Return where a stack is in the session, and the user's line in it. The nodes of one line
+        share their stack text.
         """
         self._forget_what_was_rolled_back()
         known = self._places.get(stack_trace)

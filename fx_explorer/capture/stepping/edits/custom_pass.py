@@ -36,7 +36,8 @@ def load_pass(path: str | Path) -> PassFunction:
         source = path.read_bytes()
     except OSError as error:
         raise PassProblem(
-            f"cannot read the pass file {path}: {error.strerror}; give a Python file with def pass_(gm)"
+            f"cannot read the pass file {path}: {error.strerror}; give a Python file with "
+            "def pass_(gm)"
         ) from error
     module = types.ModuleType("fx_explorer_pass")
     module.__file__ = str(path)
@@ -45,7 +46,8 @@ def load_pass(path: str | Path) -> PassFunction:
     except SyntaxError as error:
         line = f": {error.text.strip()}" if error.text else ""
         raise PassProblem(
-            f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}{line}; {UNCHANGED}"
+            f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}{line}; "
+            f"{UNCHANGED}"
         ) from error
     # A ``sys.exit`` in the user's file must not end the worker.
     except (Exception, SystemExit) as error:
@@ -94,7 +96,8 @@ def _graph_of(returned: object, copied: GraphModule, path: Path) -> GraphModule:
         return copied
     if not isinstance(found, GraphModule):
         raise PassProblem(
-            f"pass_ of {path} returned {type(returned).__name__}: return a GraphModule, a PassResult, or nothing; {UNCHANGED}"
+            f"pass_ of {path} returned {type(returned).__name__}: return a GraphModule, a "
+            f"PassResult, or nothing; {UNCHANGED}"
         )
     return found
 
@@ -186,7 +189,8 @@ def _same_outputs(before: list[Any], after: list[Any]) -> None:
         )
         if was != now:
             raise BrokenGraphError(
-                f"output {position}, {new}, was {was} and is now {now}, which what follows does not expect"
+                f"output {position}, {new}, was {was} and is now {now}, which what "
+                "follows does not expect"
             )
 
 
@@ -300,5 +304,6 @@ def _check_target(node: Node) -> None:
     if node.op != "call_function" or (isinstance(node.target, _PLAIN_FUNCTIONS) and not is_sizes):
         like = "use an overload such as torch.ops.aten.relu.default"
         raise BrokenGraphError(
-            f"node {node.name}: {node.op} of {target_name(node)} cannot stand in a graph of AOTAutograd; {like}"
+            f"node {node.name}: {node.op} of {target_name(node)} cannot stand in a graph "
+            f"of AOTAutograd; {like}"
         )

@@ -164,7 +164,8 @@ def _check_configs(mark: Mark) -> None:
     unknown = sorted(key for key in mark.configs if not _has_config(config, key))
     if unknown:
         raise UsageError(
-            f"region {mark.name!r}: torch {torch.__version__} has no torch._inductor.config entry {_listed(unknown)}. "
+            f"region {mark.name!r}: torch {torch.__version__} has no "
+            f"torch._inductor.config entry {_listed(unknown)}. "
             "Choose one from the list of settings, under inductor."
         )
 
@@ -190,12 +191,14 @@ def _check_names(gm: torch.fx.GraphModule, mark: Mark) -> None:
     unknown = [name for name in mark.nodes if name not in by_name]
     if unknown:
         raise UsageError(
-            f"region {mark.name!r}: the Dynamo graph has no node {_listed(unknown)}. Names are those of its first column."
+            f"region {mark.name!r}: the Dynamo graph has no node {_listed(unknown)}. "
+            "Names are those of its first column."
         )
     idle = [name for name in mark.nodes if by_name[name].op not in CALLS]
     if idle:
         raise UsageError(
-            f"region {mark.name!r}: {_listed(idle)} cannot be compiled, being an input or the output of the graph. "
+            f"region {mark.name!r}: {_listed(idle)} cannot be compiled, being an input or "
+            "the output of the graph. "
             "Mark nodes that compute something."
         )
 
@@ -206,7 +209,8 @@ def _why_empty(gm: torch.fx.GraphModule, mark: Mark) -> str:
     if mark.module:
         tops = dict.fromkeys(path for node in calls for path in _module_paths(node) if path)
         reasons.append(
-            f"no node was traced in module {mark.module!r}; there are {_listed(list(tops)) or 'no modules'}"
+            f"no node was traced in module {mark.module!r}; there are "
+            f"{_listed(list(tops)) or 'no modules'}"
         )
     if mark.file:
         lines = sorted(
@@ -233,7 +237,8 @@ def _why_split(pieces: list[list[torch.fx.Node]], order: dict[torch.fx.Node, int
             ]
             if needing:
                 return (
-                    f"{node.name}, which is not marked, needs {piece[-1].name}'s piece and is needed by that of "
+                    f"{node.name}, which is not marked, needs {piece[-1].name}'s piece "
+                    "and is needed by that of "
                     f"{needing[0].name}: in one piece they would wait for each other"
                 )
     return "nothing leads from one to the other"

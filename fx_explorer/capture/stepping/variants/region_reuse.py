@@ -26,7 +26,8 @@ def check_region(origin: Variant, command: Command) -> None:
         return
     if command.gate != "partition":
         raise UsageError(
-            "One region alone is lowered again from the partition: regions are cut out of its graphs."
+            "One region alone is lowered again from the partition: regions are cut out "
+            "of its graphs."
         )
     if {"compile.backend", "compile.mode"} & command.changes.settings.keys():
         raise UsageError("Another backend or mode holds for the whole graph: leave the region out.")
@@ -34,7 +35,8 @@ def check_region(origin: Variant, command: Command) -> None:
     where = f" in the {command.direction}" if command.direction else ""
     if not names:
         raise UsageError(
-            f"regional_inductor has compiled no named region of [{name}]{where}: go again from Dynamo with the backend "
+            f"regional_inductor has compiled no named region of [{name}]{where}: go again "
+            "from Dynamo with the backend "
             "regional_inductor first, with a region marked."
         )
     if command.region not in names:
@@ -61,7 +63,10 @@ def signature(module: torch.fx.GraphModule) -> str:
 def _lines(module: torch.fx.GraphModule) -> Iterator[str]:
     for node in module.graph.nodes:
         target = node.target if isinstance(node.target, str) else repr(node.target)
-        yield f"{node.name} {node.op} {target} {node.args} {node.kwargs} {describe_value(node_value(node))}"
+        yield (
+            f"{node.name} {node.op} {target} {node.args} {node.kwargs} "
+            f"{describe_value(node_value(node))}"
+        )
         inner = getattr(module, target, None) if node.op == "get_attr" else None
         if isinstance(inner, torch.fx.GraphModule):
             yield from _lines(inner)

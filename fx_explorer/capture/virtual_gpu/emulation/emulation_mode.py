@@ -59,7 +59,8 @@ class Emulation:
     placeholders: dict[Placeholder, None] = field(default_factory=dict)
     """Numbers that the program read in mode ``fake``, in order."""
     unsaved: dict[tuple[str, int], None] = field(default_factory=dict)
-    """File and line of each ``torch.save`` that wrote nothing, since its tensors have no content."""
+    """File and line of each ``torch.save`` that wrote nothing, since its tensors have no content.
+    """
     choices: list[Choice] = field(default_factory=list)
     on_change: Callable[[Emulation], None] = lambda emulation: None
     when_fake: list[Callable[[], None]] = field(default_factory=list)

@@ -2,8 +2,8 @@
 FakeTensor does the rest.
 
 A tensor on the CPU stays a real one, so that data can be read and weights be loaded as usual. What
-is put on ``cuda`` has only a shape and a type. Code that reads numbers off it (``.item()``, an ``if``
-on it) gets placeholders; code that needs its content otherwise (``nonzero``) raises.
+is put on ``cuda`` has only a shape and a type. Code that reads numbers off it (``.item()``, an
+``if`` on it) gets placeholders; code that needs its content otherwise (``nonzero``) raises.
 """
 
 from __future__ import annotations
@@ -237,9 +237,12 @@ def missing_value(error: BaseException) -> str:
     frames = [one for one in traceback.extract_tb(error.__traceback__) if is_users(one.filename)]
     place = f" at {frames[-1].filename}:{frames[-1].lineno} `{frames[-1].line}`" if frames else ""
     return (
-        f"the content of a tensor on the virtual GPU was asked for{place}: it has a shape and no content, so what depends on "
-        "it cannot continue, and what was compiled until then is kept. Leave that line out for this run, or keep the program "
-        "on the CPU, where its values are real and its graphs are moved to the virtual GPU. It happened"
+        f"the content of a tensor on the virtual GPU was asked for{place}: it has a shape "
+        "and no content, so what depends on "
+        "it cannot continue, and what was compiled until then is kept. Leave that line "
+        "out for this run, or keep the program "
+        "on the CPU, where its values are real and its graphs are moved to the virtual "
+        "GPU. It happened"
     )
 
 

@@ -59,9 +59,9 @@ def _move_operators(emulation: Emulation) -> None:
 
 
 def _read_inputs_on_the_gpu() -> None:
-    """Let the files that torch writes for bug reports have inputs on the GPU. They ask a storage for
-    its device (``InputReader``, torch/_dynamo/debug_utils.py), and that of a tensor without content
-    is on none.
+    """Let the files that torch writes for bug reports have inputs on the GPU. They ask a storage
+    for its device (``InputReader``, torch/_dynamo/debug_utils.py), and that of a tensor without
+    content is on none.
     """
     reader = require("torch._dynamo.debug_utils", "InputReader")
     read_storage, read_tensor = reader.storage, reader.tensor
@@ -135,7 +135,9 @@ def moved(
 def moved_operators(
     module: torch.fx.GraphModule, inputs: Sequence[Any]
 ) -> tuple[torch.fx.GraphModule, list[Any]]:
-    """Do as ``moved`` for a graph of ATen operators. Inductor finds out anew what each of them makes."""
+    """Do as ``moved`` for a graph of ATen operators. Inductor finds out anew what each of them
+    makes.
+    """
     if any(map(_is_on_gpu, inputs)):
         return module, list(inputs)
     move = _GraphMover(_fake_mode(inputs))

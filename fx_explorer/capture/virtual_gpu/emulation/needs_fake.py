@@ -18,7 +18,10 @@ def needs_fake(file: Path | None, train: bool | None) -> str:
     name = file.name if file else ""
     for other, its_tree in [(name, tree), *_imported(file, tree)]:
         for line in _kernels(its_tree):
-            return f"the program has Triton kernels of its own ({other}:{line}), which run on a GPU only"
+            return (
+                f"the program has Triton kernels of its own ({other}:{line}), which run on a "
+                "GPU only"
+            )
     if train is not False:
         for line in _named(tree, "flex_attention"):
             return f"flex attention has no backward on the CPU ({name}:{line})"

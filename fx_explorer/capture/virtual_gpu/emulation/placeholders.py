@@ -91,8 +91,8 @@ class Placeholders:
         return 1.0 if tensor.dtype.is_floating_point else 1
 
     def follow(self, func: Any, args: tuple[Any, ...], result: object) -> None:
-        """Keep what is known of a truth, whatever the content: ``isfinite`` and ``isnan`` come here as
-        comparisons of a tensor with itself and with infinity.
+        """Keep what is known of a truth, whatever the content: ``isfinite`` and ``isnan`` come here
+        as comparisons of a tensor with itself and with infinity.
         """
         if not isinstance(result, torch.Tensor) or result.dtype is not torch.bool:
             return
@@ -109,7 +109,8 @@ class Placeholders:
                 raise EndlessReadError(
                     f"{place[0]}:{place[1]} has read a number off a tensor on the virtual GPU "
                     f"{MOST_READS:,} times: such a tensor has no content, and the number is always "
-                    f"{value!r}. A loop that waits for another value does not end: leave it out for this run."
+                    f"{value!r}. A loop that waits for another value does not end: leave "
+                    "it out for this run."
                 )
         return value
 
@@ -188,8 +189,8 @@ class Placeholders:
 
 
 def _truth(func: Any, args: tuple[Any, ...]) -> bool | None:
-    """Return the truth that the result of an operator has whatever the content; None where it depends
-    on it. The content of a tensor is finite.
+    """Return the truth that the result of an operator has whatever the content; None where it
+    depends on it. The content of a tensor is finite.
     """
     if func in _SAME and len(args) == 2 and args[0] is args[1]:
         return bool(func is _aten.eq.Tensor)

@@ -84,7 +84,8 @@ def _number(pattern: str, text: str) -> int:
 
 
 def disassembled(cubin: bytes) -> str:
-    """Return SASS with the lines it is from, inlined ones too, and its encoding. Raises CannotBuild.
+    """Return SASS with the lines it is from, inlined ones too, and its encoding. Raises
+    CannotBuild.
 
     The result is kept on disk, so that the same machine code in another
     session takes no time.

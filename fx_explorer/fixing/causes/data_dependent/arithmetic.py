@@ -11,7 +11,10 @@ import libcst as cst
 from fx_explorer.source_edit.code import Code
 from fx_explorer.source_edit.names import walk
 
-AN_EXPONENT = "an exponent of 0.5 or -0.5 with -0 or -inf below it: torch takes the root of a number, not of a tensor"
+AN_EXPONENT = (
+    "an exponent of 0.5 or -0.5 with -0 or -inf below it: torch takes the root of a number, "
+    "not of a tensor"
+)
 A_NEIGHBOUR = (
     "a comparison of numbers so near that the dtype of the tensor does not tell them apart"
 )

@@ -17,9 +17,15 @@ from fx_explorer.source_edit.code import Code, Splice
 from fx_explorer.source_edit.edits import imports, replaced
 from fx_explorer.source_edit.names import is_pure, new_name, read, walk
 
-BOTH_SIDES = "Both sides are computed now. One that fails or gives NaN in the other's case can spoil gradients."
+BOTH_SIDES = (
+    "Both sides are computed now. One that fails or gives NaN in the other's case can spoil "
+    "gradients."
+)
 
-NOT_TAKEN = "a call in which the side that is not taken raises, or has an infinite gradient: both are computed now"
+NOT_TAKEN = (
+    "a call in which the side that is not taken raises, or has an infinite gradient: both "
+    "are computed now"
+)
 
 _WHERE = "choose with torch.where"
 
@@ -121,7 +127,10 @@ def _may_fail(side: str) -> bool:
 
 
 def _where_text(code: Code, choice: cst.IfExp) -> str:
-    return f"torch.where({condition(code, choice.test)}, {code.source(choice.body)}, {code.source(choice.orelse)})"
+    return (
+        f"torch.where({condition(code, choice.test)}, {code.source(choice.body)}, "
+        f"{code.source(choice.orelse)})"
+    )
 
 
 def _silent(site: Site, statement: cst.Assert, message: cst.BaseExpression) -> Fix:

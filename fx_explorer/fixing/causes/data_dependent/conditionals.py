@@ -32,13 +32,15 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
             if text and site.code.line_of(statement) is not None:
                 fix = site.edit(
                     "choose with torch.cond",
-                    "torch.cond is an operation of the graph that holds both branches and runs one of them.",
+                    "torch.cond is an operation of the graph that holds both branches "
+                    "and runs one of them.",
                     [*imports(site.code, "torch"), rewritten(site.code, statement, text)],
                     "Both branches must give tensors of the same shapes and dtypes.",
                 )
                 yield replace(
                     fix,
-                    untried="a second derivative (create_graph=True), which torch.cond does not have",
+                    untried="a second derivative (create_graph=True), which torch.cond does not "
+                    "have",
                 )
 
 
@@ -76,7 +78,10 @@ def _text(code: Code, statement: cst.If) -> str:
         for name, branch in zip(names, made, strict=True)
     ]
     operands = f"({', '.join(known)}{',' if len(known) == 1 else ''})"
-    call = f"{', '.join(targets)} = torch.cond({condition(code, statement.test)}, {', '.join(names)}, {operands})"
+    call = (
+        f"{', '.join(targets)} = torch.cond({condition(code, statement.test)}, "
+        f"{', '.join(names)}, {operands})"
+    )
     return "\n\n".join([*functions, call])
 
 

@@ -45,7 +45,8 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
             if isinstance(statement, cst.While) and not _obstacle(site.code, statement):
                 yield site.edit(
                     "loop with torch.while_loop",
-                    "torch.while_loop is an operation of the graph: it holds the condition and the body, and runs them.",
+                    "torch.while_loop is an operation of the graph: it holds the "
+                    "condition and the body, and runs them.",
                     [
                         *imports(site.code, "torch"),
                         rewritten(site.code, statement, _text(site.code, statement)),
@@ -124,7 +125,10 @@ def _acts(code: Code, loop: cst.While) -> str:
             else:
                 targets = [node.target]
             if not all(_is_names(target) for target in targets):
-                return f"{code.source(node)!r} changes something that is not a variable of the function"
+                return (
+                    f"{code.source(node)!r} changes something that is not a variable of the "
+                    "function"
+                )
             if node.value is not None and not is_pure(node.value):
                 return f"{code.source(node.value)!r} does more than compute"
         if isinstance(node, cst.Expr) and not is_pure(node.value):

@@ -73,8 +73,10 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
             )
         yield Fix(
             "let the graph hold the number",
-            "With dynamo.capture_scalar_outputs the value becomes a symbol of the graph, read while it runs.",
-            f"It holds for everything that is compiled. A branch on the number may still be a break.{unwarned}",
+            "With dynamo.capture_scalar_outputs the value becomes a symbol of the graph, "
+            "read while it runs.",
+            "It holds for everything that is compiled. A branch on the number may still "
+            f"be a break.{unwarned}",
             broken.line,
             settings={"dynamo.capture_scalar_outputs": True},
             untried="; ".join(
@@ -98,7 +100,8 @@ def _is_warned_of(call: cst.Call) -> bool:
 def _stay(site: Site, splices: list[Splice]) -> Fix:
     return site.edit(
         "keep the value in a tensor",
-        "A tensor of one element computes as the number does, and the graph need not end to read it.",
+        "A tensor of one element computes as the number does, and the graph need not end "
+        "to read it.",
         splices,
         "What was a Python number is a tensor from here on.",
     )

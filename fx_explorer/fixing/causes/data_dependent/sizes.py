@@ -26,7 +26,8 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
         for splice in _masked(site):
             yield site.edit(
                 "keep the size: put zeros where the mask is false",
-                "A tensor of the full size with zeros in it has the same sum, and its size is known while compiling.",
+                "A tensor of the full size with zeros in it has the same sum, and its "
+                "size is known while compiling.",
                 [*imports(site.code, "torch"), splice],
                 "The mask must have the shape of the tensor.",
             )
@@ -34,7 +35,8 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
         yield Fix(
             "let the graph hold a size that is not known yet",
             "With dynamo.capture_dynamic_output_shape_ops the size becomes a symbol of the graph.",
-            "It holds for everything that is compiled. Python that asks for the size is still a break.",
+            "It holds for everything that is compiled. Python that asks for the size is "
+            "still a break.",
             broken.line,
             settings={"dynamo.capture_dynamic_output_shape_ops": True},
         )

@@ -63,7 +63,8 @@ def _kept(site: Site, call: cst.Call, name: str, what: str) -> Iterator[Fix]:
                 after_imports(site.code, line),
                 *_as_text(site.code, call),
             ],
-            "What is written comes later than before, after the graph it stands in: not at all where the graph raises.",
+            "What is written comes later than before, after the graph it stands in: not "
+            "at all where the graph raises.",
         )
         yield replace(fix, untried=WHERE_A_LINE_BEHIND_RAISES.format(what))
 
@@ -88,7 +89,8 @@ def _out(site: Site, statement: Statement, what: str) -> Iterator[Fix]:
     if line is not None:
         fix = site.edit(
             f"do the {what} only when not compiled",
-            "torch.compiler.is_compiling() is true while torch.compile reads the code, so the line is left out of the graph.",
+            "torch.compiler.is_compiling() is true while torch.compile reads the code, "
+            "so the line is left out of the graph.",
             [
                 *imports(site.code, "torch"),
                 *wrapped(site.code, "if not torch.compiler.is_compiling():", line),

@@ -20,7 +20,10 @@ from fx_explorer.source_edit.names import locals_read, new_name, walk
 
 _RISK = "Where a line behind the print raises, nothing is written."
 
-_WHY = "What is written is computed where it stood, and written later: what came after the print joins what was before it."
+_WHY = (
+    "What is written is computed where it stood, and written later: what came after the "
+    "print joins what was before it."
+)
 
 
 def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:

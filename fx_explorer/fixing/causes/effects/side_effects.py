@@ -60,7 +60,8 @@ def _skipped(site: Site, statement: Statement) -> Iterator[Fix]:
     if line is not None:
         fix = site.edit(
             "do this only when not compiled",
-            "torch.compiler.is_compiling() is true while torch.compile reads the code, so the line is left out of the graph.",
+            "torch.compiler.is_compiling() is true while torch.compile reads the code, "
+            "so the line is left out of the graph.",
             [
                 *imports(site.code, "torch"),
                 *wrapped(site.code, "if not torch.compiler.is_compiling():", line),

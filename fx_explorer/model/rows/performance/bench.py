@@ -1,4 +1,5 @@
-"""A bench: the same program run in several ways and at several sizes, and what was measured of each.
+"""A bench: the same program run in several ways and at several sizes, and what was measured of
+each.
 
 A *contender* is one way of running the program: uncompiled, or by a backend with its mode and
 options. A *cell* is one contender at one size; it is measured in a process of its own.
@@ -16,10 +17,10 @@ What was measured before that stays ``measured``.
 
 AgreementKind = Literal["", "equal", "within_error", "differs", "not_compared"]
 """How a contender's results stand to the uncompiled program's, by PyTorch's rule
-(``worker/equal_results.py``). ``equal``: bit by bit, or within its tolerance. ``within_error``: further
-apart, but no further from a run in float64 than eager itself is uncertain of. ``differs``: neither, or
-of another shape or dtype. ``not_compared``: ``BenchCell.agreement_words`` say why. Empty: it did not
-get so far.
+(``worker/equal_results.py``). ``equal``: bit by bit, or within its tolerance. ``within_error``:
+further apart, but no further from a run in float64 than eager itself is uncertain of. ``differs``:
+neither, or of another shape or dtype. ``not_compared``: ``BenchCell.agreement_words`` say why.
+Empty: it did not get so far.
 """
 
 BenchClock = Literal["wall", "events"]
@@ -41,7 +42,9 @@ class BenchCell:
     """Name of each size → its value: ``{"batch": 8}``."""
     is_compiled: bool
     bench: int = 1
-    """A number that all cells of a bench share and that grows from bench to bench; the last one counts."""
+    """A number that all cells of a bench share and that grows from bench to bench; the last one
+    counts.
+    """
     state: CellState = "not_measured"
     message: str = ""
     """Why it is in this state; empty for ``measured``."""
@@ -74,12 +77,12 @@ class BenchCell:
     reference_error: float = 0.0
     """The same of the uncompiled program."""
     peak_bytes: int = -1
-    """The most memory that a call had allocated at once beyond what is there between calls; -1 when it
-    was not measured.
+    """The most memory that a call had allocated at once beyond what is there between calls; -1 when
+    it was not measured.
     """
     work_s: float = -1.0
-    """Seconds of a call that kernels and library calls take, measured after the rounds; -1 where there
-    is no code of Inductor's to look into.
+    """Seconds of a call that kernels and library calls take, measured after the rounds; -1 where
+    there is no code of Inductor's to look into.
     """
     device: str = ""
     torch: str = ""
@@ -91,8 +94,8 @@ class BenchCell:
 
 @dataclass(frozen=True, slots=True)
 class BenchRound:
-    """Some calls of one cell that follow each other. Cells of one size take turns, so that what slows
-    the machine down hits all.
+    """Some calls of one cell that follow each other. Cells of one size take turns, so that what
+    slows the machine down hits all.
     """
 
     id: int
@@ -103,6 +106,6 @@ class BenchRound:
     """Seconds per call, median over the blocks of the round."""
     calls: int
     sharing_s: float = 0.0
-    """Seconds that a small operation took which all threads share, the longer of before and after the round; 0: not
-    measured, as on a GPU and with one thread.
+    """Seconds that a small operation took which all threads share, the longer of before and after
+    the round; 0: not measured, as on a GPU and with one thread.
     """

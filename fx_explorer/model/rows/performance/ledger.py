@@ -1,5 +1,5 @@
-"""The ledger of one call: where the time of a call of the compiled program goes, step by step, and the
-same call uncompiled, operator by operator.
+"""The ledger of one call: where the time of a call of the compiled program goes, step by step, and
+the same call uncompiled, operator by operator.
 """
 
 from __future__ import annotations
@@ -67,11 +67,14 @@ class LedgerCall:
     iqr_s: float
     """Range of the middle half of the calls."""
     rounds_s: tuple[float, ...]
-    """Median seconds of a call in each round. Rounds of the same position were made one after the other."""
+    """Median seconds of a call in each round. Rounds of the same position were made one after the
+    other.
+    """
     calls: int
     """Calls with a clock that the steps are the mean of."""
     other_calls: int
-    """Calls with a clock that took another path, such as one that compiled; they are not counted."""
+    """Calls with a clock that took another path, such as one that compiled; they are not counted.
+    """
     clock_s: float
     """Seconds that the clock itself took in a call, which are in no step."""
     uncompiled_s: float = NOT_KNOWN
@@ -105,7 +108,8 @@ class LedgerStep:
     """Line of the output code where it begins, from 1; 0 for what is not in it."""
     file: str
     user_line: int
-    """Where the user's own code is what takes the time (``break``); else the session's links know."""
+    """Where the user's own code is what takes the time (``break``); else the session's links know.
+    """
     host_s: float
     """Mean seconds until the program goes on. On a GPU a kernel may still be running then."""
     iqr_s: float
@@ -140,8 +144,8 @@ class LedgerOperator:
 
 @dataclass(frozen=True, slots=True)
 class LedgerGap:
-    """Time of a call in which the GPU does nothing, and what the host does meanwhile. Measured while a
-    profiler looks at the GPU.
+    """Time of a call in which the GPU does nothing, and what the host does meanwhile. Measured
+    while a profiler looks at the GPU.
     """
 
     id: int

@@ -1,5 +1,5 @@
-"""A profile of ``torch.profiler`` beside the session: where the time of real steps went, joined to the calls
-of kernels that the session knows.
+"""A profile of ``torch.profiler`` beside the session: where the time of real steps went, joined to
+the calls of kernels that the session knows.
 """
 
 from __future__ import annotations
@@ -8,18 +8,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 ProfileJoin = Literal["order", "similar", "shared"]
-"""How a time is known to be of a call. ``order``: the call of this name, at its place among the calls of the
-compiled graph. ``similar``: the process that was profiled generated code whose name differs in its number.
-``shared``: several calls share the name and the order does not tell them apart, so that each has an equal part.
+"""How a time is known to be of a call. ``order``: the call of this name, at its place among the
+calls of the compiled graph. ``similar``: the process that was profiled generated code whose name
+differs in its number. ``shared``: several calls share the name and the order does not tell them
+apart, so that each has an equal part.
 """
 
 OutsideKind = Literal[
     "unjoined", "wrapper", "optimizer", "autograd", "compiling", "break", "eager", "not known"
 ]
-"""What ran without being joined. ``unjoined``: in a compiled graph, but no call of the session's. ``wrapper``:
-around a compiled graph, by what AOTAutograd puts there. ``optimizer``: of ``Optimizer.step``. ``autograd``:
-a backward that was not compiled. ``compiling``: while torch compiled. ``break``: in a compiled function,
-between its graphs. ``eager``: elsewhere in the program. ``not known``: the trace does not say what launched it.
+"""What ran without being joined. ``unjoined``: in a compiled graph, but no call of the session's.
+``wrapper``: around a compiled graph, by what AOTAutograd puts there. ``optimizer``: of
+``Optimizer.step``. ``autograd``: a backward that was not compiled. ``compiling``: while torch
+compiled. ``break``: in a compiled function, between its graphs. ``eager``: elsewhere in the
+program. ``not known``: the trace does not say what launched it.
 """
 
 
@@ -46,7 +48,9 @@ class Profile:
     joined_calls: int
     """Those whose graph is one of the session's."""
     work_s: float
-    """Seconds of all that ran on the GPUs, one after the other; of a profile without one, of the operators."""
+    """Seconds of all that ran on the GPUs, one after the other; of a profile without one, of the
+    operators.
+    """
     compiled_s: float
     """Seconds that ran in compiled graphs."""
     joined_s: float

@@ -1,1 +1,3 @@
-"""Graphs: their nodes, what these come from and belong to, and what stands before and after a stage."""
+"""Graphs: their nodes, what these come from and belong to, and what stands before and after a
+stage.
+"""

@@ -24,7 +24,10 @@ def edited_graphs(reader: SessionReader) -> list[tuple[int, int]]:
 
 def stages_reached(reader: SessionReader) -> set[model.Stage]:
     """Return the stages of compilations that left a graph or an artifact behind."""
-    made = "SELECT stage FROM graph WHERE stage != 'front_end' UNION SELECT stage FROM artifact WHERE kind != 'compile_options'"
+    made = (
+        "SELECT stage FROM graph WHERE stage != 'front_end' UNION SELECT stage FROM artifact "
+        "WHERE kind != 'compile_options'"
+    )
     return set(column(reader, made))
 
 
@@ -40,8 +43,8 @@ def captured_graph_count(reader: SessionReader, graphs: Collection[int] | None) 
 
 
 def captured_operations(reader: SessionReader, graphs: Collection[int] | None = None) -> int:
-    """Return how many call nodes those of ``graphs`` (None: of all) have that Dynamo made, with those of
-    the graphs nested in them.
+    """Return how many call nodes those of ``graphs`` (None: of all) have that Dynamo made, with
+    those of the graphs nested in them.
     """
     return _operations(reader, f"stage='dynamo' AND {among(graphs, 'id')}")
 
@@ -77,7 +80,8 @@ def frequent_targets(reader: SessionReader) -> dict[int, list[tuple[str, int]]]:
     graph.
     """
     found = reader.query(
-        "SELECT graph, target, count(*) FROM node WHERE op LIKE 'call_%' GROUP BY graph, target ORDER BY 1, 3 DESC, 2"
+        "SELECT graph, target, count(*) FROM node WHERE op LIKE 'call_%' GROUP BY graph, "
+        "target ORDER BY 1, 3 DESC, 2"
     )
     targets: dict[int, list[tuple[str, int]]] = {}
     for graph, target, count in found:
@@ -87,13 +91,19 @@ def frequent_targets(reader: SessionReader) -> dict[int, list[tuple[str, int]]]:
 
 def target_counts(reader: SessionReader, graph: int) -> dict[str, int]:
     """Return how often one graph calls each target, the most frequent first."""
-    counts = f"SELECT target, count(*) FROM node WHERE graph=? AND {IS_CALL} GROUP BY target ORDER BY 2 DESC, 1"
+    counts = (
+        f"SELECT target, count(*) FROM node WHERE graph=? AND {IS_CALL} GROUP BY target ORDER "
+        "BY 2 DESC, 1"
+    )
     return dict(reader.query(counts, (graph,)))
 
 
 def calls_of_nested_graph(reader: SessionReader, graph: model.Graph) -> int:
     """Return how many nodes of the graph around it call a nested graph."""
-    called = "SELECT count(*) FROM node, json_each(node.subgraph_names) AS called WHERE node.graph=? AND called.value=?"
+    called = (
+        "SELECT count(*) FROM node, json_each(node.subgraph_names) AS called WHERE "
+        "node.graph=? AND called.value=?"
+    )
     return number(reader, called, graph.parent, graph.name.rpartition(".")[2])
 
 
@@ -101,8 +111,10 @@ def nodes_on_same_lines(reader: SessionReader, graph: int, nodes: Iterable[int])
     """Return the nodes of one graph that come from the same lines of the user's as these nodes."""
     return column(
         reader,
-        "SELECT DISTINCT node.id FROM json_each(?) AS wanted CROSS JOIN node AS given ON given.id = wanted.value "
-        "JOIN node ON node.graph = ? AND node.file = given.file AND node.line = given.line WHERE given.line",
+        "SELECT DISTINCT node.id FROM json_each(?) AS wanted CROSS JOIN node AS given ON "
+        "given.id = wanted.value "
+        "JOIN node ON node.graph = ? AND node.file = given.file AND node.line = "
+        "given.line WHERE given.line",
         json_list(nodes),
         graph,
     )
@@ -140,7 +152,9 @@ def _within(nodes: Iterable[int], ranges: Collection[tuple[int, int]]) -> list[i
 
 
 def input_names(reader: SessionReader, graph: model.Graph) -> dict[int, list[str]]:
-    """Return the names of the nodes that each node of a graph takes, by the id of the node that takes them."""
+    """Return the names of the nodes that each node of a graph takes, by the id of the node that
+    takes them.
+    """
     found = reader.query(
         "SELECT edge.consumer, node.name FROM edge JOIN node ON node.id = edge.producer "
         "WHERE edge.consumer >= ? AND edge.consumer < ?",
@@ -155,7 +169,10 @@ def input_names(reader: SessionReader, graph: model.Graph) -> dict[int, list[str
 def leading_placeholders(reader: SessionReader, graph: model.Graph) -> int:
     """Return how many inputs stand before a graph's first operation."""
     end = graph.first_node + graph.node_count
-    asked = "SELECT position FROM node WHERE id >= ? AND id < ? AND op != 'placeholder' ORDER BY id LIMIT 1"
+    asked = (
+        "SELECT position FROM node WHERE id >= ? AND id < ? AND op != 'placeholder' ORDER BY "
+        "id LIMIT 1"
+    )
     return next(
         (position for (position,) in reader.query(asked, (graph.first_node, end))), graph.node_count
     )
@@ -163,5 +180,8 @@ def leading_placeholders(reader: SessionReader, graph: model.Graph) -> int:
 
 def sources_of_inputs(reader: SessionReader, nodes: Iterable[int]) -> dict[int, str]:
     """Return torch's source of each of these nodes that is an input of a graph of Dynamo's."""
-    asked = "SELECT node, source FROM local_tensor WHERE is_input AND node IN (SELECT value FROM json_each(?))"
+    asked = (
+        "SELECT node, source FROM local_tensor WHERE is_input AND node IN (SELECT value FROM "
+        "json_each(?))"
+    )
     return dict(reader.query(asked, (json_list(nodes),)))

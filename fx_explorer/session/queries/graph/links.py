@@ -26,13 +26,14 @@ NODES_AT_ONCE = 20_000
 
 
 def computed_from(reader: SessionReader, first: int, count: int) -> dict[int, list[int]]:
-    """Return a node that generated code computes → the nodes among these ``count`` that it comes from, itself not among
-    them.
+    """Return a node that generated code computes → the nodes among these ``count`` that it comes
+    from, itself not among them.
     """
     found: dict[int, list[int]] = {}
     for start in range(first, first + count, NODES_AT_ONCE):
         pairs = reader.query(
-            "WITH RECURSIVE down(origin, id) AS (SELECT parent, child FROM link WHERE parent >= ? AND parent < ? "
+            "WITH RECURSIVE down(origin, id) AS (SELECT parent, child FROM link WHERE "
+            "parent >= ? AND parent < ? "
             "UNION SELECT down.origin, link.child FROM down JOIN link ON link.parent = down.id) "
             "SELECT id, group_concat(CAST(origin AS INTEGER)) FROM down WHERE origin != id "
             "AND EXISTS (SELECT 1 FROM line_node WHERE line_node.node = down.id) GROUP BY 1",
@@ -49,7 +50,8 @@ def _closure(reader: SessionReader, nodes: Iterable[int], here: str, there: str)
     found = column(
         reader,
         "WITH RECURSIVE reached(id) AS (SELECT value FROM json_each(?) "
-        f"UNION SELECT link.{there} FROM reached JOIN link ON link.{here} = reached.id) SELECT id FROM reached",
+        f"UNION SELECT link.{there} FROM reached JOIN link ON link.{here} = reached.id) "
+        "SELECT id FROM reached",
         json_list(nodes),
     )
     return frozenset(found)
@@ -78,7 +80,8 @@ def nodes_without_source(
         f"WITH RECURSIVE own(id) AS (SELECT node.id {_call_nodes(graphs)} AND NOT node.file), "
         "up(origin, id) AS (SELECT id, id FROM own "
         "UNION SELECT up.origin, link.parent FROM up JOIN link ON link.child = up.id) "
-        "SELECT id FROM own EXCEPT SELECT up.origin FROM up JOIN node ON node.id = up.id WHERE node.file",
+        "SELECT id FROM own EXCEPT SELECT up.origin FROM up JOIN node ON node.id = up.id "
+        "WHERE node.file",
         direction,
     )
 
@@ -91,7 +94,8 @@ def nodes_without_kernel(
     """
     return column(
         reader,
-        f"SELECT node.id {_call_nodes(graphs)} AND NOT node.is_view AND NOT EXISTS (SELECT 1 FROM line_node "
+        f"SELECT node.id {_call_nodes(graphs)} AND NOT node.is_view AND NOT EXISTS "
+        "(SELECT 1 FROM line_node "
         "JOIN artifact ON artifact.id = line_node.artifact "
         "WHERE line_node.node = node.id AND artifact.kind IN ('kernel', 'output_code'))",
         direction,
@@ -100,6 +104,7 @@ def nodes_without_kernel(
 
 def _call_nodes(graphs: Collection[int] | None) -> str:
     return (
-        "FROM node JOIN graph ON graph.id = node.graph WHERE graph.stage='post_grad' AND graph.direction=? "
+        "FROM node JOIN graph ON graph.id = node.graph WHERE graph.stage='post_grad' AND "
+        "graph.direction=? "
         f"AND {IS_CALL} AND {among(graphs, 'graph.id')}"
     )

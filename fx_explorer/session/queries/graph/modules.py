@@ -23,11 +23,12 @@ class ModuleNodes(NamedTuple):
 
 
 def captured_by_module(reader: SessionReader, graphs: Collection[int] | None) -> list[ModuleNodes]:
-    """Return the operations of the graphs (None: of all) that Dynamo handed to the backend, with those of
-    nested graphs, in the order of the first of each.
+    """Return the operations of the graphs (None: of all) that Dynamo handed to the backend, with
+    those of nested graphs, in the order of the first of each.
     """
     found = reader.query(
-        "SELECT graph.compilation, node.module, node.module_type, node.line > 0, count(*) FROM node "
+        "SELECT graph.compilation, node.module, node.module_type, node.line > 0, "
+        "count(*) FROM node "
         f"JOIN graph ON graph.id = node.graph WHERE graph.stage='dynamo' AND {IS_CALL} "
         f"AND {among(graphs, 'graph.id')} GROUP BY 1, 2, 3, 4 ORDER BY min(node.id)"
     )
@@ -35,12 +36,13 @@ def captured_by_module(reader: SessionReader, graphs: Collection[int] | None) ->
 
 
 def types_of_called_modules(reader: SessionReader) -> dict[int, str]:
-    """Return the type of the module that a function calls, by the id of the compilation: its path begins
-    with the module, so that of the module itself is empty.
+    """Return the type of the module that a function calls, by the id of the compilation: its path
+    begins with the module, so that of the module itself is empty.
     """
     return dict(
         reader.query(
-            "SELECT graph.compilation, min(node.module_type) FROM node JOIN graph ON graph.id = node.graph "
+            "SELECT graph.compilation, min(node.module_type) FROM node JOIN graph ON "
+            "graph.id = node.graph "
             "WHERE graph.stage='dynamo' AND node.module='' AND node.module_type!='' GROUP BY 1"
         )
     )
@@ -59,7 +61,8 @@ class ComputedNode(NamedTuple):
 def computed_by_calls(reader: SessionReader) -> list[ComputedNode]:
     """Return for every kernel the modules of what its calls compute, each once."""
     found = reader.query(
-        f"SELECT DISTINCT kernel, call, node.module, node.module_type, node.line > 0 FROM {computed_nodes(with_calls=True)} "
+        "SELECT DISTINCT kernel, call, node.module, node.module_type, node.line > 0 FROM "
+        f"{computed_nodes(with_calls=True)} "
         "JOIN node ON node.id = computed"
     )
     return [ComputedNode(*row) for row in found]
@@ -76,10 +79,13 @@ def ids_of_calls(reader: SessionReader) -> dict[int, list[int]]:
 
 
 def seconds_by_compilation(reader: SessionReader) -> dict[int, float]:
-    """Return the seconds of each compilation, by its id. They add up to ``compile_seconds``: variants
-    of one that was stepped through are left out.
+    """Return the seconds of each compilation, by its id. They add up to ``compile_seconds``:
+    variants of one that was stepped through are left out.
     """
-    spans = "SELECT coalesce(sum(duration_s), 0) FROM span WHERE depth=0 AND span.compilation=compilation.id"
+    spans = (
+        "SELECT coalesce(sum(duration_s), 0) FROM span WHERE depth=0 AND "
+        "span.compilation=compilation.id"
+    )
     return dict(
         reader.query(f"SELECT id, max(duration_s, ({spans})) FROM compilation WHERE variant_of=''")
     )
@@ -123,7 +129,8 @@ def rows_in_module(reader: SessionReader, graph: model.Graph, wanted: InModule) 
     return column(
         reader,
         "SELECT node.position FROM graph JOIN node ON node.id >= graph.first_node "
-        f"AND node.id < graph.first_node + graph.node_count WHERE graph.id=? AND {condition} ORDER BY node.id",
+        "AND node.id < graph.first_node + graph.node_count WHERE graph.id=? AND "
+        f"{condition} ORDER BY node.id",
         graph.id,
         *values,
     )

@@ -22,7 +22,8 @@ def operation_names(
     return column(
         reader,
         # SQLite keeps to the order of a CROSS JOIN: the wanted nodes first, each found by its id.
-        "SELECT DISTINCT node.name FROM json_each(?) AS wanted CROSS JOIN node ON node.id = wanted.value "
+        "SELECT DISTINCT node.name FROM json_each(?) AS wanted CROSS JOIN node ON "
+        "node.id = wanted.value "
         f"WHERE node.op LIKE 'call_%' AND node.graph IN ({graphs})",
         json_list(nodes),
         *([stage] if stage else []),
@@ -34,7 +35,8 @@ def operation_counts(
 ) -> dict[tuple[model.Stage, model.Direction], int]:
     """Return how many of the nodes are operations, by the stage and direction of their graph."""
     found = reader.query(
-        "SELECT graph.stage, graph.direction, count(*) FROM json_each(?) AS wanted JOIN node ON node.id = wanted.value "
+        "SELECT graph.stage, graph.direction, count(*) FROM json_each(?) AS wanted JOIN "
+        "node ON node.id = wanted.value "
         "JOIN graph ON graph.id = node.graph WHERE node.op LIKE 'call_%' GROUP BY 1, 2",
         (json_list(nodes),),
     )
@@ -45,7 +47,8 @@ def compilations_of_nodes(reader: SessionReader, nodes: Iterable[int]) -> set[in
     """Return the ids of the compilations that the nodes belong to."""
     found = column(
         reader,
-        "SELECT DISTINCT graph.compilation FROM json_each(?) AS wanted CROSS JOIN node ON node.id = wanted.value "
+        "SELECT DISTINCT graph.compilation FROM json_each(?) AS wanted CROSS JOIN node "
+        "ON node.id = wanted.value "
         "JOIN graph ON graph.id = node.graph WHERE graph.compilation",
         json_list(nodes),
     )
@@ -54,7 +57,10 @@ def compilations_of_nodes(reader: SessionReader, nodes: Iterable[int]) -> set[in
 
 def user_stacks(reader: SessionReader, nodes: Iterable[int]) -> list[tuple[model.Frame, ...]]:
     """Return the distinct user stacks of the nodes, each outermost frame first."""
-    stacks = "SELECT DISTINCT node.stack FROM json_each(?) JOIN node ON node.id = json_each.value WHERE node.stack"
+    stacks = (
+        "SELECT DISTINCT node.stack FROM json_each(?) JOIN node ON node.id = json_each.value "
+        "WHERE node.stack"
+    )
     return [
         stack.frames
         for stack in reader.by_ids(model.Stack, column(reader, stacks, json_list(nodes)))
@@ -65,7 +71,8 @@ def returned_nodes(reader: SessionReader, nodes: Iterable[int]) -> set[int]:
     """Return the nodes that their graph returns."""
     found = column(
         reader,
-        "SELECT edge.producer FROM json_each(?) AS wanted JOIN edge ON edge.producer = wanted.value "
+        "SELECT edge.producer FROM json_each(?) AS wanted JOIN edge ON edge.producer = "
+        "wanted.value "
         "JOIN node ON node.id = edge.consumer WHERE node.op = 'output'",
         json_list(nodes),
     )
@@ -76,7 +83,8 @@ def users_of_inputs(reader: SessionReader, nodes: Iterable[int]) -> set[int]:
     """Return the ids of what takes those of the nodes that are inputs of their graph."""
     found = column(
         reader,
-        "SELECT edge.consumer FROM json_each(?) AS wanted JOIN edge ON edge.producer = wanted.value "
+        "SELECT edge.consumer FROM json_each(?) AS wanted JOIN edge ON edge.producer = "
+        "wanted.value "
         "JOIN node ON node.id = edge.producer WHERE node.op = 'placeholder'",
         json_list(nodes),
     )
@@ -92,7 +100,8 @@ def first_operation(reader: SessionReader, graph: int) -> int:
         "JOIN node ON node.id = line_node.node WHERE node.graph=? AND node.line ORDER BY 1 LIMIT 1",
         (graph,),
     ) or reader.query(
-        "SELECT position FROM node WHERE graph=? AND op LIKE 'call_%' ORDER BY NOT (NOT is_view AND line), position LIMIT 1",
+        "SELECT position FROM node WHERE graph=? AND op LIKE 'call_%' ORDER BY NOT (NOT "
+        "is_view AND line), position LIMIT 1",
         (graph,),
     )
     return int(found[0][0]) if found else 0
@@ -101,7 +110,8 @@ def first_operation(reader: SessionReader, graph: int) -> int:
 def first_operation_on(reader: SessionReader, graph: int, rows: Iterable[int]) -> int | None:
     """Return the first of some rows of a graph that hold an operation; None when none does."""
     ((first,),) = reader.query(
-        "SELECT min(position) FROM json_each(?) AS wanted CROSS JOIN node ON node.graph=? AND node.position = wanted.value "
+        "SELECT min(position) FROM json_each(?) AS wanted CROSS JOIN node ON "
+        "node.graph=? AND node.position = wanted.value "
         "WHERE node.op LIKE 'call_%'",
         (json_list(rows), graph),
     )
@@ -142,7 +152,8 @@ def squeezes(reader: SessionReader) -> list[tuple[str, int, str, str]]:
         "SELECT coalesce(source_file.path, ''), node.line, node.arguments, given.shape FROM node"
         " JOIN graph ON graph.id = node.graph AND graph.stage = 'dynamo'"
         " JOIN node AS given ON given.graph = node.graph"
-        " AND (node.arguments = given.name OR substr(node.arguments, 1, length(given.name) + 1) = given.name || ',')"
+        " AND (node.arguments = given.name OR substr(node.arguments, 1, "
+        "length(given.name) + 1) = given.name || ',')"
         " LEFT JOIN source_file ON source_file.id = node.file"
         " WHERE node.op IN ('call_method', 'call_function') AND given.shape LIKE '%u%'"
         " AND (node.target IN ('squeeze', 'squeeze_') OR node.target LIKE '%.squeeze')"

@@ -23,7 +23,8 @@ def annotations_of_nodes(reader: SessionReader, nodes: Iterable[int]) -> dict[st
     """
     return dict(
         reader.query(
-            "SELECT node.annotations, count(*) FROM json_each(?) AS wanted JOIN node ON node.id = wanted.value "
+            "SELECT node.annotations, count(*) FROM json_each(?) AS wanted JOIN node ON "
+            "node.id = wanted.value "
             "WHERE node.annotations IS NOT NULL GROUP BY 1 ORDER BY min(node.id)",
             (json_list(nodes),),
         )
@@ -43,7 +44,8 @@ def annotated_rows(
     """Return the rows of a graph whose nodes have one of these sets of annotations, ascending."""
     return column(
         reader,
-        "SELECT position FROM node WHERE id >= ? AND id < ? AND annotations IN (SELECT value FROM json_each(?)) ORDER BY id",
+        "SELECT position FROM node WHERE id >= ? AND id < ? AND annotations IN (SELECT "
+        "value FROM json_each(?)) ORDER BY id",
         graph.first_node,
         graph.first_node + graph.node_count,
         json_list(annotations),
@@ -62,7 +64,8 @@ def first_annotated(reader: SessionReader, annotations: Iterable[str]) -> list[i
     """
     return column(
         reader,
-        "SELECT id FROM node WHERE annotations IN (SELECT value FROM json_each(?)) ORDER BY op NOT LIKE 'call_%', id LIMIT 1",
+        "SELECT id FROM node WHERE annotations IN (SELECT value FROM json_each(?)) ORDER "
+        "BY op NOT LIKE 'call_%', id LIMIT 1",
         json_list(annotations),
     )
 
@@ -87,7 +90,8 @@ def annotated_nodes(reader: SessionReader) -> list[AnnotatedNodes]:
         "SELECT node.annotations, graph.compilation, graph.stage, graph.direction, count(*), "
         "coalesce(min(CASE WHEN node.op LIKE 'call_%' THEN node.id END), min(node.id)) "
         "FROM node JOIN graph ON graph.id = node.graph WHERE node.annotations IS NOT NULL "
-        "AND graph.id NOT IN (SELECT before FROM intervention WHERE after) GROUP BY 1, 2, 3, 4 ORDER BY min(node.id)"
+        "AND graph.id NOT IN (SELECT before FROM intervention WHERE after) GROUP BY 1, "
+        "2, 3, 4 ORDER BY min(node.id)"
     )
     return [AnnotatedNodes(*row) for row in found]
 
@@ -98,7 +102,8 @@ def annotations_of_computed_nodes(reader: SessionReader) -> dict[int, str]:
     """
     return dict(
         reader.query(
-            "SELECT DISTINCT node.id, node.annotations FROM line_node JOIN node ON node.id = line_node.node "
+            "SELECT DISTINCT node.id, node.annotations FROM line_node JOIN node ON "
+            "node.id = line_node.node "
             "WHERE node.annotations IS NOT NULL"
         )
     )
@@ -111,7 +116,8 @@ def annotated_operations(
     the order of the graph.
     """
     return reader.query(
-        "SELECT node.target, node.annotations FROM node JOIN graph ON graph.id = node.graph WHERE graph.compilation=? "
+        "SELECT node.target, node.annotations FROM node JOIN graph ON graph.id = "
+        "node.graph WHERE graph.compilation=? "
         f"AND graph.stage=? AND graph.direction=? AND graph.name='' AND {IS_CALL} ORDER BY node.id",
         (compilation, stage, direction),
     )

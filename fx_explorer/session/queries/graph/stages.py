@@ -23,7 +23,8 @@ def plain_operations(reader: SessionReader, graphs: Iterable[int]) -> list[Plain
     found = []
     for graph in graphs:
         rows = reader.query(
-            f"SELECT id, is_view, is_backward FROM node WHERE graph=? AND {IS_CALL} ORDER BY position",
+            f"SELECT id, is_view, is_backward FROM node WHERE graph=? AND {IS_CALL} ORDER "
+            "BY position",
             (graph,),
         )
         found += [PlainNode(number, bool(view), bool(backward)) for number, view, backward in rows]
@@ -42,20 +43,24 @@ class Origin(NamedTuple):
 
 
 def origins(reader: SessionReader, before: Collection[int], after: Collection[int]) -> list[Origin]:
-    """Return which operations of the graphs ``after`` come of which of the graphs ``before``. Graphs
-    in between, such as one that was edited, are passed through.
+    """Return which operations of the graphs ``after`` come of which of the graphs ``before``.
+    Graphs in between, such as one that was edited, are passed through.
 
     A node that is only known to lie on the same line as several others came from none of them.
     """
     here, there = _within(reader, before), _within(reader, after)
     if not here or not there:
         return []
-    known = "link.how != 'stack_trace' OR (SELECT count(*) FROM link AS other WHERE other.child = link.child) = 1"
+    known = (
+        "link.how != 'stack_trace' OR (SELECT count(*) FROM link AS other WHERE other.child "
+        "= link.child) = 1"
+    )
     copy = "link.how IN ('identity', 'name')"
     rows = reader.query(
         f"WITH RECURSIVE up(origin, id, copy) AS (SELECT child, parent, {copy} FROM link "
         f"WHERE ({_in(there, 'child')}) AND ({known}) "
-        f"UNION SELECT up.origin, link.parent, up.copy AND {copy} FROM up JOIN link ON link.child = up.id "
+        f"UNION SELECT up.origin, link.parent, up.copy AND {copy} FROM up JOIN link ON "
+        "link.child = up.id "
         f"WHERE NOT ({_in(here, 'up.id')}) AND ({known})) "
         "SELECT up.origin, up.id, max(up.copy), later.name != node.name "
         "OR later.target != node.target OR later.arguments != node.arguments "
@@ -80,7 +85,9 @@ def _within(reader: SessionReader, graphs: Collection[int]) -> list[tuple[int, i
 
 
 def _in(ranges: list[tuple[int, int]], column: str) -> str:
-    """Return a condition; the ranges are whole numbers, and there may be more than SQLite takes parameters."""
+    """Return a condition; the ranges are whole numbers, and there may be more than SQLite takes
+    parameters.
+    """
     return (
         "("
         + " OR ".join(f"({column} >= {first} AND {column} < {end})" for first, end in ranges)
@@ -96,7 +103,9 @@ def nodes_of_lines(reader: SessionReader, artifact: int) -> list[tuple[int, int]
 
 
 def source_lines(reader: SessionReader, graphs: Iterable[int]) -> int:
-    """Return how many lines of source the operations of these graphs stand on, by their innermost lines."""
+    """Return how many lines of source the operations of these graphs stand on, by their innermost
+    lines.
+    """
     found: set[tuple[int, int]] = set()
     for graph in graphs:
         found |= set(

@@ -25,7 +25,8 @@ def kernel_count(reader: SessionReader, kernels: Collection[int] | None) -> int:
     """Return how many of ``kernels`` (None: of all) are generated functions or library calls."""
     return number(
         reader,
-        f"SELECT count(*) FROM kernel WHERE {_IS_KERNEL} AND {IS_COUNTED} AND {among(kernels, 'id')}",
+        f"SELECT count(*) FROM kernel WHERE {_IS_KERNEL} AND {IS_COUNTED} AND "
+        f"{among(kernels, 'id')}",
     )
 
 
@@ -39,8 +40,8 @@ def kernels_by_compilation(reader: SessionReader) -> dict[int, int]:
 
 
 def may_have_language(reader: SessionReader, language: model.KernelLanguage, most: int) -> bool:
-    """Return whether one of the first ``most`` kernels is written in a language. True, too, where there are more kernels,
-    which are not looked at.
+    """Return whether one of the first ``most`` kernels is written in a language. True, too, where
+    there are more kernels, which are not looked at.
     """
     first = column(reader, f"SELECT language FROM kernel LIMIT {most:d}")
     return len(first) == most or language in first
@@ -62,7 +63,9 @@ def call_counts(reader: SessionReader) -> dict[int, int]:
 
 
 def launch_counts(reader: SessionReader) -> dict[int, int]:
-    """Return how often each kernel was launched on a real GPU, by its id; empty where nobody counted."""
+    """Return how often each kernel was launched on a real GPU, by its id; empty where nobody
+    counted.
+    """
     return dict(reader.query("SELECT kernel, sum(count) FROM kernel_launch GROUP BY kernel"))
 
 
@@ -89,8 +92,8 @@ def kernel_nodes(reader: SessionReader, compilation: int | None = None) -> dict[
 
 
 def kernel_origins(reader: SessionReader) -> dict[int, list[tuple[int, int, str]]]:
-    """Return (file, line, module) of every node that a kernel computes, by the id of the kernel. The
-    line is the user's innermost one.
+    """Return (file, line, module) of every node that a kernel computes, by the id of the kernel.
+    The line is the user's innermost one.
     """
     found = reader.query(
         f"SELECT kernel, node.file, node.line, node.module FROM {computed_nodes()} "
@@ -108,10 +111,12 @@ def lines_of_calls(reader: SessionReader) -> dict[tuple[str, str, int], int]:
     """
     found = reader.query(
         "SELECT compilation.name, kernel.direction, kernel_call.line, kernel.id FROM kernel_call "
-        "JOIN kernel ON kernel.id = kernel_call.kernel JOIN compilation ON compilation.id = kernel.compilation "
+        "JOIN kernel ON kernel.id = kernel_call.kernel JOIN compilation ON "
+        "compilation.id = kernel.compilation "
         "WHERE kernel_call.line UNION "
         "SELECT compilation.name, kernel.direction, kernel.first_line, kernel.id FROM kernel "
-        "JOIN compilation ON compilation.id = kernel.compilation WHERE NOT kernel.artifact AND kernel.first_line"
+        "JOIN compilation ON compilation.id = kernel.compilation WHERE NOT "
+        "kernel.artifact AND kernel.first_line"
     )
     return {(name, direction, line): kernel for name, direction, line, kernel in found}
 
@@ -120,7 +125,8 @@ def names_of_computed_nodes(reader: SessionReader) -> dict[int, str]:
     """Return the name of every node that a line of an artifact computes, by its id."""
     return dict(
         reader.query(
-            "SELECT DISTINCT node.id, node.name FROM line_node JOIN node ON node.id = line_node.node"
+            "SELECT DISTINCT node.id, node.name FROM line_node JOIN node ON node.id = "
+            "line_node.node"
         )
     )
 
@@ -128,13 +134,16 @@ def names_of_computed_nodes(reader: SessionReader) -> dict[int, str]:
 def fused_operations(
     reader: SessionReader, direction: model.Direction, kernels: Collection[int] | None
 ) -> int:
-    """Return how many distinct operations the generated kernels of a direction compute, of those among
-    ``kernels`` (None: of all). Views are left out: they take no work.
+    """Return how many distinct operations the generated kernels of a direction compute, of those
+    among ``kernels`` (None: of all). Views are left out: they take no work.
 
     One direction at a time: SQLite would sort the rows of all lines to group them, which is half of
     the time.
     """
-    wanted = f"SELECT artifact FROM kernel WHERE artifact AND direction=? AND {among(kernels, 'kernel.id')}"
+    wanted = (
+        "SELECT artifact FROM kernel WHERE artifact AND direction=? AND "
+        f"{among(kernels, 'kernel.id')}"
+    )
     return number(
         reader,
         "SELECT count(*) FROM node WHERE NOT is_view AND id IN "
@@ -145,11 +154,15 @@ def fused_operations(
 
 def kernels_of(reader: SessionReader, nodes: Sequence[int]) -> list[model.Kernel]:
     """Return the kernels (library calls too) that compute any of these nodes directly."""
-    wanted = "FROM json_each(?) AS wanted JOIN line_node ON line_node.node = wanted.value CROSS JOIN kernel"
+    wanted = (
+        "FROM json_each(?) AS wanted JOIN line_node ON line_node.node = wanted.value CROSS "
+        "JOIN kernel"
+    )
     found = column(
         reader,
         f"SELECT kernel.id {wanted} ON kernel.artifact = line_node.artifact "
-        f"UNION SELECT kernel.id {wanted} ON kernel.output_code = line_node.artifact AND kernel.first_line = line_node.line "
+        f"UNION SELECT kernel.id {wanted} ON kernel.output_code = line_node.artifact AND "
+        "kernel.first_line = line_node.line "
         "WHERE NOT kernel.artifact",
         *[json_list(nodes)] * 2,
     )
@@ -157,14 +170,16 @@ def kernels_of(reader: SessionReader, nodes: Sequence[int]) -> list[model.Kernel
 
 
 def names_of_kernels_of(reader: SessionReader, nodes: Iterable[int]) -> list[str]:
-    """Return the distinct names of the kernels that compute any of these nodes, those of the forward
-    first, for each move of the cursor.
+    """Return the distinct names of the kernels that compute any of these nodes, those of the
+    forward first, for each move of the cursor.
     """
     return column(
         reader,
-        "SELECT kernel.name FROM json_each(?) AS wanted JOIN line_node ON line_node.node = wanted.value "
+        "SELECT kernel.name FROM json_each(?) AS wanted JOIN line_node ON line_node.node "
+        "= wanted.value "
         "JOIN kernel ON kernel.artifact = line_node.artifact "
-        "OR (kernel.output_code = line_node.artifact AND kernel.first_line = line_node.line AND NOT kernel.artifact) "
+        "OR (kernel.output_code = line_node.artifact AND kernel.first_line = "
+        "line_node.line AND NOT kernel.artifact) "
         "GROUP BY kernel.name ORDER BY MIN(kernel.direction = 'backward'), MIN(kernel.id)",
         json_list(nodes),
     )
@@ -172,7 +187,10 @@ def names_of_kernels_of(reader: SessionReader, nodes: Iterable[int]) -> list[str
 
 def build_with_level(reader: SessionReader, artifact: int) -> model.KernelBuild | None:
     """Return the configuration that a text is a level of; None when it is a level of none."""
-    builds = "SELECT kernel_build.id FROM kernel_build, json_each(kernel_build.levels) AS level WHERE level.value=?"
+    builds = (
+        "SELECT kernel_build.id FROM kernel_build, json_each(kernel_build.levels) AS level "
+        "WHERE level.value=?"
+    )
     found = column(reader, builds, artifact)
     return reader.get(model.KernelBuild, found[0]) if found else None
 
@@ -183,7 +201,8 @@ def build_with_source(
     """Return the configuration that has a text as a source of its own; None when none has."""
     found = reader.query(
         "SELECT kernel_build.id FROM kernel JOIN kernel_build ON kernel_build.kernel = kernel.id "
-        "WHERE kernel.compilation=? AND kernel_build.source AND json_extract(kernel_build.levels, '$.triton')=?",
+        "WHERE kernel.compilation=? AND kernel_build.source AND "
+        "json_extract(kernel_build.levels, '$.triton')=?",
         (compilation, artifact),
     )
     return reader.get(model.KernelBuild, found[0][0]) if found else None
@@ -192,12 +211,13 @@ def build_with_source(
 def calls_in_output_code(
     reader: SessionReader, output_code: int
 ) -> list[tuple[int, str, int, int]]:
-    """Return the calls that a wrapper makes, in the order of its lines: the line, the kernel's name,
-    the artifact with the kernel's code (0: a library call), and the id of the call.
+    """Return the calls that a wrapper makes, in the order of its lines: the line, the kernel's
+    name, the artifact with the kernel's code (0: a library call), and the id of the call.
     """
     return reader.query(
         "SELECT kernel_call.line, kernel.name, kernel.artifact, kernel_call.id FROM kernel_call "
-        "JOIN kernel ON kernel.id = kernel_call.kernel WHERE kernel.output_code=? AND kernel_call.line ORDER BY 1",
+        "JOIN kernel ON kernel.id = kernel_call.kernel WHERE kernel.output_code=? AND "
+        "kernel_call.line ORDER BY 1",
         (output_code,),
     )
 
@@ -210,7 +230,8 @@ def nodes_of_artifacts(
     """
     wanted = "FROM json_each(?) AS wanted JOIN line_node ON line_node.artifact = wanted.value"
     return reader.query(
-        f"SELECT line_node.artifact, line_node.line, line_node.call, line_node.node {wanted} ORDER BY line_node.node",
+        "SELECT line_node.artifact, line_node.line, line_node.call, line_node.node "
+        f"{wanted} ORDER BY line_node.node",
         (json_list(artifacts),),
     )
 
@@ -241,7 +262,10 @@ def texts_but_of_kernels(reader: SessionReader, compilation: int) -> list[int]:
 
 def first_kernel_texts(reader: SessionReader, compilation: int) -> list[int]:
     """Return the ids of the first text of a kernel in each direction."""
-    first = "SELECT id FROM artifact WHERE compilation=? AND stage='kernel' AND kind='kernel' AND direction=? ORDER BY id LIMIT 1"
+    first = (
+        "SELECT id FROM artifact WHERE compilation=? AND stage='kernel' AND kind='kernel' "
+        "AND direction=? ORDER BY id LIMIT 1"
+    )
     return [
         found
         for direction in model.DIRECTIONS

@@ -37,7 +37,8 @@ def linked_lines(reader: SessionReader, artifact: int) -> list[int]:
     """
     return column(
         reader,
-        "SELECT line FROM line_node WHERE artifact=? AND line UNION SELECT line FROM line_source WHERE artifact=? ORDER BY 1",
+        "SELECT line FROM line_node WHERE artifact=? AND line UNION SELECT line FROM "
+        "line_source WHERE artifact=? ORDER BY 1",
         artifact,
         artifact,
     )
@@ -48,8 +49,10 @@ def kernel_around(reader: SessionReader, output_code: int, line: int) -> model.K
     kernel stands.
     """
     found = reader.query(
-        "SELECT kernel.id, kernel.first_line + artifact.line_count FROM kernel JOIN artifact ON artifact.id = kernel.artifact "
-        "WHERE kernel.output_code=? AND kernel.first_line BETWEEN 1 AND ? ORDER BY kernel.first_line DESC LIMIT 1",
+        "SELECT kernel.id, kernel.first_line + artifact.line_count FROM kernel JOIN "
+        "artifact ON artifact.id = kernel.artifact "
+        "WHERE kernel.output_code=? AND kernel.first_line BETWEEN 1 AND ? ORDER BY "
+        "kernel.first_line DESC LIMIT 1",
         (output_code, line),
     )
     return reader.get(model.Kernel, found[0][0]) if found and line < found[0][1] else None
@@ -78,7 +81,8 @@ def call_lines(
     """
     return column(
         reader,
-        "SELECT kernel_call.line FROM json_each(?) AS wanted CROSS JOIN kernel_call ON kernel_call.id = wanted.value "
+        "SELECT kernel_call.line FROM json_each(?) AS wanted CROSS JOIN kernel_call ON "
+        "kernel_call.id = wanted.value "
         "WHERE kernel_call.line AND +kernel_call.kernel IN (SELECT value FROM json_each(?)) "
         "UNION SELECT kernel_call.line FROM json_each(?) AS wanted "
         "CROSS JOIN kernel_call ON kernel_call.kernel = wanted.value WHERE kernel_call.line",
@@ -93,7 +97,8 @@ def calls_on_line(reader: SessionReader, output_code: int, line: int) -> list[tu
     kernel's own code.
     """
     return reader.query(
-        "SELECT kernel_call.id, kernel.artifact FROM kernel_call CROSS JOIN kernel ON kernel.id = kernel_call.kernel "
+        "SELECT kernel_call.id, kernel.artifact FROM kernel_call CROSS JOIN kernel ON "
+        "kernel.id = kernel_call.kernel "
         "WHERE kernel.output_code=? AND kernel_call.line=? AND kernel.artifact",
         (output_code, line),
     )

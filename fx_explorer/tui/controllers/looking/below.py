@@ -1,4 +1,6 @@
-"""What is below a kernel's source: its levels beside each other, and the configurations it could have had."""
+"""What is below a kernel's source: its levels beside each other, and the configurations it could
+have had.
+"""
 
 from __future__ import annotations
 

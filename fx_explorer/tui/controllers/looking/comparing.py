@@ -7,7 +7,10 @@ from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.dialogs.choose import Chooser, matching
 from fx_explorer.tui.tasks.conversation import ask, conversation
 
-NO_OTHER = "There is only one variant so far. Go again from a stage (c a) to have another one to compare it with."
+NO_OTHER = (
+    "There is only one variant so far. Go again from a stage (c a) to have another one to "
+    "compare it with."
+)
 
 
 class Comparing:

@@ -1,4 +1,6 @@
-"""A graph in another form: the pane turns to it as Python or as FX's table, or a script that runs it alone is written."""
+"""A graph in another form: the pane turns to it as Python or as FX's table, or a script that runs
+it alone is written.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ from fx_explorer.tui.tasks.conversation import ask, conversation
 
 NEXT_FORM: dict[DocumentKind, DocumentKind] = {"graph": "code", "code": "table", "table": "graph"}
 
-NO_GRAPH = "Go to a pane that shows a graph first: this key is about the graph in it. (d chooses one, 3 lists all.)"
+NO_GRAPH = (
+    "Go to a pane that shows a graph first: this key is about the graph in it. (d chooses "
+    "one, 3 lists all.)"
+)
 
 READ_S = 10
 
@@ -70,7 +75,9 @@ class GraphForms:
 
 
 def _write(session: Path, shown: Document, path: Path) -> None:
-    """Write the script of a graph to a free name. Raises UsageError when it cannot be written there."""
+    """Write the script of a graph to a free name. Raises UsageError when it cannot be written
+    there.
+    """
     from fx_explorer.analysis.graph_code.written import written_graph
     from fx_explorer.client.trust import is_own
     from fx_explorer.output_file import OutputFile, never_ours

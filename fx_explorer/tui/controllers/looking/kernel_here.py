@@ -63,8 +63,8 @@ def kernel_or_first(explorer: Explorer) -> Kernel | None:
 
 
 def kernels_of(reader: SessionReader, place: Place, shown: Kernel) -> int:
-    """Count the kernels of ``shown``'s compilation that compute what is at a place; 0 in the code of a
-    kernel, which is its own, and where another place's kernel is shown.
+    """Count the kernels of ``shown``'s compilation that compute what is at a place; 0 in the code
+    of a kernel, which is its own, and where another place's kernel is shown.
     """
     if kernel_of(reader, place.document):
         return 0

@@ -1,4 +1,6 @@
-"""Moving the focus from one part of the main screen to the next, and going back to where the user was."""
+"""Moving the focus from one part of the main screen to the next, and going back to where the user
+was.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,10 @@ from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.dialogs.choose import Chooser, matching
 from fx_explorer.tui.tasks.conversation import ask, conversation
 
-NO_REGION = "No node is in a region. Mark some (c m), or put annotate around your lines: the regions (v r) say how."
+NO_REGION = (
+    "No node is in a region. Mark some (c m), or put annotate around your lines: the regions "
+    "(v r) say how."
+)
 
 
 class Narrowing:

@@ -15,7 +15,10 @@ from fx_explorer.tui.tasks.conversation import ask, conversation
 
 READ_S = 10
 
-NO_PICTURE = "This view has no picture. Compile time (v w), kernels against the roof (v k), a call (v l) and the bench (v p) have."
+NO_PICTURE = (
+    "This view has no picture. Compile time (v w), kernels against the roof (v k), a call (v "
+    "l) and the bench (v p) have."
+)
 
 
 class Pictures:
@@ -47,7 +50,9 @@ class Pictures:
 
 
 def _write(draw: Callable[[], str], path: Path) -> None:
-    """Write the picture to a free name. Raises UsageError when it cannot be drawn, or written there."""
+    """Write the picture to a free name. Raises UsageError when it cannot be drawn, or written
+    there.
+    """
     output = OutputFile(path, "picture", never_ours, option="another name")
     output.check()
     output.write_text(draw())

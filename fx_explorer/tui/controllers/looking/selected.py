@@ -1,4 +1,6 @@
-"""What can be asked of what the cursor is on: where it is linked to, all facts of it, and the user's line for an editor."""
+"""What can be asked of what the cursor is on: where it is linked to, all facts of it, and the
+user's line for an editor.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,8 @@ from fx_explorer.tui.tasks.conversation import ask, conversation
 
 WORDS_OF_GUARDS = "Only checks with these words: a name, a kind, inputs, model.py:31"
 NOT_SORTED = (
-    "Tables can be sorted (6 lists the kernels, for example), and a graph that is shown as rows by its times, where a profile "
+    "Tables can be sorted (6 lists the kernels, for example), and a graph that is shown "
+    "as rows by its times, where a profile "
     "(--profile) has any."
 )
 WORDS_OF_ROWS = "Only rows with these words, of any column"
@@ -42,8 +43,8 @@ class TableNarrowing:
 
     @conversation("sort rows", "choose the column to sort by")
     async def sort(self) -> None:
-        """Sort the table on screen by a column that the user chooses; the graph of the focused pane by its times in a
-        profile.
+        """Sort the table on screen by a column that the user chooses; the graph of the focused pane
+        by its times in a profile.
         """
         pane = self._explorer.table
         if pane is None:

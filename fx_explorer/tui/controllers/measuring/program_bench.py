@@ -1,5 +1,5 @@
-"""Whether compiling pays, measured from the keyboard as ``fx-explorer bench`` does. Rows come into the
-session as they are measured.
+"""Whether compiling pays, measured from the keyboard as ``fx-explorer bench`` does. Rows come into
+the session as they are measured.
 """
 
 from __future__ import annotations

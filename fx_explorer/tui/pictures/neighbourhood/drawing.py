@@ -34,12 +34,16 @@ _LINES = {
 }
 
 PLAIN, DOUBLE, HEAVY, DOTTED = map(tuple, ("┌─┐│└┘", "╔═╗║╚╝", "┏━┓┃┗┛", "╭╌╮┆╰╯"))
-"""Borders: of a box, of the centre, of the box under the cursor, and of frames and of what stands for more."""
+"""Borders: of a box, of the centre, of the box under the cursor, and of frames and of what stands
+for more.
+"""
 
 ARROW = "▸"
 
 RESULT = "result "
-"""Begins the names of results that are chosen (``result_name``), of which the beginning tells them apart."""
+"""Begins the names of results that are chosen (``result_name``), of which the beginning tells them
+apart.
+"""
 
 
 class Canvas:

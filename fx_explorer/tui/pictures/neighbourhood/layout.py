@@ -1,7 +1,8 @@
 """Where boxes, frames and lines of a neighbourhood stand, in cells. Pure data: nothing here draws.
 
-What one kernel fuses stands together, in a rectangle that nothing else is in, so that a frame can be drawn
-around it. The rectangles are put below each other, each as near to its neighbours as there is room.
+What one kernel fuses stands together, in a rectangle that nothing else is in, so that a frame can
+be drawn around it. The rectangles are put below each other, each as near to its neighbours as there
+is room.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from fx_explorer.analysis.neighbourhood import Neighbourhood
 # Columns: producers stand left of what uses them, the centre at 0.
 
 Key = tuple[str, int]
-"""A thing that has a place: ``("node", id)``, ``("more", step)``, or ``("way", number)`` of an edge over a
-column."""
+"""A thing that has a place: ``("node", id)``, ``("more", step)``, or ``("way", number)`` of an edge
+over a column.
+"""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,9 @@ FRAME_CELLS = 2
 
 LEAST_GAP = 2 * FRAME_CELLS + 2
 ROUNDS = 8
-"""How often the rectangles are moved half the way towards their neighbours: all of it, and two would change places."""
+"""How often the rectangles are moved half the way towards their neighbours: all of it, and two
+would change places.
+"""
 
 
 @dataclass(frozen=True, slots=True)

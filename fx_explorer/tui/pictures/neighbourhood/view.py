@@ -22,11 +22,12 @@ EMPTY = "This graph has no nodes."
 
 
 class NeighbourhoodView(LineView):
-    """Boxes for a node and what is within two steps of it, lines between them, and a frame around what a
-    kernel fuses.
+    """Boxes for a node and what is within two steps of it, lines between them, and a frame around
+    what a kernel fuses.
 
-    The user sees: the node in the middle with a double border, the box under the cursor with a heavy one.
-    Its lines are rows of the picture. ``walk`` makes the box under the cursor the middle.
+    The user sees: the node in the middle with a double border, the box under the cursor with a
+    heavy one. Its lines are rows of the picture. ``walk`` makes the box under the cursor the
+    middle.
     """
 
     def __init__(self) -> None:
@@ -52,8 +53,8 @@ class NeighbourhoodView(LineView):
 
     @property
     def position(self) -> int:
-        """Return where in its graph the node under the cursor stands; of what stands for more nodes, the
-        node in the middle.
+        """Return where in its graph the node under the cursor stands; of what stands for more
+        nodes, the node in the middle.
         """
         if self._found is None or self._graph is None:
             return 0
@@ -79,7 +80,9 @@ class NeighbourhoodView(LineView):
             self._go_to(("node", self._found.centre.id))
 
     def show_near(self, positions: frozenset[int], anchor: int) -> None:
-        """Show one of these nodes: the cursor goes to it if it is in the picture, else it becomes the middle."""
+        """Show one of these nodes: the cursor goes to it if it is in the picture, else it becomes
+        the middle.
+        """
         if self._graph is None or self._found is None or self.position in positions:
             return
         first = self._graph.first_node
@@ -90,8 +93,8 @@ class NeighbourhoodView(LineView):
             self._go_to(("node", here))
 
     def walk(self) -> bool:
-        """Make the node under the cursor the middle, or show more of what stands for further nodes. Returns
-        whether there is another node in the middle.
+        """Make the node under the cursor the middle, or show more of what stands for further nodes.
+        Returns whether there is another node in the middle.
         """
         if self._found is None:
             return False
@@ -132,7 +135,9 @@ class NeighbourhoodView(LineView):
         self.content_changed()
 
     def _reveal_box(self, in_the_middle: bool = False) -> None:
-        """Scroll so that the box under the cursor is seen whole, if need be in the middle of the pane."""
+        """Scroll so that the box under the cursor is seen whole, if need be in the middle of the
+        pane.
+        """
         box = self._box
         if box is None or not self.body_width or not self.body_height:
             return

@@ -1,4 +1,6 @@
-"""What the cursor of the main screen is on, whatever has the focus: a place, a break, a region, a configuration."""
+"""What the cursor of the main screen is on, whatever has the focus: a place, a break, a region, a
+configuration.
+"""
 
 from __future__ import annotations
 
@@ -48,12 +50,16 @@ class Cursor:
 
     @property
     def place_or_selection(self) -> Place | None:
-        """Return the place under the cursor; where that is on none, what is selected in the linked panes."""
+        """Return the place under the cursor; where that is on none, what is selected in the linked
+        panes.
+        """
         return self.place or self._linked_selection.selection
 
     @property
     def compilation(self) -> int:
-        """Return the id of the compilation of what the cursor is on; 0 where it is on nothing of one."""
+        """Return the id of the compilation of what the cursor is on; 0 where it is on nothing of
+        one.
+        """
         if self._outline.has_focus:
             return self._outline.compilation
         place = self.place
@@ -66,8 +72,8 @@ class Cursor:
 
     @property
     def part(self) -> str:
-        """Return what of the linked panes has keys and help of its own: ``neighbourhood`` where the focus is on
-        one, ``below`` where levels below a kernel are shown; empty elsewhere.
+        """Return what of the linked panes has keys and help of its own: ``neighbourhood`` where the
+        focus is on one, ``below`` where levels below a kernel are shown; empty elsewhere.
         """
         if self.pane is None:
             return ""
@@ -94,8 +100,8 @@ class Cursor:
 
     @property
     def place_of_break_told(self) -> Place | None:
-        """Return the line of the break that the overview's cursor is on; None in another view, and on
-        another fact.
+        """Return the line of the break that the overview's cursor is on; None in another view, and
+        on another fact.
         """
         on_it = (
             self._views.name_shown == "overview" and self._facts.is_on_a_break and self._facts.fact

@@ -1,4 +1,6 @@
-"""The top line: the target, what it ran on, how the capture stands, and what every view is narrowed to."""
+"""The top line: the target, what it ran on, how the capture stands, and what every view is narrowed
+to.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ NAME = Content.styled("fx-explorer", "bold $primary")
 
 
 class HeaderLine(OneLine):
-    """Shows ``fx-explorer  model.py:Net   torch 2.13.0 · cpu · training          ✓ captured in 2.1 s``."""
+    """Shows
+    ``fx-explorer  model.py:Net   torch 2.13.0 · cpu · training          ✓ captured in 2.1 s``.
+    """
 
     DEFAULT_CSS = """
     HeaderLine { background: $panel; }

@@ -19,7 +19,9 @@ from fx_explorer.tui.widgets.outline import Outline
 
 
 class InspectorLine(OneLine):
-    """Shows ``erf · aten.erf.default · f32[4, 64] …`` of a node, and of other things what is known of them."""
+    """Shows ``erf · aten.erf.default · f32[4, 64] …`` of a node, and of other things what is known
+    of them.
+    """
 
     DEFAULT_CSS = """
     InspectorLine { background: $surface; color: $text-muted; }

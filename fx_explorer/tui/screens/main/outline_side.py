@@ -1,4 +1,6 @@
-"""The outline at the left of the main screen: it is read beside the screen, and has the room that the views leave."""
+"""The outline at the left of the main screen: it is read beside the screen, and has the room that
+the views leave.
+"""
 
 from __future__ import annotations
 
@@ -65,14 +67,18 @@ class OutlineSide:
     # its room
 
     def drag_border(self, cell: int, width: int) -> None:
-        """Make the outline as wide as the user drags its border to ``cell``, on a screen of ``width`` cells."""
+        """Make the outline as wide as the user drags its border to ``cell``, on a screen of
+        ``width`` cells.
+        """
         most = max(LEAST_OUTLINE_CELLS, width - LEAST_VIEW_CELLS)
         cells = max(LEAST_OUTLINE_CELLS, min(cell - self._outline.region.x, most))
         styles = self._outline.styles
         styles.width = styles.min_width = styles.max_width = cells
 
     def show_where_it_fits(self, width: int, panes: int) -> None:
-        """Show the outline where there is room beside so many panes, unless the user wished otherwise."""
+        """Show the outline where there is room beside so many panes, unless the user wished
+        otherwise.
+        """
         fits = width >= max(MIN_CELLS_FOR_OUTLINE, OUTLINE_CELLS + panes * COMFORTABLE_PANE_CELLS)
         is_shown = fits if self.wish is None else self.wish
         self._outline.set_class(not is_shown, "-hidden")

@@ -1,4 +1,6 @@
-"""The facts of the overview: those of the session, read beside the screen, and those that only the app knows."""
+"""The facts of the overview: those of the session, read beside the screen, and those that only the
+app knows.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +108,10 @@ def _before(keymap: Keymap) -> str:
     option, mark, applied = (
         _key(command, keymap) for command in ("step.option", "step.mark", "step.pass")
     )
-    return f"Before you continue: {option} changes options, {mark} marks a region, {applied} applies a pass of yours."
+    return (
+        f"Before you continue: {option} changes options, {mark} marks a region, {applied} "
+        "applies a pass of yours."
+    )
 
 
 def _key(command_id: str, keymap: Keymap) -> str:

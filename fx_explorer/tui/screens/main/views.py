@@ -1,4 +1,6 @@
-"""The room right of the outline, which holds the views: which of them is on screen, and what in it has the keys."""
+"""The room right of the outline, which holds the views: which of them is on screen, and what in it
+has the keys.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from fx_explorer.tui.widgets.lines.line_view import LineView
 
 
 class Views(Cached, DraggedEdge, Vertical):
-    """Holds the views, beside the outline; the border between them can be dragged. One view is shown at a time."""
+    """Holds the views, beside the outline; the border between them can be dragged. One view is
+    shown at a time.
+    """
 
     DEFAULT_CSS = """
     Views { width: 1fr; height: 1fr; }
@@ -33,7 +37,9 @@ class Views(Cached, DraggedEdge, Vertical):
         linked: LinkedPanes,
         make_candidates: Callable[[SessionReader], ViewTable],
     ) -> None:
-        """``make_candidates`` makes the table of a kernel's configurations, which depends on more than the session."""
+        """``make_candidates`` makes the table of a kernel's configurations, which depends on more
+        than the session.
+        """
         super().__init__(id="views")
         self._facts = facts
         self._linked = linked
@@ -124,5 +130,7 @@ class Views(Cached, DraggedEdge, Vertical):
         return self.table.stop_reading() if self.table else False
 
     def leave_row(self) -> bool:
-        """Show what the table on screen was opened from. Returns whether it was opened from anything."""
+        """Show what the table on screen was opened from. Returns whether it was opened from
+        anything.
+        """
         return bool(self.table and self.table.leave_row())

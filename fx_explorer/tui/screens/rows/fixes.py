@@ -64,7 +64,10 @@ def measured(trial: Trial) -> str:
     if after is None:
         return took
     compiling = f"compiling {before.compile_s:.2f} s → {after.compile_s:.2f} s"
-    return f"breaks {before.graph_breaks} → {after.graph_breaks} · graphs {before.graphs} → {after.graphs} · {compiling} · {took}"
+    return (
+        f"breaks {before.graph_breaks} → {after.graph_breaks} · graphs {before.graphs} → "
+        f"{after.graphs} · {compiling} · {took}"
+    )
 
 
 def shown(fix: Fix) -> str:
@@ -78,7 +81,10 @@ def shown(fix: Fix) -> str:
 def why_not_written(fix: Fix, trial: Trial | None) -> str:
     """Say why a fix is not written; empty when the user may be asked whether to write it."""
     if fix.marks:
-        return "This changes no file: mark it in your program, before the first call. The lines can be copied."
+        return (
+            "This changes no file: mark it in your program, before the first call. The lines "
+            "can be copied."
+        )
     if fix.settings and not fix.edits:
         return "This fix changes no file: set the option in your program. The lines can be copied."
     if trial is None:
@@ -92,7 +98,10 @@ def good_words(good: int, of: int, key: str) -> str:
     """Say how many of the fixes are good once they were tried. ``key`` writes one."""
     if not good:
         return f"None of the {of} is good."
-    return f"{good} of the {of} {'is' if good == 1 else 'are'} good: {key} writes the one under the cursor."
+    return (
+        f"{good} of the {of} {'is' if good == 1 else 'are'} good: {key} writes the one under "
+        "the cursor."
+    )
 
 
 def question(fix: Fix, trial: Trial) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 QUESTION = "\x1b]11;?\x1b\\\x1b[c"
-"""Asks for the background colour (OSC 11), and then for the terminal's attributes (DA1). Nearly every
-terminal answers the second question, and answers come in order: after that one nothing is to be waited for.
+"""Asks for the background colour (OSC 11), and then for the terminal's attributes (DA1). Nearly
+every terminal answers the second question, and answers come in order: after that one nothing is to
+be waited for.
 """
 
 _COLOUR = re.compile(r"\x1b\]11;([^\x07\x1b]*)(?:\x07|\x1b\\)")
@@ -56,7 +57,9 @@ class Answers:
         return text
 
     def give_back_key(self) -> str:
-        """Return what was held back and is a key, since nothing came behind it: Escape, or Alt with a bracket."""
+        """Return what was held back and is a key, since nothing came behind it: Escape, or Alt with
+        a bracket.
+        """
         if self._held not in ("\x1b", "\x1b[", "\x1b]"):
             return ""
         key, self._held = self._held, ""
@@ -64,8 +67,8 @@ class Answers:
 
 
 def is_light(colour: str) -> bool | None:
-    """Return whether a colour as X11 writes it (``rgb:ffff/ffff/ffff``, ``#ffffff``) is nearer to white
-    than to black; None for what is no colour.
+    """Return whether a colour as X11 writes it (``rgb:ffff/ffff/ffff``, ``#ffffff``) is nearer to
+    white than to black; None for what is no colour.
     """
     found = _CHANNELS.match(colour) or _HEX.fullmatch(colour)
     if found is None:

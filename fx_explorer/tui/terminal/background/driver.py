@@ -1,5 +1,5 @@
-"""Textual's driver for a terminal that was asked something before the app began: what was typed by then
-comes first, and answers that come late are no keys.
+"""Textual's driver for a terminal that was asked something before the app began: what was typed by
+then comes first, and answers that come late are no keys.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from fx_explorer.tui.terminal.background.answers import Answers
 from fx_explorer.tui.terminal.input_bytes import InputBytes
 
 TICK_S = 0.1
-"""How long the reading thread waits before it looks whether it is to end, as in Textual's driver."""
+"""How long the reading thread waits before it looks whether it is to end, as in Textual's driver.
+"""
 
 HELD_S = 0.03
 """How long it waits for the rest of what may be a paste or an answer, and else is a key."""
@@ -30,7 +31,9 @@ LARGEST = 5000
 
 
 class UndecodableInput(Message):
-    """Tells the app, once, that the terminal sends what is no text, so that keys or pastes may look wrong."""
+    """Tells the app, once, that the terminal sends what is no text, so that keys or pastes may look
+    wrong.
+    """
 
 
 class BackgroundHeard(Message):
@@ -50,8 +53,8 @@ class AskedTerminal(Protocol):
 
 
 class AskedDriver(LinuxDriver):
-    """Reads the terminal as Textual's driver does (``LinuxDriver.run_input_thread``, 8.2), which would
-    take an answer it does not know for keys, and end at a byte that is no UTF-8.
+    """Reads the terminal as Textual's driver does (``LinuxDriver.run_input_thread``, 8.2), which
+    would take an answer it does not know for keys, and end at a byte that is no UTF-8.
     """
 
     def run_input_thread(self) -> None:
@@ -74,8 +77,8 @@ class AskedDriver(LinuxDriver):
                 pass
 
     def _sigcont_application(self, *_: object) -> None:
-        """Take the terminal again after Ctrl+Z. Textual would also do it for a SIGCONT that nothing stopped
-        the app before, and read the terminal twice from then on.
+        """Take the terminal again after Ctrl+Z. Textual would also do it for a SIGCONT that nothing
+        stopped the app before, and read the terminal twice from then on.
         """
         if self._must_signal_resume:
             super()._sigcont_application()
@@ -108,8 +111,8 @@ class AskedDriver(LinuxDriver):
             self._process(self._parser.feed(character))
 
     def _process(self, parsed: Iterable[Message]) -> None:
-        """Send what Textual's parser makes of the input. It raises at sequences that no terminal sends
-        (a key beyond Unicode, a screen of no width), and cannot be used any more then.
+        """Send what Textual's parser makes of the input. It raises at sequences that no terminal
+        sends (a key beyond Unicode, a screen of no width), and cannot be used any more then.
         """
         try:
             for message in parsed:
@@ -126,7 +129,9 @@ class AskedDriver(LinuxDriver):
 
 
 def _is_possible(message: Message) -> bool:
-    """Return whether a terminal can mean it: its size is one, and the character of a key can be written."""
+    """Return whether a terminal can mean it: its size is one, and the character of a key can be
+    written.
+    """
     if isinstance(message, events.Resize):
         return 0 < message.size.width <= LARGEST and 0 < message.size.height <= LARGEST
     if isinstance(message, events.Key) and message.character:

@@ -22,7 +22,9 @@ REMOTE_LIMIT_S = 0.5
 """Over ssh, where an answer goes to the user and back."""
 
 MUTE = ("", "dumb", "linux")
-"""Values of TERM for terminals that do not know the question. The console of Linux shows a part of it."""
+"""Values of TERM for terminals that do not know the question. The console of Linux shows a part of
+it.
+"""
 
 
 class TerminalQuestion:
@@ -53,8 +55,8 @@ class TerminalQuestion:
 def asked(
     terminal: TextIO | None, out: TextIO, environ: Mapping[str, str] = os.environ
 ) -> Iterator[TerminalQuestion | None]:
-    """Ask at once. Until the block is left, the terminal shows nothing that comes in. Yields None where there
-    is nobody to ask.
+    """Ask at once. Until the block is left, the terminal shows nothing that comes in. Yields None
+    where there is nobody to ask.
     """
     if (
         terminal is None

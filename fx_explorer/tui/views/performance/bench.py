@@ -24,7 +24,10 @@ COLUMNS = (
     TableColumn("results", "muted", min_width=16, priority=2),
 )
 
-NONE_YET = "Nothing was measured yet. Press x p to measure whether compiling pays: the program uncompiled, and by each backend."
+NONE_YET = (
+    "Nothing was measured yet. Press x p to measure whether compiling pays: the program "
+    "uncompiled, and by each backend."
+)
 
 PLOT_WIDTH, PLOT_HEIGHT = 72, 14
 
@@ -34,7 +37,8 @@ def bench_table(reader: SessionReader) -> ViewTable:
     return ViewTable(
         shows="Whether compiling pays: each contender beside the uncompiled program.",
         notice=_notice(figures) if figures else "",
-        origin="calls in processes of their own, which take turns; the range in brackets holds the speed-up with 95 %",
+        origin="calls in processes of their own, which take turns; the range in brackets holds "
+        "the speed-up with 95 %",
         columns=COLUMNS,
         rows=[_row(figures, one) for one in figures.cells] if figures else (),
         empty=f"Nothing was measured. {NO_PROGRAM}" if is_log(reader) else NONE_YET,
@@ -78,12 +82,16 @@ def _about(one: CellFigures) -> list[str]:
     if cell.state != "measured":
         return [f"{cell.contender}: {cell.message or 'not measured yet'}."]
     told = [
-        f"{cell.contender} with {cell.inputs}: called {counted(cell.warm_up_calls, 'time')} in {seconds(cell.warm_up_s)} first."
+        (
+            f"{cell.contender} with {cell.inputs}: called "
+            f"{counted(cell.warm_up_calls, 'time')} in {seconds(cell.warm_up_s)} first."
+        )
     ]
     if one.interval:
         ends = f"{run_time(one.interval.low)} to {run_time(one.interval.high)}"
         told.append(
-            f"A call takes {run_time(one.interval.middle)} ({ends} with 95 %), in {counted(one.rounds, 'round')}."
+            f"A call takes {run_time(one.interval.middle)} ({ends} with 95 %), in "
+            f"{counted(one.rounds, 'round')}."
         )
     if one.speed_up:
         told.append(f"It is {times(one.speed_up)} as fast as uncompiled.")

@@ -1,5 +1,5 @@
-"""View v w: where the time of compiling went, as a flame chart above the tree of the same phases, down to
-the user's modules and lines. Enter opens what lies within a row, escape leaves it.
+"""View v w: where the time of compiling went, as a flame chart above the tree of the same phases,
+down to the user's modules and lines. Enter opens what lies within a row, escape leaves it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ TONES: dict[str, str] = {
     **dict.fromkeys(("schedule", "output_code"), "$success-muted"),
     **dict.fromkeys(("kernel",), "$warning-muted"),
 }
-"""Kind of a frame → colour of the theme. A theme has fewer than there are kinds; names and the rows tell them apart."""
+"""Kind of a frame → colour of the theme. A theme has fewer than there are kinds; names and the rows
+tell them apart.
+"""
 
 COLUMNS = (
     TableColumn("phase", "strong", min_width=26, max_width=64),
@@ -174,13 +176,17 @@ class _Rows(Sequence[TableRow]):
         else:
             itself = ""
         told = [
-            f"{frame.name}: {run_time(frame.duration_s)}, {careful_share(frame.duration_s, self._whole_s)} of all{itself}.",
+            (
+                f"{frame.name}: {run_time(frame.duration_s)}, "
+                f"{careful_share(frame.duration_s, self._whole_s)} of all{itself}."
+            ),
             KINDS_IN_WORDS.get(frame.kind, ""),
         ]
         if span:
             thread = f" on the thread {span.thread}" if span.thread else ""
             told.append(
-                f"torch calls it {span.name}; it begins {seconds(span.start_s)} after the start{thread}."
+                f"torch calls it {span.name}; it begins {seconds(span.start_s)} after the "
+                f"start{thread}."
             )
         if part.compilation:
             told.append(f"It is of [{part.compilation}].")
@@ -202,7 +208,9 @@ LEAST_S = 5e-5
 
 
 def _line_sums(parts: Sequence[CompilePart]) -> dict[str, float]:
-    """Return the seconds of each line of the user's, in all modules and phases, the most expensive first."""
+    """Return the seconds of each line of the user's, in all modules and phases, the most expensive
+    first.
+    """
     sums: dict[str, float] = {}
     for part in parts:
         if part.frame.kind == "line":

@@ -1,5 +1,5 @@
-"""View 0: where the time of one call goes, as a flame chart, and below it by kind, by line of the user's,
-and step by step: the bar of each step stands where in the call it runs.
+"""View 0: where the time of one call goes, as a flame chart, and below it by kind, by line of the
+user's, and step by step: the bar of each step stands where in the call it runs.
 """
 
 from __future__ import annotations
@@ -58,9 +58,14 @@ TONES: dict[str, str] = {
     **dict.fromkeys(("autograd", "loss", "gradients"), "$accent-muted"),
     **dict.fromkeys(("wait", "rest"), "$error-muted"),
 }
-"""Kind → colour of the theme. A theme has fewer than there are kinds; names and the rows tell them apart."""
+"""Kind → colour of the theme. A theme has fewer than there are kinds; names and the rows tell them
+apart.
+"""
 
-NONE_YET = "No call was accounted for yet. Press x c: the program is built, and called again and again with a clock in it."
+NONE_YET = (
+    "No call was accounted for yet. Press x c: the program is built, and called again and "
+    "again with a clock in it."
+)
 
 
 def ledger_table(reader: SessionReader) -> ViewTable:
@@ -147,7 +152,8 @@ class _Rows:
         took_s = sum(entry.step.host_s for entry in entries)
         bar = _bar(entries[0].began_s, took_s, self._call_s)
         told = Detail(
-            f"{name}: {counted(len(entries), 'step')}, {run_time(took_s)} of a call of {run_time(self._call_s)}."
+            f"{name}: {counted(len(entries), 'step')}, {run_time(took_s)} of a call of "
+            f"{run_time(self._call_s)}."
         )
         return TableRow(
             ("graph", name, run_time(took_s), "", self._share(took_s), bar, "", "", ""),

@@ -1,5 +1,5 @@
-"""A view of a profile of torch.profiler beside the session: where the GPU's time went, in which gaps it was idle and
-what the program did meanwhile, and what each line of the user's took.
+"""A view of a profile of torch.profiler beside the session: where the GPU's time went, in which
+gaps it was idle and what the program did meanwhile, and what each line of the user's took.
 """
 
 from __future__ import annotations
@@ -33,9 +33,11 @@ COLUMNS = (
 def profile_table(reader: SessionReader) -> ViewTable:
     figures = profile_figures(reader)
     return ViewTable(
-        shows="Where the GPU's time went in a profile, when it was idle and what your program did meanwhile.",
+        shows="Where the GPU's time went in a profile, when it was idle and what your program "
+        "did meanwhile.",
         notice=verdict(figures)[0] if figures else "",
-        origin="torch.profiler; joined by the launch, the compiled graph around it, and the order of its calls",
+        origin="torch.profiler; joined by the launch, the compiled graph around it, and the "
+        "order of its calls",
         columns=COLUMNS,
         rows=[*_Rows(reader, figures).all()] if figures else [],
         empty=NO_PROFILE,
@@ -43,7 +45,9 @@ def profile_table(reader: SessionReader) -> ViewTable:
 
 
 class _Rows:
-    """Makes the rows: what there is in all, then the gaps, then the user's lines, then what is joined to no kernel."""
+    """Makes the rows: what there is in all, then the gaps, then the user's lines, then what is
+    joined to no kernel.
+    """
 
     def __init__(self, reader: SessionReader, figures: ProfileFigures) -> None:
         self._reader, self._figures = reader, figures
@@ -143,7 +147,10 @@ class _Rows:
 def _about_gap(gap: model.ProfileGap) -> str:
     """Say of a gap what was before and after it, and all that the program did meanwhile."""
     told = [
-        f"The GPU is idle for {run_time(gap.seconds)}, {run_time(gap.start_s)} after its first work.",
+        (
+            f"The GPU is idle for {run_time(gap.seconds)}, {run_time(gap.start_s)} after its "
+            "first work."
+        ),
         f"before: {gap.before}",
         f"after:  {gap.after}",
     ]

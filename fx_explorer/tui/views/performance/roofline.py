@@ -90,7 +90,10 @@ def _roof_in_words(roof: Roof, kinds: Sequence[str]) -> str:
         for kind in kinds
         if kind in roof.flops_per_s
     ]
-    return f"{roof.title} ({roof.origin}): {', '.join([f'{rate_in_words(roof.bytes_per_s)}B/s', *peaks])}."
+    return (
+        f"{roof.title} ({roof.origin}): "
+        f"{', '.join([f'{rate_in_words(roof.bytes_per_s)}B/s', *peaks])}."
+    )
 
 
 class _Rows(Sequence[TableRow]):
@@ -198,8 +201,8 @@ LIT = "$accent"
 
 
 class RooflineChart:
-    """Draws the kernels, and marks the one under the cursor. Row ``n`` of the table is kernel ``n``, those that
-    are drawn first.
+    """Draws the kernels, and marks the one under the cursor. Row ``n`` of the table is kernel
+    ``n``, those that are drawn first.
     """
 
     def __init__(self, found: KernelRoofline) -> None:
@@ -222,7 +225,9 @@ class RooflineChart:
         ]
 
     def row_at(self, width: int, height: int, row: int, x: int, y: int) -> int | None:
-        """Return the kernel at a cell: of several the one behind that under the cursor, round and round."""
+        """Return the kernel at a cell: of several the one behind that under the cursor, round and
+        round.
+        """
         if width < LEAST_WIDTH or height < LEAST_HEIGHT:
             return None
         cells = self._plot(width, height).cells

@@ -98,4 +98,7 @@ def _kind(kind: MemoryKind, size_bytes: int, whole: int) -> str:
 
 
 def _held(one: Held, paths: dict[int, str]) -> str:
-    return f"{size(max(0, one.size_bytes)):>10}  {IN_WORDS[one.kind][0]:<11} {name_of(one)}  {where(one.node, paths)}".rstrip()
+    return (
+        f"{size(max(0, one.size_bytes)):>10}  {IN_WORDS[one.kind][0]:<11} {name_of(one)}  "
+        f"{where(one.node, paths)}"
+    ).rstrip()

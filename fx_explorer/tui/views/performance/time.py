@@ -32,9 +32,11 @@ def time_table(reader: SessionReader) -> ViewTable:
         + _phase_rows(reader, whole.total_s)
     )
     return ViewTable(
-        shows="Where compile time went: by stage, by function, then the longest phases torch timed.",
+        shows="Where compile time went: by stage, by function, then the longest phases torch "
+        "timed.",
         notice=_notice(reader, whole),
-        origin="torch's own timed phases; every instant counts once in the stages, which the sum below is of",
+        origin="torch's own timed phases; every instant counts once in the stages, which the "
+        "sum below is of",
         columns=COLUMNS,
         rows=rows if whole.total_s else (),
         empty=why_no_time(reader),
@@ -78,7 +80,8 @@ def _phase_rows(reader: SessionReader, total_s: float) -> list[TableRow]:
             span.duration_s,
             total_s,
             Detail(
-                f"{span.name}: {seconds(span.duration_s)}, begun {seconds(span.start_s)} after the start, {span.depth} deep"
+                f"{span.name}: {seconds(span.duration_s)}, begun {seconds(span.start_s)} "
+                f"after the start, {span.depth} deep"
             ),
             2,
         )

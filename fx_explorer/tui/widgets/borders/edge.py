@@ -15,8 +15,8 @@ class DraggedEdge(Widget):
     EDGE: ClassVar[Literal["left", "top"]] = "left"
 
     class EdgeDragged(Message):
-        """Posted while the border is dragged: ``cell`` is the column of the screen, or the row, under the
-        mouse.
+        """Posted while the border is dragged: ``cell`` is the column of the screen, or the row,
+        under the mouse.
         """
 
         def __init__(self, widget: DraggedEdge, cell: int) -> None:

@@ -9,8 +9,8 @@ LEAST_CELLS = 12
 
 
 def moved(widths: Sequence[int], border: int, by: int) -> list[int]:
-    """Return the widths when the border right of widget ``border`` moves by so many cells: the widgets on
-    both sides of it share what they had together.
+    """Return the widths when the border right of widget ``border`` moves by so many cells: the
+    widgets on both sides of it share what they had together.
     """
     left, right = widths[border], widths[border + 1]
     least = min(LEAST_CELLS, left, right)

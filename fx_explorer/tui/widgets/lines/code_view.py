@@ -47,7 +47,8 @@ class CodeView(LineView):
         self._layout: LineLayout = AS_IT_IS
         self._wraps = False
         self._wrapped: WrappedRows | None = None
-        """The rows that lines take now; None where each has one. Cursor and marks count in these."""
+        """The rows that lines take now; None where each has one. Cursor and marks count in these.
+        """
 
     # what an application uses
 
@@ -63,9 +64,9 @@ class CodeView(LineView):
         """Show another text, with the cursor on ``line`` of it. Marks and annotations go; a find
         looks again.
 
-        A long text can be made ``Lines`` beside the screen: to find its lines takes 0.1 s for 300,000 of them.
-        ``numbers`` are the lines' own numbers, from 0, where the text leaves some out.
-        ``layout`` says how lines are shown; what is copied is the text as it is.
+        A long text can be made ``Lines`` beside the screen: to find its lines takes 0.1 s for
+        300,000 of them. ``numbers`` are the lines' own numbers, from 0, where the text leaves some
+        out. ``layout`` says how lines are shown; what is copied is the text as it is.
         """
         self._lines = text if isinstance(text, Lines) else Lines(text, language)
         self._wrapped, self._layout = None, layout
@@ -110,8 +111,8 @@ class CodeView(LineView):
         self._lay_out()
 
     def annotate_by(self, piece_of: Callable[[int], Piece | None], cells: int) -> None:
-        """Show a column of ``cells`` like that of ``annotate``, of a text with so many annotations that each is asked for
-        when its line is on screen.
+        """Show a column of ``cells`` like that of ``annotate``, of a text with so many annotations
+        that each is asked for when its line is on screen.
         """
 
         def pieces_of(line: int) -> Sequence[Piece] | None:
@@ -123,8 +124,8 @@ class CodeView(LineView):
         self._lay_out()
 
     def colour_numbers(self, kind_of: Callable[[int], str] | None) -> None:
-        """Write the number of each line in the kind that ``kind_of`` gives it; an empty kind, and None, in
-        that of the gutter. It is asked for lines on screen only.
+        """Write the number of each line in the kind that ``kind_of`` gives it; an empty kind, and
+        None, in that of the gutter. It is asked for lines on screen only.
         """
         if kind_of is not self._kind_of_number:
             self._kind_of_number = kind_of
@@ -235,8 +236,8 @@ class CodeView(LineView):
         return [(indent, "text")] * bool(indent) + [(text, kind) for text, kind, _ in part]
 
     def search_text(self, start: int, stop: int) -> Sequence[str]:
-        """Return for the first row of a line all of it, so that a find does not depend on where the line
-        is wrapped.
+        """Return for the first row of a line all of it, so that a find does not depend on where the
+        line is wrapped.
         """
         rows = self._wrapped
         if rows is None:

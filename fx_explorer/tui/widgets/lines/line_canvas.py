@@ -318,8 +318,8 @@ class LineCanvas(TellsUnreadable, ScrollView):
         self.set_timer(AHEAD_S, lambda: self._draw_ahead(top, lines))
 
     def _draw_ahead(self, top: int, lines: range) -> None:
-        """Draw the lines that come next in advance, while nobody waits: drawing is half of what a page
-        key costs here.
+        """Draw the lines that come next in advance, while nobody waits: drawing is half of what a
+        page key costs here.
         """
         if self.scroll_offset.y != top:
             return  # the user has scrolled on meanwhile

@@ -27,9 +27,9 @@ Piece = tuple[str, str]
 """A text and its kind: a Kind of highlight.py or a tone of palette.py."""
 
 STRIPS_KEPT = 600
-"""How many strips are kept: a few pages of a pane, and of a short text all that is lit by turns. With
-300, a pane that went from kernel to kernel of a model of equal layers drew a quarter of its rows
-again at each page-down.
+"""How many strips are kept: a few pages of a pane, and of a short text all that is lit by turns.
+With 300, a pane that went from kernel to kernel of a model of equal layers drew a quarter of its
+rows again at each page-down.
 """
 
 _TRACK_PARTS = {

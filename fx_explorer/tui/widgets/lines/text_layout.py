@@ -1,7 +1,9 @@
-"""How the lines of a text are laid out on the rows of a pane: indentation folded, long lines wrapped.
+"""How the lines of a text are laid out on the rows of a pane: indentation folded, long lines
+wrapped.
 
-Generated code is indented by four cells a level, and a C++ kernel is eight levels deep: in a pane of 40 cells it would lie
-right of what is shown. Folded, a level takes two cells, and what all lines have in common none.
+Generated code is indented by four cells a level, and a C++ kernel is eight levels deep: in a pane
+of 40 cells it would lie right of what is shown. Folded, a level takes two cells, and what all lines
+have in common none.
 """
 
 from __future__ import annotations
@@ -85,10 +87,11 @@ AS_IT_IS = Indentation()
 
 
 def folded(text: str) -> Indentation:
-    """Return how to show a text so that each level of its indentation takes two cells, and what all lines
-    have in common none.
+    """Return how to show a text so that each level of its indentation takes two cells, and what all
+    lines have in common none.
 
-    A level is the step by which lines most often go further to the right. Steps of two cells and less stay.
+    A level is the step by which lines most often go further to the right. Steps of two cells and
+    less stay.
     """
     lines = text.split("\n", LINES_LOOKED_AT)[:LINES_LOOKED_AT]
     cells = [_blanks(line.expandtabs(TAB_SIZE)) for line in lines if line.strip()]
@@ -152,8 +155,8 @@ def hanging(text: str, room: int) -> int:
 
 
 def _cuts(text: str, room: int) -> list[int]:
-    """Return the cells at which a line goes on in another row: after a blank or a comma if there is one
-    in the last third, else where the row is full.
+    """Return the cells at which a line goes on in another row: after a blank or a comma if there is
+    one in the last third, else where the row is full.
     """
     cells = len(text) if text.isascii() else cell_len(text)
     cuts: list[int] = []

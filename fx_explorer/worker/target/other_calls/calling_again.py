@@ -55,8 +55,8 @@ class CalledOnce:
 
 @contextlib.contextmanager
 def state_kept(target: Target, modules: list[ModuleType], remarks: list[str]) -> Iterator[None]:
-    """Put random numbers, plain values and buffers of the program back after the block. ``remarks`` gets sentences
-    on what could not be put back.
+    """Put random numbers, plain values and buffers of the program back after the block. ``remarks``
+    gets sentences on what could not be put back.
     """
     named = (value for module in modules for value in vars(module).values())
     networks = [one for one in (target.network, *named) if isinstance(one, torch.nn.Module)]

@@ -80,7 +80,8 @@ class Script:
         """Return (args, kwargs) of an expression. Raises as ``CalledTarget.inputs`` does."""
         if not expression.strip():
             raise TargetError(
-                "A script has no example inputs to double. Give inputs as an expression, in the script's names."
+                "A script has no example inputs to double. Give inputs as an expression, "
+                "in the script's names."
             )
         offer = OfferingModule(
             "__main__", dict(vars(sys.modules["__main__"])), self.place, self.request, _silent

@@ -30,7 +30,8 @@ def _with_another_batch(
     batch = next((tensor.shape[0] for tensor in arguments.tensors() if tensor.dim()), 0)
     if not batch:
         raise TargetError(
-            "The example inputs have no tensor with a batch to double. Give other inputs as an expression."
+            "The example inputs have no tensor with a batch to double. Give other inputs "
+            "as an expression."
         )
 
     def changed(tensor: torch.Tensor) -> torch.Tensor:

@@ -1,10 +1,11 @@
-"""Keep the gradients that each call of ``backward()`` leaves, to compare them with those of another run.
+"""Keep the gradients that each call of ``backward()`` leaves, to compare them with those of another
+run.
 
-A training script has thrown them away by its end, and what an optimizer with a small learning rate makes
-of a wrong one is lost in rounding.
+A training script has thrown them away by its end, and what an optimizer with a small learning rate
+makes of a wrong one is lost in rounding.
 
-Hook: ``torch.autograd._engine_run_backward``, which ``torch.autograd.backward`` goes through. A backward
-that is part of a graph does not come here.
+Hook: ``torch.autograd._engine_run_backward``, which ``torch.autograd.backward`` goes through. A
+backward that is part of a graph does not come here.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ MOST_ELEMENTS = 4096
 
 
 class BackwardCalls:
-    """Counts the outermost calls of ``backward()``, and keeps the gradients that the first ones leave."""
+    """Counts the outermost calls of ``backward()``, and keeps the gradients that the first ones
+    leave.
+    """
 
     def __init__(self) -> None:
         self.count = 0
@@ -46,9 +49,9 @@ class BackwardCalls:
             yield
 
     def of_leaves(self, names: Mapping[int, str]) -> dict[str, torch.Tensor]:
-        """Return ``the gradient of model.weight at call 2 of backward()`` → its elements. ``names`` maps ids of tensors to
-        their names. What has none any more, a model that was deleted or replaced, goes by its shape, and several of one
-        shape by the size of their gradients.
+        """Return ``the gradient of model.weight at call 2 of backward()`` → its elements. ``names``
+        maps ids of tensors to their names. What has none any more, a model that was deleted or
+        replaced, goes by its shape, and several of one shape by the size of their gradients.
         """
         found: dict[str, torch.Tensor] = {}
         nameless: dict[str, list[torch.Tensor]] = defaultdict(list)
@@ -94,7 +97,9 @@ class BackwardCalls:
 
 
 def _leaves(outputs: Sequence[Any]) -> Iterator[torch.Tensor]:
-    """Yield the tensors that a backward from these outputs (tensors, or ``GradientEdge``) leaves gradients in, each once."""
+    """Yield the tensors that a backward from these outputs (tensors, or ``GradientEdge``) leaves
+    gradients in, each once.
+    """
     yield from (one for one in outputs if isinstance(one, torch.Tensor) and one.is_leaf)
     waiting = [one.grad_fn if isinstance(one, torch.Tensor) else one.node for one in outputs]
     seen = set()

@@ -99,13 +99,19 @@ class BranchCoverage:
         for path, tries in self._tries.items():
             for one in tries:
                 if not any((path, line) in self._raised for line in one.body):
-                    yield f"an exception inside the try in line {one.line} of {Path(path).name}, which no input raised"
+                    yield (
+                        f"an exception inside the try in line {one.line} of "
+                        f"{Path(path).name}, which no input raised"
+                    )
 
     def _one_way(self) -> Iterator[str]:
         for condition, ways in self._ways.items():
             if len(ways) == 1 and condition.line in self._watched_lines(condition.path):
                 name = Path(condition.path).name
-                yield f"the other way of a condition in line {condition.line} of {name}, which went one way with all inputs"
+                yield (
+                    f"the other way of a condition in line {condition.line} of {name}, which "
+                    "went one way with all inputs"
+                )
 
     def _entered(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
         code = frame.f_code

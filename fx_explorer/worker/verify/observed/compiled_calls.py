@@ -31,7 +31,9 @@ MOST_CALLS, MOST_BYTES = 200, 256 * 2**20
 
 
 class CompiledCalls:
-    """Counts the outermost calls of compiled functions, and keeps what the first ones return and who calls them."""
+    """Counts the outermost calls of compiled functions, and keeps what the first ones return and
+    who calls them.
+    """
 
     def __init__(self, first_call_takes_s: float = 0.0) -> None:
         """Make the first call of each function take so much longer, as compiling would."""
@@ -141,8 +143,8 @@ class Callers:
         """A frame that is held keeps its variables when its function has returned."""
 
     def note(self) -> None:
-        """Note the functions that the present call comes from, below the script itself. The variables of modules are
-        globals.
+        """Note the functions that the present call comes from, below the script itself. The
+        variables of modules are globals.
         """
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and not _is_the_script(frame):

@@ -175,8 +175,8 @@ class Observer:
 
     @contextmanager
     def _in_mode(self, training: bool | None) -> Iterator[None]:
-        """Put all networks into a mode, as a user does, and each module back into its own. None leaves
-        them as they are.
+        """Put all networks into a mode, as a user does, and each module back into its own. None
+        leaves them as they are.
         """
         if training is None:
             yield

@@ -152,8 +152,9 @@ def _short(value: object) -> str:
 
 
 AS_LONG_AS_COMPILING_S = 1.1
-"""How much later the original reads its clocks when it runs once more: a program that compiles does too, and
-another second has begun."""
+"""How much later the original reads its clocks when it runs once more: a program that compiles does
+too, and another second has begun.
+"""
 
 MOST_PLACES = 6
 """Places of the program at which it is made to wait so long."""
@@ -162,8 +163,8 @@ _in_the_places: list[object] = []
 
 
 def take_free_places() -> None:
-    """Fill the free places of this process's memory, so that what is made from now on lies elsewhere than in another
-    process: its ``id()`` is another.
+    """Fill the free places of this process's memory, so that what is made from now on lies
+    elsewhere than in another process: its ``id()`` is another.
     """
     for size in range(16, 512, 16):
         _in_the_places.extend(bytes(size) for _ in range(200))
@@ -174,8 +175,8 @@ def take_free_places() -> None:
 
 @contextlib.contextmanager
 def unwatched() -> Iterator[None]:
-    """Neither profile nor trace what runs inside the block: an import of torch takes four times as long when it is
-    listened to.
+    """Neither profile nor trace what runs inside the block: an import of torch takes four times as
+    long when it is listened to.
     """
     profile, trace = sys.getprofile(), sys.gettrace()
     sys.setprofile(None)
@@ -258,7 +259,9 @@ class HiddenCalls:
 
 
 def asks_for_what_varies(run: Mapping[str, Any]) -> bool:
-    """Return whether the original, whose run this is, was heard to call what gives something else in each run."""
+    """Return whether the original, whose run this is, was heard to call what gives something else
+    in each run.
+    """
     return any(what.endswith("()") for what in run["hidden"])
 
 

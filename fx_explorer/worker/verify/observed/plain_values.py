@@ -42,8 +42,9 @@ def own_tensor(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def own_parts(tensor: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Return plain, dense copies of what a tensor is made of, by what is to be added to its name: of a nested one its
-    components, of a subclass that wraps others these, of any other one copy of the whole.
+    """Return plain, dense copies of what a tensor is made of, by what is to be added to its name:
+    of a nested one its components, of a subclass that wraps others these, of any other one copy of
+    the whole.
     """
     if tensor.is_nested:
         parts = {f"[{i}]": one for i, one in enumerate(tensor.detach().unbind())}

@@ -92,7 +92,9 @@ def _flush() -> None:
 
 
 def _unseen_by_dynamo() -> contextlib.AbstractContextManager[object]:
-    """Return what keeps Dynamo from looking at the functions that are called inside: compiled code may log."""
+    """Return what keeps Dynamo from looking at the functions that are called inside: compiled code
+    may log.
+    """
     hiding = sys.modules.get(
         "fx_explorer.capture.recording.hidden_from_dynamo"
     )  # imported where Dynamo looks at all
@@ -107,8 +109,8 @@ class _Heard:
     """Hears messages of the program's own loggers, and its warnings. torch's are left out: they
     differ with and without torch.compile.
 
-    No handler is added for it: ``logging.basicConfig`` does nothing where there is one, and a program
-    without any writes to stderr.
+    No handler is added for it: ``logging.basicConfig`` does nothing where there is one, and a
+    program without any writes to stderr.
     """
 
     def __init__(self, is_users: Callable[[str], bool]) -> None:

@@ -1,9 +1,9 @@
 """Everything that can be reached from a program's values, by name: plain values, facts, and which
 of them are one object.
 
-The walk is breadth first, so that an object gets its shortest name; but a parameter gets its name in a
-module, not that in an optimizer, and a key of a dict its name elsewhere. Two runs of one program give
-the same names.
+The walk is breadth first, so that an object gets its shortest name; but a parameter gets its name
+in a module, not that in an optimizer, and a key of a dict its name elsewhere. Two runs of one
+program give the same names.
 """
 
 from __future__ import annotations
@@ -139,8 +139,8 @@ class ReachableWalk:
     def _with_names_of_keys(
         self, value: dict[Any, Any], children: Iterable[Child]
     ) -> Iterator[Child]:
-        """Yield the children of a dict, told by the name that their key has elsewhere: the state of an optimizer is that
-        of ``model.weight``, and not that of ``key 0``.
+        """Yield the children of a dict, told by the name that their key has elsewhere: the state of
+        an optimizer is that of ``model.weight``, and not that of ``key 0``.
         """
         names = (
             (position, self._names.get(id(key))) for position, key in enumerate(dict.keys(value))

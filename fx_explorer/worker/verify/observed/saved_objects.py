@@ -1,5 +1,6 @@
-"""Keep what a script gives to ``torch.save``, to compare it with what another run gives. What is written shows nowhere else:
-torch opens the file in C++, and the script may throw away what it has saved.
+"""Keep what a script gives to ``torch.save``, to compare it with what another run gives. What is
+written shows nowhere else: torch opens the file in C++, and the script may throw away what it has
+saved.
 
 Hook: ``torch.save``. The program's file is written as ever.
 """

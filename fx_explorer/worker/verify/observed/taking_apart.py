@@ -66,7 +66,8 @@ def take_apart(value: object, is_users: Callable[[str], bool]) -> ObjectParts:
     except Exception as error:  # noqa: BLE001 - it is told with what was not compared
         return ObjectParts(
             {"type": type_name(value)},
-            unreadable=f"what it keeps inside, which raises {type(error).__name__} when it is looked at",
+            unreadable=f"what it keeps inside, which raises {type(error).__name__} when it is looked "
+            "at",
         )
 
 
@@ -260,7 +261,8 @@ def _mapping(value: Any) -> ObjectParts:
 
 
 _OF_EVERY_CAPTURE = ("FX_EXPLORER_CAPTURE", b"FX_EXPLORER_CAPTURE")
-"""A variable that all processes of a capture have: a dict that has it is a copy of the environment."""
+"""A variable that all processes of a capture have: a dict that has it is a copy of the environment.
+"""
 
 _SET_BY_COMPILING = (
     "TORCHINDUCTOR_CACHE_DIR",
@@ -270,7 +272,9 @@ _SET_BY_COMPILING = (
 )
 
 SET_BY_COMPILING = frozenset((*_SET_BY_COMPILING, *map(str.encode, _SET_BY_COMPILING)))
-"""Variables that Inductor sets in its own process when it builds code, or the capture in the one it records."""
+"""Variables that Inductor sets in its own process when it builds code, or the capture in the one it
+records.
+"""
 
 
 def key_name(key: object, position: int) -> str:

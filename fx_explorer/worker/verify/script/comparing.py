@@ -19,7 +19,9 @@ Run = Mapping[str, Any]
 
 
 def new_names(changes: Mapping[str, str]) -> frozenset[str]:
-    """Return the globals, and the members of classes, that the change itself adds to the changed files."""
+    """Return the globals, and the members of classes, that the change itself adds to the changed
+    files.
+    """
     return frozenset(
         f"global {name}"
         for path, text in changes.items()
@@ -31,15 +33,15 @@ def new_names(changes: Mapping[str, str]) -> frozenset[str]:
 class WithTheOriginal:
     """Compares runs of the changed script with the original.
 
-    Where they differ, what is something else in each run of the original is found out and left out: the original
-    runs once more for it.
+    Where they differ, what is something else in each run of the original is found out and left out:
+    the original runs once more for it.
     """
 
     def __init__(
         self, original: Run, new_names: frozenset[str], runs_again: Sequence[Callable[[], Run]]
     ) -> None:
-        """``new_names`` are the globals that the change adds. Each of ``runs_again`` runs the original once more, and
-        returns an empty run where that did not come to its end.
+        """``new_names`` are the globals that the change adds. Each of ``runs_again`` runs the
+        original once more, and returns an empty run where that did not come to its end.
         """
         self.original = original
         self._new_names = new_names
@@ -97,7 +99,8 @@ def compared(
 ) -> Comparison:
     """Compare two runs. Compiled functions that only one of them calls are left out and named.
 
-    ``new_names`` are the globals that the change adds, and ``varying`` is what is something else in each run.
+    ``new_names`` are the globals that the change adds, and ``varying`` is what is something else in
+    each run.
     """
     from fx_explorer.worker.verify.comparing import Comparison, told_of_hidden
 
@@ -154,8 +157,8 @@ def _outputs(run: Run, functions: set[str]) -> Iterator[tuple[str, Any]]:
 
 
 def _gradients(before: Run, after: Run) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the gradients that calls of ``backward()`` have left in both runs, of each run; none where one of them makes
-    other calls.
+    """Return the gradients that calls of ``backward()`` have left in both runs, of each run; none
+    where one of them makes other calls.
     """
     if before["backward calls"] != after["backward calls"]:
         return {}, {}
@@ -179,13 +182,22 @@ def _left_out(before: Run, after: Run, both: set[str]) -> Iterator[str]:
     if before["kept calls"] < called:
         yield f"compiled calls after the first {before['kept calls']} of {called}"
     if before["kept saved"] < before["saved"]:
-        yield f"what torch.save() writes after the first {before['kept saved']} of {before['saved']} calls"
+        yield (
+            f"what torch.save() writes after the first {before['kept saved']} of "
+            f"{before['saved']} calls"
+        )
     yield from _gradients_left_out(before, after)
 
 
 def _gradients_left_out(before: Run, after: Run) -> Iterator[str]:
     calls, others = before["backward calls"], after["backward calls"]
     if calls != others:
-        yield f"gradients at calls of backward(), of which the original makes {calls} and the changed script {others}"
+        yield (
+            f"gradients at calls of backward(), of which the original makes {calls} and the "
+            f"changed script {others}"
+        )
     elif calls == others and before["kept backward calls"] < calls:
-        yield f"gradients at calls of backward() after the first {before['kept backward calls']} of {calls}"
+        yield (
+            "gradients at calls of backward() after the first "
+            f"{before['kept backward calls']} of {calls}"
+        )

@@ -1,9 +1,10 @@
-"""One run of a script under observation, in a process of its own, by PyTorch's operators or with its code built.
+"""One run of a script under observation, in a process of its own, by PyTorch's operators or with
+its code built.
 
-What is seen of it is what another run can be compared by: how it ends, what it prints, what the outermost
-compiled calls return, the gradients that each ``backward()`` leaves, and all that can be reached from its
-globals and from the variables of the functions that call compiled code. The script itself imports torch:
-until then nothing here needs it.
+What is seen of it is what another run can be compared by: how it ends, what it prints, what the
+outermost compiled calls return, the gradients that each ``backward()`` leaves, and all that can be
+reached from its globals and from the variables of the functions that call compiled code. The script
+itself imports torch: until then nothing here needs it.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ class ScriptRun:
         self._lookups: Lookups | None = None
 
     def begin(self, until: contextlib.ExitStack, first_call_takes_s: float = 0.0) -> None:
-        """Begin to watch compiled calls, ``backward()`` and ``torch.save``, and seed random numbers. Call it as
-        soon as torch has been imported.
+        """Begin to watch compiled calls, ``backward()`` and ``torch.save``, and seed random
+        numbers. Call it as soon as torch has been imported.
         """
         from fx_explorer.worker.verify.observed.backward_calls import BackwardCalls
         from fx_explorer.worker.verify.observed.compiled_calls import CompiledCalls
@@ -116,8 +117,8 @@ class ScriptRun:
         }
 
     def _left_behind(self) -> dict[str, Any]:
-        """Return what can be reached at the end, the names of all globals and of the callers' variables, and the
-        gradients of what has a name.
+        """Return what can be reached at the end, the names of all globals and of the callers'
+        variables, and the gradients of what has a name.
         """
         status = {"exit status": {"the exit status": self._status}}
         if (
@@ -168,7 +169,9 @@ _NOTHING_REACHED: dict[str, Any] = {
 
 
 def original_result(place: TargetPlace, request: CaptureRequest) -> dict[str, Any]:
-    """Run the script as it is in its file, without torch.compile, and note what no comparison shows."""
+    """Run the script as it is in its file, without torch.compile, and note what no comparison
+    shows.
+    """
     hidden, coverage = HiddenCalls(), BranchCoverage(request.overlay)
 
     @contextlib.contextmanager
@@ -184,8 +187,9 @@ def original_result(place: TargetPlace, request: CaptureRequest) -> dict[str, An
 
 
 def original_again(place: TargetPlace, request: CaptureRequest) -> dict[str, Any]:
-    """Run the original once more, in other circumstances, to know what is something else in each run: the first call of
-    each compiled function takes longer, clocks are read later, and objects lie elsewhere in memory.
+    """Run the original once more, in other circumstances, to know what is something else in each
+    run: the first call of each compiled function takes longer, clocks are read later, and objects
+    lie elsewhere in memory.
     """
     take_free_places()
     seen = ScriptRun(HiddenCalls(AS_LONG_AS_COMPILING_S).watched)

@@ -369,7 +369,7 @@ def test_a_model_in_sixteen_bits_is_held_against_float32_where_it_cannot_run_in_
     x = torch.randn(32, 64).to(torch.bfloat16)
     called = Caller(Target("net", net, Arguments((x,))), net, trains=False)
     reference = reference_for(called)
-    assert "so both are held against one in float32" in reference.about_exact
+    assert "so both are compared with one in float32" in reference.about_exact
     assert {one["output 0"].dtype for one in reference.exact} == {torch.float32}
     found = agreed(called, lambda results: {**results, "output 0": results["output 0"] * 1.1})
     assert found["agreement"] == "differs"

@@ -51,7 +51,7 @@ async def test_the_key_at_the_pause_builds_what_raised_and_says_that_the_compile
         await driver.press("c", "r")
         await driver.until(lambda: "✓ captured" in driver.header, 120)
         await driver.until(lambda: "compiled, it does not raise" in driver.screen)
-        await driver.until(lambda: "you changed the option build, and" in driver.screen)
+        await driver.until(lambda: "you changed the option build, without" in driver.screen)
         assert "c r" not in driver.screen
         assert driver.explorer.reader.meta("build") is True
         assert Outcome.from_json(driver.explorer.reader.meta("outcome")).kind == "finished"

@@ -113,7 +113,7 @@ def f():
 """
 
 BY_ITSELF = {
-    "a clock, in a module": ("net.at = time.perf_counter()", "net.at"),
+    "a clock, in a module": ("net.at = time.perf_counter_ns()", "net.at"),
     "a text of the time, in a plain object": (
         "state.at = str(datetime.datetime.now())",
         "state.at",

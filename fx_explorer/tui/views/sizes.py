@@ -30,7 +30,7 @@ TRIES = "x d tries other settings, and other inputs."
 def sizes_table(reader: SessionReader) -> ViewTable:
     found = symbols(reader)
     return ViewTable(
-        shows="Dynamic and specialized sizes",
+        shows="Dynamic and specialized sizes.",
         notice=_notice(found, "" if is_log(reader) else f" {TRIES}"),
         origin="torch's ShapeEnv and its structured records",
         columns=COLUMNS,

@@ -180,7 +180,7 @@ def test_a_check_of_a_log_holds_for_what_a_log_tells_only(
     log.write_bytes(whole("user_triton"))
     assert cli.main(["check", str(log), "--max-graph-breaks", "0"]) == 0
     assert cli.main(["check", str(log), "--no-skipped-frames"]) == 1
-    assert "a log does not tell of every function" in capsys.readouterr().out
+    assert "a log does not record every function" in capsys.readouterr().out
     log.write_bytes(whole("user_triton") + b"a line of somebody else's\n")
     assert cli.main(["check", str(log), "--max-graph-breaks", "0"]) == 1
     assert "could not be read: 1" in capsys.readouterr().out

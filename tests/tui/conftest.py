@@ -60,6 +60,14 @@ class Driver:
             await self.pilot.pause(0.05)
         raise AssertionError(f"did not happen within {seconds} s:\n{self.screen}")
 
+    async def press_until(self, key: str, condition: Callable[[], object], most: int = 300) -> None:
+        """Press a key again and again until something is so: a test that waits for ever tells nobody why."""
+        for _ in range(most):
+            if condition():
+                return
+            await self.press(key)
+        raise AssertionError(f"{key} was pressed {most} times:\n{self.screen}")
+
     @property
     def screen(self) -> str:
         """What the user sees, as text."""

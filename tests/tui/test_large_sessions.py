@@ -60,8 +60,7 @@ async def test_a_range_of_the_outline_is_read_when_it_is_opened_and_its_kernels_
         await driver.until(lambda: shown.line_count)
         shown.focus()
         await driver.settle()
-        while "Kernels" not in shown.text:
-            await driver.press("down")
+        await driver.press_until("down", lambda: "Kernels" in shown.text)
         lines = shown.line_count  # the ranges have room: they are there already
         await driver.press("down", "down", "right")
         assert shown.line_count == lines + RANGE

@@ -35,8 +35,7 @@ async def test_each_number_key_opens_its_view_and_the_footer_shows_it(
 async def test_enter_on_a_fact_opens_the_view_it_is_about(hand: Hand, open_app: OpenApp) -> None:
     async with open_app(hand.path) as driver:
         facts = driver.explorer.facts
-        while facts.fact.topic != "kernels":
-            await driver.press("down")
+        await driver.press_until("down", lambda: facts.fact.topic == "kernels")
         await driver.press("enter")
         assert driver.explorer.view == "kernels"
 

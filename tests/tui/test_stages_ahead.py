@@ -116,8 +116,7 @@ async def test_no_command_only_says_that_its_stage_is_still_ahead(
                 if ONLY_SAYS_SO.search(line)
             ]:
                 only_said[command.id] = said[0].strip()
-            while driver.app.screen is not driver.explorer:
-                await driver.press("escape")
+            await driver.press_until("escape", lambda: driver.app.screen is driver.explorer)
             if len(capture.sent) > sent:  # it was done: the compiler is let wait again
                 capture.say(Notice("done", text="done"))
                 await driver.until(lambda: "paused after Dynamo" in driver.header)

@@ -4,12 +4,14 @@ key.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from fx_explorer import model
+from fx_explorer.analysis.facts import Fact
 from fx_explorer.model import CaptureRequest, Changes, Command, Notice, Setting
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.screens.compare import CompareScreen
@@ -58,6 +60,12 @@ async def test_the_costliest_break_is_fixed_in_the_file_from_the_first_screen(
         assert hands.keys <= 10
 
 
+async def go_to_fact(driver: Driver, is_wanted: Callable[[Fact], bool]) -> None:
+    """Move down the overview to the first fact that is wanted."""
+    facts = driver.explorer.facts
+    await driver.press_until("j", lambda: facts.fact is not None and is_wanted(facts.fact))
+
+
 async def test_the_break_that_the_overview_is_on_is_the_one_that_is_fixed(
     open_app: OpenApp, tmp_path: Path
 ) -> None:
@@ -67,10 +75,7 @@ async def test_the_break_that_the_overview_is_on_is_the_one_that_is_fixed(
         writer.add(model.GraphBreak(0, 1, "GB0025", "asked for", "", (), file, 6, "return x * 2"))
     async with open_app(session, size=(120, 40)) as driver:
         await driver.until(lambda: "m.py:6 breaks the graph" in driver.screen)
-        while driver.explorer.facts.fact is None or not driver.explorer.facts.fact.text.startswith(
-            "m.py:6 cuts"
-        ):
-            await driver.press("j")
+        await go_to_fact(driver, lambda fact: fact.text.startswith("m.py:6 breaks"))
         place = driver.explorer.cursor.place_of_break_told
         assert place is not None
         assert place.line + 1 == 6
@@ -85,8 +90,7 @@ async def test_the_break_that_the_overview_is_on_is_the_one_that_is_fixed(
 async def test_only_a_fact_on_breaks_offers_a_fix(open_app: OpenApp, tmp_path: Path) -> None:
     async with open_app(write_session(tmp_path), size=(120, 40)) as driver:
         await driver.until(lambda: "x x fix" in driver.screen)
-        while driver.explorer.facts.fact is None or driver.explorer.facts.fact.topic != "run":
-            await driver.press("j")
+        await go_to_fact(driver, lambda fact: fact.topic == "run")
         assert "x x fix" not in driver.screen
 
 

@@ -128,7 +128,7 @@ class Lines(Sequence[Line]):
         self._block_starts = [block.start for block in self._blocks]
 
     def append(self, text: str) -> None:
-        """Add ``text`` at the end, where an unfinished last line goes on."""
+        """Add ``text`` at the end, where an unfinished last line continues."""
         self.text += text
         self._measure()
 

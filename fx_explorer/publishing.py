@@ -2,7 +2,7 @@
 
 Nothing but the standard library is imported, and nothing is done while nobody looks. Who looks is a
 listener (a recording, capture/backends/listening.py). It guards itself: whatever a backend gives
-it, the backend goes on.
+it, the backend continues.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Copies of graphs that torch goes on to change: what stands at a gate can be taken up again, and
+"""Copies of graphs that torch continues to change: what stands at a gate can be taken up again, and
 edited, any number of times.
 
 ``copy.deepcopy`` would copy parameters and fake tensors too, and fails on Dynamo's graphs.

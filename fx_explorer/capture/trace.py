@@ -50,7 +50,7 @@ LARGE_METRICS = (
 
 @contextlib.contextmanager
 def trace_records(recording: Recording) -> Iterator[None]:
-    """Listen while the block runs. A handler of the user's (TORCH_TRACE) goes on as before."""
+    """Listen while the block runs. A handler of the user's (TORCH_TRACE) continues as before."""
     records = _Records(recording)
     recording.flush = records.spans.flush
     with heard_trace_calls(records.hear):

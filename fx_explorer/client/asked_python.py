@@ -97,7 +97,7 @@ def _read(
                 raise WorkerError(f"did not answer within {timeout_s:g} s")
     left_s = max(0.0, until - time.monotonic())
     try:
-        process.wait(left_s)  # it may have closed its streams, and go on
+        process.wait(left_s)  # it may have closed its streams, and continue
     except subprocess.TimeoutExpired as error:
         raise WorkerError(f"did not end within {timeout_s:g} s") from error
     return printed

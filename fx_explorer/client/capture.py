@@ -260,7 +260,7 @@ class Capture:
             self._notices.put_nowait(notice)
 
     async def _heed_gate(self, notice: Notice) -> None:
-        """Note that the worker waits for the user, or goes on; without a gate, its program has
+        """Note that the worker waits for the user, or continues; without a gate, its program has
         ended.
         """
         if notice.state == "end":

@@ -14,7 +14,7 @@ from fx_explorer.model import ConsoleLine
 from fx_explorer.session import SessionWriter
 
 MAX_LINE = 10_000
-"""Characters of one row; a longer line goes on in the next row."""
+"""Characters of one row; a longer line continues in the next row."""
 
 MAX_LINES = 200_000
 MAX_CHARACTERS = 30_000_000
@@ -59,7 +59,7 @@ class LineSplitter:
 
 
 def _last_version(line: str, *, keep_end: bool = False) -> str:
-    """Return what was written last on a line. A carriage return starts the line anew, as on a
+    """Return what was written last on a line. A carriage return starts the line again, as on a
     terminal.
     """
     # Without it, what comes next would be added to the line that it is to replace.

@@ -45,7 +45,7 @@ class LogReadingProcess:
 
     def __init__(self, log: Path, standard_input: int = -1, *, follows: bool = False) -> None:
         """``standard_input`` is the descriptor of a log that comes from there. With ``follows`` the
-        reading goes on with what a job adds, until it is stopped.
+        reading continues with what a job adds, until it is stopped.
         """
         self._log = log
         self._follows = follows

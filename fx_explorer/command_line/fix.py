@@ -225,7 +225,7 @@ def written(fix: Fix, tried: Trial) -> int:
             "not written: the trial timed out, so nothing is known of the fix (a longer --timeout)"
         )
         return 1
-    # Asked anew: a trial takes minutes, in which the file may have been edited.
+    # Asked again: a trial takes minutes, in which the file may have been edited.
     if _cannot_be_written(fix):
         return 1
     files = ", ".join(

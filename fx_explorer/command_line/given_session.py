@@ -71,7 +71,7 @@ def is_session(target: str) -> bool:
         return True
     if found.is_of_export or (path / "__main__.py").is_file():
         return False
-    # What is not there, or cannot be read, is told as a session, and not taken for a target.
+    # What is not there, or cannot be read, is reported as a session, and not taken for a target.
     if path.suffix.lower() == ".fxs":
         return True
     if path.suffix.lower() == SUFFIX:

@@ -1,4 +1,4 @@
-"""One line of a terminal that is written anew while something is read, and gone when it was."""
+"""One line of a terminal that is written again while something is read, and gone when it was."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class LiveLine:
 
     @property
     def is_due(self) -> bool:
-        """Return whether the line is to be written anew now."""
+        """Return whether the line is to be written again now."""
         return self.is_live and time.monotonic() >= self._next_s
 
     def show(self, text: str) -> None:
-        """Write the line anew."""
+        """Write the line again."""
         self._next_s = time.monotonic() + EVERY_S
         self._is_shown = True
         self._out.write(f"\r\x1b[K{text}")

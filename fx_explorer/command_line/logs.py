@@ -47,7 +47,7 @@ def first_words(log: Path) -> list[str]:
     found = [record for record in records([block], Damage()) if record is not None]
     is_whole = len(block) < BLOCK
     if not is_whole:
-        found = found[:-1]  # it may go on behind the block
+        found = found[:-1]  # it may continue behind the block
     return [
         _about(found, beginning.size),
         *(_held(found, "It has" if is_whole else "Its first megabyte has") if found else ()),

@@ -153,8 +153,8 @@ def _tell(reader: SessionReader, arguments: argparse.Namespace, svg: OutputFile 
 
 
 async def _measure(arguments: argparse.Namespace, svg: OutputFile | None) -> int:
-    """Measure, print what was found, and return the exit code. What is stopped is told as far as it
-    came.
+    """Measure, print what was found, and return the exit code. What is stopped is reported as far
+    as it came.
     """
     from fx_explorer.bench.driving import Bench
 

@@ -150,7 +150,7 @@ def wanted_conditions(arguments: argparse.Namespace) -> dict[str, int]:
 
 def _exit_code(reader: SessionReader) -> int:
     """Return what the capture of a saved session ended with. A session without an ending was
-    killed, or goes on: its numbers are of a part.
+    killed, or continues: its numbers are of a part.
     """
     outcome = reader.meta("outcome")
     return 4 if outcome is None else exit_code(model.Outcome.from_json(outcome), as_script=False)

@@ -48,7 +48,7 @@ class Fix:
     nothing does.
     """
     compiles_less: bool = False
-    """Whether a part of what is compiled now is left to Python with it, as a whole."""
+    """Whether a part of what is compiled now is run in eager mode with it, as a whole."""
 
     @property
     def path(self) -> str:

@@ -46,7 +46,7 @@ class FixOffer:
 
 
 def offer(path: Path, broken: Subject) -> FixOffer:
-    """Return what is offered for a break. It opens the session anew, so that it can be called in a
+    """Return what is offered for a break. It opens the session again, so that it can be called in a
     thread: parsing a large file takes up to seconds.
     """
     with SessionReader(path) as reader:
@@ -72,8 +72,8 @@ def all_proposals(path: Path) -> list[list[Fix]]:
 
 
 def fixes_for(reader: SessionReader, subject: Subject) -> list[Fix]:
-    """Return edits and options for a break or a function left to Python, and marks for a recompile
-    or a function that was compiled too often.
+    """Return edits and options for a break or a function run in eager mode, and marks for a
+    recompile or a function that was compiled too often.
     """
     if isinstance(subject, ExplainedRecompile):
         return mark_fixes(reader, subject)
@@ -85,7 +85,7 @@ def fixes_for(reader: SessionReader, subject: Subject) -> list[Fix]:
 
 
 def as_break(left: DistinctFallback) -> DistinctBreak:
-    """Return a function that was left to Python as if it had broken where it begins."""
+    """Return a function that was run in eager mode as if it had broken where it begins."""
     return DistinctBreak(
         registry_id=left.registry_id,
         reason=left.reason,
@@ -115,7 +115,7 @@ def _why_none(reader: SessionReader, subject: Subject) -> str:
 
 
 def why_not_tried(reader: SessionReader, request: CaptureRequest | None) -> str:
-    """Say why nothing can be tried; empty when it can. A trial is held against the figures of the
+    """Say why nothing can be tried; empty when it can. A trial is compared with the figures of the
     session, which must be those of one complete capture.
     """
     if request is None:

@@ -3,7 +3,7 @@ and does the rest uncompiled.
 
 The function keeps its name and what it takes and gives, so nobody who calls it has to change. Where
 it is compiled moves to the new one: a decorator, or ``torch.compile(f)`` elsewhere in the file. A
-module's ``forward`` stays with the module and is left to Python alone
+module's ``forward`` stays with the module and is run in eager mode alone
 (``torch.compiler.disable(recursive=False)``), which compiles what it calls.
 """
 
@@ -71,7 +71,7 @@ def function_to_split(site: Site, stack: Sequence[Site]) -> cst.FunctionDef | No
 
 
 def _is_long_text(code: Code, node: cst.CSTNode) -> bool:
-    """Return whether the node is a text over several lines, which must not be indented anew."""
+    """Return whether the node is a text over several lines, which must not be indented again."""
     return (
         isinstance(node, cst.SimpleString | cst.FormattedString) and len(set(code.lines(node))) > 1
     )

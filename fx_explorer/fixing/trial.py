@@ -25,7 +25,7 @@ from fx_explorer.trials.recapture import HERE, TrialWorker, recapture, straight_
 Verdict = Literal[
     "good", "prints differ", "partly compared", "refused", "not compared", "timed out"
 ]
-"""``good``: fewer breaks, or functions left to Python, and everything equals. ``prints differ``:
+"""``good``: fewer breaks, or functions run in eager mode, and everything equals. ``prints differ``:
 the same, but for what is printed or logged, or for the text of an exception; whether that is wanted
 only the user knows. ``partly compared``: what could be compared is equal, and the program does
 something that could not be. ``refused``: it fails, changes results, or gains nothing.
@@ -194,7 +194,7 @@ def _of_unfinished(outcome: Outcome) -> tuple[Verdict, str]:
 
 def _new_failure(before: SessionFigures, failures: Sequence[model.Failure]) -> model.Failure | None:
     """Return a failure of the compiler that the original does not have: a program may catch its
-    errors, and goes on.
+    errors, and continues.
     """
     known = Counter(before.failed)
     for failure in failures:
@@ -237,8 +237,8 @@ def _compared(verification: Verification) -> str:
 
 
 def _gains(before: SessionFigures, after: SessionFigures) -> bool:
-    """Return whether there are fewer breaks, or functions left to Python; or as many that cut less:
-    one graph that does what two did.
+    """Return whether there are fewer breaks, or functions run in eager mode; or as many that cut
+    less: one graph that does what two did.
     """
     counts, others = (
         (one.graph_breaks, one.eager_functions, one.graph_break_hits) for one in (before, after)
@@ -250,7 +250,7 @@ def _gains(before: SessionFigures, after: SessionFigures) -> bool:
 
 
 def _uncovers(before: SessionFigures, after: SessionFigures) -> bool:
-    """Return whether code is compiled now that had been left to Python whole. As many breaks as
+    """Return whether code is compiled now that had been run in eager mode whole. As many breaks as
     before, or more, are no loss then: the others stand behind the one that is gone, where Dynamo
     had not come.
     """

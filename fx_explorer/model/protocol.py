@@ -287,7 +287,7 @@ class Notice:
     changed. ``artifact``: something of ``stage`` is ready to read. ``note``: something the user
     should know (``text``). ``gate``: the worker waits after ``gate`` of ``compilation`` (state
     ``begin``; without ``compilation``, after that gate of all graphs; without ``gate`` the program
-    has ended and all its graphs are at hand), or goes on (``end``). ``done``, ``refused``: the
+    has ended and all its graphs are at hand), or continues (``end``). ``done``, ``refused``: the
     answer to a command; ``text`` says what was done, or why not and what to do. ``outcome``: how
     the capture ended, the last notice.
     """

@@ -20,7 +20,7 @@ Cells = Sequence[str]
 
 Narrowing = Literal["never", "cut", "wrapped"]
 """What may become of a cell for want of room: nothing; it is cut in the middle, as names are, whose
-ends tell them apart; or it goes on under itself, as sentences do.
+ends tell them apart; or it continues under itself, as sentences do.
 """
 
 

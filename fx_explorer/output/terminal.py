@@ -1,5 +1,6 @@
 """What is printed to a person: in the width of the terminal, which is asked for here, with
-sentences that go on under where they began. What a program reads is a line for each, however long.
+sentences that continue under where they began. What a program reads is a line for each, however
+long.
 
 The help needs it, which starts at once: it imports nothing heavy.
 """
@@ -49,7 +50,7 @@ def heading(text: str, out: object) -> str:
 
 
 class Hanging(NamedTuple):
-    """A sentence that goes on under its own beginning, beside what stands before it."""
+    """A sentence that continues under its own beginning, beside what stands before it."""
 
     head: str
     """What stands before it, with the gap between them."""
@@ -60,7 +61,7 @@ class Hanging(NamedTuple):
 
 
 Line = str | Hanging
-"""A sentence that goes on under its own indentation, or one that hangs."""
+"""A sentence that continues under its own indentation, or one that hangs."""
 
 
 def wrapped(line: Line, width: int | None) -> list[str]:

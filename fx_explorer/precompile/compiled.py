@@ -136,7 +136,7 @@ class CompiledFunction:
 
     Keyword inputs are given by name, ``compiled_fn(example_inputs, mask=mask)``; one that is left
     out has the value it was captured with. The guards are checked at each call, and GuardError says
-    which fails: nothing is ever compiled anew.
+    which fails: nothing is ever recompiled.
     """
 
     def __init__(

@@ -30,13 +30,11 @@ def lower(
     compiler: Compiler | None, gm: torch.fx.GraphModule, inputs: Sequence[object]
 ) -> Callable[..., Any]:
     """Run AOTAutograd, then the compiler. Raises CompilerError when the compiler that was given
-    does not do its part, and PrecompileError when Dynamo would have to capture the graph anew.
+    does not do its part, and PrecompileError when Dynamo would have to capture the graph again.
     """
     try:
         return _lowered(compiler, gm, inputs)
-    except (
-        TensorifyScalarRestartAnalysis
-    ) as error:  # under torch.compile, Dynamo begins the frame anew
+    except TensorifyScalarRestartAnalysis as error:  # under torch.compile, Dynamo restarts the frame
         raise PrecompileError(
             "a number of the model, such as the momentum of a BatchNorm, has to be a "
             "constant, and dynamic=True has made it "

@@ -98,7 +98,7 @@ def _not_recorded() -> Iterator[None]:
 
 
 def _artifacts(compiled_fn: CompiledFunction, guards: GuardsOfFile) -> Any:
-    """Build the function that torch's AOT compile would make: the graph lowered anew, the guards
+    """Build the function that torch's AOT compile would make: the graph lowered again, the guards
     that can be saved, and what its bytecode needs around it.
     """
     from torch._dynamo.hooks import Hooks

@@ -1,7 +1,7 @@
 """In which states of torch one capture may be used: in its own, and in any other in which the model
 provably does the same.
 
-torch compiles anew when a state that its guards look at has changed. Nothing is compiled anew here,
+torch compiles again when a state that its guards look at has changed. Nothing is recompiled here,
 and a function that was compiled for training is to run under ``torch.no_grad()``. So the model is
 traced in the state that it is called in, once a state, and what Dynamo makes of it (graph and
 bytecode) is compared. That computes nothing, and compiles nothing.

@@ -54,7 +54,7 @@ class ComparedRanks:
 
     summaries: tuple[RankSummary, ...]
     groups: tuple[RankGroup, ...]
-    """Ranks that did the same. The others are held against the first group."""
+    """Ranks that did the same. The others are compared with the first group."""
     findings: tuple[RankFinding, ...]
     """The earliest first."""
     left_out: tuple[OtherFile, ...]

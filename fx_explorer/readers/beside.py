@@ -3,7 +3,7 @@
 
 On its output is a notice a line (``model/protocol.py``); on its input comes the id of the
 compilation that is looked at, which is decoded next. It ends when nobody reads its output any more.
-With ``--follow`` it goes on with what a job adds to the log.
+With ``--follow`` it continues with what a job adds to the log.
 """
 
 from __future__ import annotations

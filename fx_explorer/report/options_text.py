@@ -1,4 +1,4 @@
-"""Options explained as plain text: what each does, its values in a session, and what came of
+"""Options explained as plain text: what each does, its values in a session, and the result of
 trying others.
 """
 
@@ -24,7 +24,7 @@ from fx_explorer.output.terminal import Hanging, Line
 from fx_explorer.output.text import text_of
 
 FULL = 56
-"""Characters of a line of torch's after which its next line goes on with the sentence."""
+"""Characters of a line of torch's after which its next line continues with the sentence."""
 
 _ITEM = re.compile(r"[-*•] |\w+[:.)] |[`\"']\S+[`\"']:")
 

@@ -2,7 +2,7 @@
 
 A daemon closes every descriptor that it does not know, and the next file it opens gets the lowest
 number that is free: what we then write to that number goes into the user's file. So ours have
-numbers above those that programs sweep, and before each use they are held against the file that
+numbers above those that programs sweep, and before each use they are compared with the file that
 they were opened for.
 """
 

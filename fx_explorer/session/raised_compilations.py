@@ -1,6 +1,6 @@
 """Compilations that ended in an exception of the compiler's: the program got it, whatever it did
-with it, or torch was told to go on without (``suppress_errors``). A function that Dynamo leaves to
-Python is none of them.
+with it, or torch was told to continue without (``suppress_errors``). A function that Dynamo leaves
+to Python is none of them.
 """
 
 from __future__ import annotations

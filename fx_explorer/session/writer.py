@@ -83,7 +83,7 @@ class SessionWriter:
     """Appends rows to the session at ``path``, creating it when it is missing or empty.
 
     A writer ``beside_program`` is in the process that runs the user's program: its descriptors get
-    high numbers, and before each use they are held against the file, because the program may have
+    high numbers, and before each use they are compared with the file, because the program may have
     closed them.
 
     Raises SessionWriteError when the file cannot be written (read-only directory, full disk), when
@@ -392,7 +392,7 @@ class SessionWriter:
                 )
 
     def remove_guards(self, compilation: int) -> None:
-        """Forget its guards, which are told anew."""
+        """Forget its guards, which are told again."""
         with self.transaction():
             for row_type in (model.Guard, model.GuardCheck):
                 self._db.execute(
@@ -408,7 +408,7 @@ class SessionWriter:
             )
 
     def remove_profiles(self, digest: str) -> None:
-        """Forget a profile that was read of a file, which is read anew."""
+        """Forget a profile that was read of a file, which is read again."""
         profile = schema.TABLES[model.Profile]
         with self.transaction():
             for row_type in (model.ProfileTime, model.ProfileOther, model.ProfileGap):

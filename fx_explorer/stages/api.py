@@ -78,7 +78,7 @@ class Stages:
     its backward: gradients and buffers are afterwards as after any step.
 
     ``dynamo()`` empties Dynamo's caches (``torch._dynamo.reset``), before and after: functions that
-    this process has compiled are compiled anew when they are called again. Between the calls torch
+    this process has compiled are recompiled when they are called again. Between the calls torch
     is untouched.
 
     Parameters are those of ``torch.compile``; ``inputs`` and ``kwargs`` are what ``model`` is

@@ -1,4 +1,4 @@
-"""A trial that marks a size or number as dynamic and counts the compilations anew.
+"""A trial that marks a size or number as dynamic and counts the compilations again.
 
 No source is changed for it: torch takes the marks from an environment variable
 (``torch.compiler.config.dynamic_sources``).
@@ -38,7 +38,7 @@ class DynamicMarkTrial:
 
     @property
     def in_words(self) -> str:
-        """Say what came of it: ``tried, 3 compilations → 1``."""
+        """Say the result: ``tried, 3 compilations → 1``."""
         if self.is_timed_out:
             return f"timed out: {self.problem}, not verified"
         if self.after is None:

@@ -33,7 +33,7 @@ async def try_options(
     worker: TrialWorker = HERE,
 ) -> OptionTrial:
     """Capture the program with other options. ``request`` is what was captured with, ``before``
-    what came of it; None: the program is captured as it was, too. Raises SessionWriteError when
+    the result; None: the program is captured as it was, too. Raises SessionWriteError when
     there is no room for a session, and nothing for what the program does.
     """
     took_s = 0.0

@@ -34,7 +34,7 @@ class Situation:
     shows_graph: bool
     """Whether the focused pane shows a graph."""
     is_tour: bool = False
-    """Whether the guided tour goes on."""
+    """Whether the guided tour continues."""
 
 
 KERNELS_LOOKED_AT = 2_000
@@ -145,7 +145,7 @@ def _why_not_in_panes(command_id: str, now: Situation) -> str:
 
 def needs_the_rest(command_id: str, now: Situation) -> bool:
     """Return whether the compiler pauses before the stage that a command needs. Such a command asks
-    whether to go on to the end, and is carried out then.
+    whether to continue to the end, and is carried out then.
     """
     lacks = LACKS.get(command_id)
     return (
@@ -199,8 +199,8 @@ tried against the figures of a whole capture.
 """
 
 SHOWN_ANYWAY = ("preset.backward", "preset.joint", "breaks.fix")
-"""Commands that are carried out too when the user does not want to go on: what they show says what
-is missing. Views are shown before anything is asked.
+"""Commands that are carried out too when the user does not want to continue: what they show says
+what is missing. Views are shown before anything is asked.
 """
 
 

@@ -74,8 +74,8 @@ class Captures:
 
     @property
     def is_running(self) -> bool:
-        """Return whether something goes on, or waits at a gate in the middle. It does not when the
-        program has ended and the worker stayed.
+        """Return whether something continues, or waits at a gate in the middle. It does not when
+        the program has ended and the worker stayed.
         """
         return self.live is not None and not self.live.is_at_rest
 

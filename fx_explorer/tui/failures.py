@@ -107,8 +107,8 @@ TELL_S = 20
 
 
 def survive(app: App[Any], error: Exception, doing: str) -> None:
-    """Tell that something could not be done, and go on: one broken dialog must not take a capture
-    with it.
+    """Tell that something could not be done, and continue: one broken dialog must not take a
+    capture with it.
     """
     _faults.setdefault(app, []).append("".join(traceback.format_exception(error)))
     problem = f"fx-explorer failed to {doing}: {type(error).__name__}: {error}"

@@ -135,8 +135,8 @@ class Channel:
             except OSError:
                 chunk = None
             if chunk is None:
-                # The program closed descriptors that are not its own (a daemon does); go on without
-                # commands.
+                # The program closed descriptors that are not its own (a daemon does); continue
+                # without commands.
                 self._commands = None
                 return b""
             if not chunk:

@@ -2,7 +2,7 @@
 
 The rule is that of ``same`` in torch/_dynamo/utils.py and of the harness around it
 (benchmarks/dynamo/common.py, ``check_accuracy``): a result within a tolerance of eager's is equal;
-one further away is held against a run of the same program in float64, and may have so many times
+one further away is compared with a run of the same program in float64, and may have so many times
 eager's own error, as root of the mean square. It is stricter than ``same`` where results are small:
 there the absolute tolerances of ``same`` are larger than the results, and any would pass. What
 ``same`` accepts is accepted there too as long as its error is small beside the result
@@ -90,7 +90,7 @@ class ResultDifference:
     limit: float = 0.0
     """The error up to which it is ``within_error``."""
     note: str = ""
-    """What else is to be known, as a clause: why it differs, or what it was held against."""
+    """What else is to be known, as a clause: why it differs, or what it was compared with."""
     is_another_kind: bool = False
     """Whether it is missing, new, or of another shape or dtype."""
 
@@ -103,7 +103,7 @@ class ResultDifference:
     def severity(self) -> tuple[int, float, float]:
         """Return what sorts differences, the worst last."""
         rank = ("equal", "within_error", "differs").index(self.kind)
-        if not self.limit:  # it was not held against one, as nothing excuses it
+        if not self.limit:  # it was not compared with one, as nothing excuses it
             return rank, math.inf if self.kind == "differs" else 0.0, self.largest
         return rank, self.error / self.limit, self.largest
 
@@ -165,7 +165,7 @@ def is_within_tolerance(
 
 
 def tolerance_of(dtype: torch.dtype) -> float:
-    """Return the tolerance of results of a dtype that are held against a more exact run."""
+    """Return the tolerance of results of a dtype that are compared with a more exact run."""
     return WIDE_TOLERANCE if dtype in (torch.float64, torch.complex128) else TOLERANCE
 
 

@@ -61,11 +61,11 @@ class Outcomes:
         return self.program
 
     def note_problem(self, told: str) -> None:
-        """Note why we cannot record. The program goes on."""
+        """Note why we cannot record. The program continues."""
         self._fault = told
 
     def note_fault(self, error: BaseException) -> None:
-        """Note a fault of our own. The program goes on."""
+        """Note a fault of our own. The program continues."""
         self._fault = self._told_fault(error)
 
     def of_fault(self, error: BaseException) -> Outcome:

@@ -118,14 +118,14 @@ class ScriptProgram:
         activity = self._progress.activity
         try:
             self._begin_recording()
-        except BrokenTorch as error:  # the script goes on, and its own error may say it better
+        except BrokenTorch as error:  # the script continues, and its own error may say it better
             self._outcomes.note_problem(str(error))
         except (
             UsageError,
             WorkerError,
         ) as error:  # the script must not run with other options than were asked for
             raise TargetError(str(error)) from error
-        except Exception as error:  # noqa: BLE001 - ours; the script goes on unrecorded, and the outcome says so
+        except Exception as error:  # noqa: BLE001 - ours; the script continues unrecorded, and the outcome says so
             self._outcomes.note_fault(error)
         self._progress.say(activity)
 
@@ -186,7 +186,7 @@ class LaterRun(ChildProgram):
         super().__init__(request, run, waits=True)
 
     def run(self) -> SeenRun:
-        """Run the script and return what came of it. It is run once, also when it is asked for
+        """Run the script and return the result. It is run once, also when it is asked for
         again.
         """
         if self._ended is None:

@@ -52,7 +52,7 @@ class Interval:
         return Interval(self.middle, self.low * part, self.high / part)
 
     def anew(self, clock: BenchClock, processes: int = 1) -> Interval:
-        """Return the interval of the same figure where it is measured anew: a time needs one
+        """Return the interval of the same figure where it is measured again: a time needs one
         process, a ratio two.
         """
         wider = processes * BETWEEN_PROCESSES.get(clock, MOST_BETWEEN_PROCESSES)

@@ -195,7 +195,7 @@ def _cost(
     taken |= {local: books.takers(local, cut, hit, behind) for local in both}
     kept = kept_across(books.kept, handed_over, both, taken)
     return BreakCost(
-        # A function whose rest was compiled behind the break is not left to Python as a whole.
+        # A function whose rest was compiled behind the break is not run in eager mode as a whole.
         functions_in_python=int(cut.runs_in_eager and not _goes_on(behind)),
         rests_in_python=int(hit.skips_rest),
         extra_graphs=max(0, pieces - 1),

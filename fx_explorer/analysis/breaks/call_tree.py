@@ -57,8 +57,8 @@ class FunctionCall:
 
     @property
     def restart_reasons(self) -> tuple[str, ...]:
-        """Return why Dynamo began anew, each reason once. Graph breaks are left out: they are shown
-        with the break.
+        """Return why Dynamo started again, each reason once. Graph breaks are left out: they are
+        shown with the break.
         """
         broke = {hit.reason for hit in self.breaks}
         if any(hit.skips_rest for hit in self.breaks):

@@ -3,7 +3,7 @@ be kept anyway.
 
 A value that the graph before computes comes into a graph behind from outside. If that graph needs
 it for its backward, it must keep it, because it cannot compute it again. In one graph torch would
-be free to keep it, to keep something smaller, or to compute it anew. A value that both sides need
+be free to keep it, to keep something smaller, or to compute it again. A value that both sides need
 is kept by both, whether computed before or an input of both. It is one tensor in memory, and
 appears twice among the saved tensors.
 """

@@ -58,7 +58,7 @@ def torchs_own(
     another library.
     """
     inner = chain[-1] if chain else None
-    # torch reports the user's line, and its chain goes on into the code that breaks.
+    # torch reports the user's line, and its chain continues into the code that breaks.
     if inner is not None and (inner.file, inner.line) != (hit.file, hit.line):
         part = _part(reader, inner.file)
         return BreakInTorch(f"{inner.function} ({part}:{inner.line})", True) if part else None

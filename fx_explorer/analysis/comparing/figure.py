@@ -22,7 +22,7 @@ DIFFERS = "differs"
 """Stands where the sides are no amounts."""
 
 MOST_PERCENT = 1000
-"""A larger growth is told as a multiple."""
+"""A larger growth is reported as a multiple."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,7 +196,7 @@ def pair_counts(pairs: Sequence[KernelPair]) -> dict[Difference, int]:
 # Counterparts: kernels of both sessions that compute the same nodes.
 
 MOST_CANDIDATES = 64
-"""Most kernels with one node, or one name, that a kernel is held against: a constant may be in all
+"""Most kernels with one node, or one name, that a kernel is compared with: a constant may be in all
 of them.
 """
 

@@ -130,7 +130,7 @@ def tree_cost_ns(reader: SessionReader, compilation: int) -> float:
 
 def _scale(checks: Iterable[model.GuardCheck], tree_ns: float) -> float:
     """Return by what the costs of single checks are multiplied. Each is measured alone, which takes
-    longer than within the tree: they are told as shares of it where they add up to more.
+    longer than within the tree: they are reported as shares of it where they add up to more.
     """
     whole = sum(max(0.0, check.cost_ns) for check in checks)
     return min(1.0, tree_ns / whole) if whole > 0 and tree_ns > 0 else 1.0

@@ -78,7 +78,7 @@ _LOADED = {"64": 2, "128": 4}
 
 
 class _Flow(NamedTuple):
-    """What one instruction does to registers, and where the program may go on."""
+    """What one instruction does to registers, and where the program may continue."""
 
     reads: Registers
     writes: Registers

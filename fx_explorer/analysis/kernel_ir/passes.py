@@ -2,7 +2,7 @@
 text before and after each.
 
 MLIR prints the module *before* each pass (mlir/lib/Pass/IRPrinting.cpp), so the text after a pass
-is the text before the next one. Locations are left out, because they are numbered anew in every
+is the text before the next one. Locations are left out, because they are numbered again in every
 text. Steps that a pass prints itself (the software pipeliner) are left out too.
 """
 

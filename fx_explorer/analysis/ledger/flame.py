@@ -184,7 +184,7 @@ def _part(before: Part, step: LedgerStep, *, is_last: bool) -> Part:
 
 class _Functions:
     """Follows which compiled functions are running. Steps say whose they are: a function whose
-    steps go on behind those of another one has called it, as at a graph break, where the rest of
+    steps continue behind those of another one has called it, as at a graph break, where the rest of
     the function is called. A function that calls itself, with nothing between, counts as one.
     """
 

@@ -30,7 +30,7 @@ class Remedy:
     name: str
     """As a table names it: ``reduce-overhead``."""
     how: str
-    """As a sentence goes on behind "compile": ``in the mode reduce-overhead``."""
+    """As a sentence continues behind "compile": ``in the mode reduce-overhead``."""
     why: str
     risk: str
     """What has to hold, or what it costs; empty for nothing known."""

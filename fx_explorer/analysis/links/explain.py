@@ -1,4 +1,4 @@
-"""How each link of a place is known: the evidence behind what lights up, in words."""
+"""How each link of a place is known: the evidence behind what is highlighted, in words."""
 
 from __future__ import annotations
 

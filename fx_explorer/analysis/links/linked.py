@@ -1,4 +1,4 @@
-"""What lights up for a selected place: the lines of every shown document that are the same
+"""What is highlighted for a selected place: the lines of every shown document that are the same
 computation.
 
 Every step follows links that the compiler itself knew (``model.Link``, ``model.LineNode``, user
@@ -54,8 +54,8 @@ class Selection:
     """A selected place, the nodes it stands for, and what follows from them, each computed when it
     is first needed.
 
-    It is made once per move of the cursor, and used by whoever follows it, lights up what is linked
-    or describes it.
+    It is made once per move of the cursor, and used by whatever follows the cursor, highlights
+    what is linked, or describes it.
     """
 
     def __init__(self, reader: SessionReader, place: Place) -> None:

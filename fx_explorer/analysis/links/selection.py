@@ -1,7 +1,7 @@
 """Which nodes a place stands for: the row of a graph, a source line, a line of a kernel, of output
 code, of bytecode.
 
-This is the first half of following a link; ``linked.py`` goes on from the nodes to every other
+This is the first half of following a link; ``linked.py`` continues from the nodes to every other
 document.
 """
 

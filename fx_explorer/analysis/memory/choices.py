@@ -28,7 +28,7 @@ _WORDS = {
     "view op (recompute_views=True)": "recomputing a view costs nothing",
 }
 """The end of torch's reason (``solve_min_cut``, torch/_functorch/partitioners.py) → the same in
-plain words. Any other is told as torch writes it.
+plain words. Any other is reported as torch writes it.
 """
 
 INPUT = ": primal input"

@@ -81,6 +81,6 @@ def is_method(function: str) -> bool:
 
 
 def resumed_at(function: str) -> int:
-    """Return the line at which a rest of a function goes on; 0 for any other function."""
+    """Return the line at which a rest of a function continues; 0 for any other function."""
     found = _RESUME_AT.search(function[-LONGEST_LINE:])
     return int(found["line"]) if found else 0

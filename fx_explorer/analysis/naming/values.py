@@ -1,8 +1,8 @@
 """The user's names of what graphs are given: ``blocks.0.conv1.weight`` instead of ``primals_3``.
 
 Dynamo names an input after its source, with everything that cannot stand in a name replaced
-(torch/_dynamo/output_graph.py), and AOTAutograd numbers the inputs anew; links lead from one to the
-other.
+(torch/_dynamo/output_graph.py), and AOTAutograd numbers the inputs again; links lead from one to
+the other.
 """
 
 from __future__ import annotations

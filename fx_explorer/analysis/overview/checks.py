@@ -200,7 +200,7 @@ def _graphs(reader: SessionReader, expected: int) -> Check:
     measured = f"{counted(graphs, 'graph')}, {expected:,} expected"
     if graphs == expected:
         return Check("expect-graphs", expected, measured)
-    # Fewer graphs: something was left to Python. More: something was cut, or compiled again.
+    # Fewer graphs: something was run in eager mode. More: something was cut, or compiled again.
     if graphs < expected:
         findings = list(_left_findings(reader))
     else:

@@ -60,7 +60,7 @@ class Children:
 
     @property
     def left(self) -> list[model.ChildFinding]:
-        """Return the functions left to Python that compute something."""
+        """Return the functions run in eager mode that compute something."""
         return [one for one in self.of("left") if not computes_nothing(one.text)]
 
 

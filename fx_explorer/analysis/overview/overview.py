@@ -185,7 +185,7 @@ def _graphs(
     if not figures.graphs:
         if direct:
             return
-        # While the capture goes on, a graph may still come.
+        # While the capture continues, a graph may still come.
         is_known = "graphs" not in not_in_text(reader)
         if reader.meta("outcome") is not None and not not_decoded(reader) and is_known:
             yield _no_graph(reader)
@@ -273,7 +273,7 @@ def _names_in_words(compilations: Sequence[model.Compilation]) -> str:
 
 def _all_was_compiled(reader: SessionReader) -> bool:
     """Return whether the run came to its end, in one process, and nothing that torch was given
-    failed or was left to Python. Of a log that is not known.
+    failed or was run in eager mode. Of a log that is not known.
     """
     if is_log(reader):
         return False
@@ -286,7 +286,7 @@ def _all_was_compiled(reader: SessionReader) -> bool:
 
 def _no_graph(reader: SessionReader) -> Fact:
     """Return the fact that there is no graph. Graph breaks that caused it are the problem, and this
-    is only a notice; otherwise it names the function that was left to Python.
+    is only a notice; otherwise it names the function that was run in eager mode.
     """
     if reader.count(model.GraphBreak):
         return Fact(
@@ -345,7 +345,7 @@ def _no_graph(reader: SessionReader) -> Fact:
 
 
 def _not_compiled(reader: SessionReader, compilation: model.Compilation, raised: bool) -> Fact:
-    """Say what became of a function without code. ``raised``: its error reached the program, or
+    """Say what happened to a function without code. ``raised``: its error reached the program, or
     would have without ``suppress_errors``.
     """
     name = plain_function(compilation.function)
@@ -482,7 +482,7 @@ def _dynamic_sizes(reader: SessionReader) -> str:
     return f"sizes that may change: {listed(told)}" if told else ""
 
 
-# what came of it
+# the result
 
 
 def _kernels(reader: SessionReader) -> Iterator[Fact]:

@@ -1,5 +1,5 @@
-"""Joins a trace to a session: each time goes to the call of a kernel that it is of, or is told as
-what it is otherwise. The times of all rows add up to those of the trace.
+"""Joins a trace to a session: each time goes to the call of a kernel that it is of, or is reported
+as what it is otherwise. The times of all rows add up to those of the trace.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def first_divergence(found: Sequence[RankFinding]) -> RankFinding | None:
 
 
 def differing_ranks(found: Sequence[RankFinding]) -> tuple[int, ...]:
-    """Return the ranks that diverge from those they are held against."""
+    """Return the ranks that diverge from those they are compared with."""
     return tuple(sorted({rank for one in found if one.is_divergence for rank in one.ranks}))
 
 
@@ -71,7 +71,7 @@ def _noted_within(group: RankGroup, among: int) -> Iterator[RankFinding]:
 
 
 class _Comparison:
-    """One group held against the first one."""
+    """One group compared with the first one."""
 
     def __init__(self, reference: RankGroup, group: RankGroup, among: int) -> None:
         self._reference = reference

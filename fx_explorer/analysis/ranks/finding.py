@@ -56,7 +56,7 @@ of the model differ by design.
 
 @dataclass(frozen=True, slots=True)
 class RankFinding:
-    """One difference between a group of ranks and those it is held against."""
+    """One difference between a group of ranks and those it is compared with."""
 
     aspect: Aspect
     ranks: tuple[int, ...]

@@ -143,7 +143,7 @@ class RankGroup:
 
 
 def alike(summaries: Iterable[RankSummary]) -> list[RankGroup]:
-    """Return the groups. The first is the one that the others are held against: the largest of
+    """Return the groups. The first is the one that the others are compared with: the largest of
     those whose end is known and of which nothing failed, and of equally large ones that with the
     lowest rank.
     """

@@ -253,7 +253,7 @@ def _cache_events(reader: SessionReader) -> dict[int, list[str]]:
         event = json.loads(str(metric.value))
         if not str(event).endswith(
             "_hash"
-        ):  # says that there is a key, and nothing of what became of it
+        ):  # says that there is a key, and nothing of what happened to it
             found.setdefault(metric.compilation, []).append(str(event))
     return found
 

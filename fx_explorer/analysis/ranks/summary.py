@@ -97,7 +97,7 @@ class RankSummary:
     executed: Fingerprint
     """The compiled graphs in the order in which they ran; torch writes it for some jobs only."""
     has_clock: bool
-    """Whether its times count from the epoch, and so can be held against those of another rank."""
+    """Whether its times count from the epoch, and so can be compared with those of another rank."""
     unknown_end: str = ""
     """Why it is not known what the rank did in the end; empty where the session is whole."""
     is_text: bool = False
@@ -128,7 +128,7 @@ MOST_APART_S = 600.0
 
 
 def began_together(ranks: Iterable[RankSummary]) -> bool:
-    """Return whether the clocks of ranks can be held against each other: there are clocks, and the
+    """Return whether the clocks of ranks can be compared with each other: there are clocks, and the
     ranks began at one time.
     """
     compiling = [one for one in ranks if one.compilations]

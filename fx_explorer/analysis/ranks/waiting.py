@@ -1,4 +1,4 @@
-"""Who waits for whom: a collective goes on when the last rank has come to it, and compiling its
+"""Who waits for whom: a collective continues when the last rank has come to it, and compiling its
 graph is what ranks are late for. Nothing of what runs between is known, so this is what compiling
 alone explains.
 """

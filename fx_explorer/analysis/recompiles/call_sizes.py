@@ -24,7 +24,7 @@ def sizes_then(
     before: model.Compilation | None,
     after: model.Compilation | None,
 ) -> CallSizes:
-    """Return how the sizes of two compilations differ, and what became of the size that was
+    """Return how the sizes of two compilations differ, and what happened to the size that was
     recompiled for; empty for other changes.
     """
     if before is None or after is None or change.kind not in ("size", "number"):

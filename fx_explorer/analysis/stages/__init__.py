@@ -1,1 +1,1 @@
-"""What each stage of a compilation did: what went in, what came out, and what became of what."""
+"""What each stage of a compilation did: what went in, what came out, and what happened to what."""

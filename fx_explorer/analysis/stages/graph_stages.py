@@ -301,7 +301,7 @@ class GraphPair:
 
     @cached_property
     def children(self) -> dict[int, list[int]]:
-        """Return operation before → what came of it."""
+        """Return operation before → the result."""
         found: dict[int, list[int]] = {}
         for link in self.links:
             found.setdefault(link.parent, []).append(link.child)

@@ -1,4 +1,4 @@
-"""What one stage did, as data: a sentence, counts, and what became of each node."""
+"""What one stage did, as data: a sentence, counts, and what happened to each node."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class StageWork:
     """
     sentence: str
     fates: Mapping[int, Fate] = field(default_factory=dict, repr=False)
-    """Id of an operation, of the graphs before and after → what became of it."""
+    """Id of an operation, of the graphs before and after → what happened to it."""
 
     @property
     def is_as_before(self) -> bool:

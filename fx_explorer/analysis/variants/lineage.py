@@ -35,7 +35,7 @@ but not the rest of its stage.
 
 def is_through(gate: model.Gate, stage: model.Stage | None) -> bool:
     """Return whether the results of ``stage`` were there at ``gate``, so that a variant from there
-    does not make them anew.
+    does not make them again.
     """
     return stage is not None and model.STAGES.index(stage) <= model.STAGES.index(_LAST_SHARED[gate])
 

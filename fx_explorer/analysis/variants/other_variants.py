@@ -71,7 +71,7 @@ def _other_variant(
 
 def variant_in_words(reader: SessionReader, variant: model.Compilation) -> list[str]:
     """Say what makes a variant differ from the one it set out from: its changes, and the region
-    that alone was lowered anew.
+    that alone was lowered again.
     """
     lowered = [
         one for one in reader.rows(model.RegionLowering, compilation=variant.id) if one.subgraph

@@ -1,7 +1,7 @@
 """How often what a backend made is called: each compiled entry is counted in its calls, and what it
-returns is held against the graph it was made of.
+returns is compared with the graph it was made of.
 
-What Inductor makes stays the object that it is, since torch goes on to use it as such: its calls
+What Inductor makes stays the object that it is, since torch continues to use it as such: its calls
 are counted in its class, ``CompiledFxGraph.__call__`` (torch/_inductor/output_code.py). While
 inspecting it does not run.
 """

@@ -1,1 +1,1 @@
-"""Dynamo: its graphs, the calls of torch.compile, and what it left to Python."""
+"""Dynamo: its graphs, the calls of torch.compile, and what it leaves to eager mode."""

@@ -3,9 +3,9 @@ the user's line.
 
 From torch's structured trace (torch/fx/experimental/symbolic_shapes.py: ``create_symbol``,
 ``create_unbacked_symbol``, ``guard_added_fast``, ``symbolic_shape_specialization``,
-``propagate_real_tensors``); what became of them in the end is read off the ``ShapeEnv`` when Dynamo
-makes its guards. Equal sizes share a symbol ("duck shaping") without a record: the sources of a
-symbol tell.
+``propagate_real_tensors``); what happened to them in the end is read off the ``ShapeEnv`` when
+Dynamo makes its guards. Equal sizes share a symbol ("duck shaping") without a record: the sources
+of a symbol tell.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ _PLACE = re.compile(r'File "([^"\n]+)", line (\d+)')
 
 @dataclass
 class CudaGraphRuns:
-    """What was heard so far. A graph is told as the session does: ``[0/0] forward``."""
+    """What was heard so far. A graph is reported as the session does: ``[0/0] forward``."""
 
     recorded: Counter[str] = field(default_factory=Counter)
     replayed: Counter[str] = field(default_factory=Counter)

@@ -28,7 +28,7 @@ Signature = dict[torch.fx.Node, tuple[object, ...]]
 def joint_pass_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
     """Record the joint graph once more when the passes over it are done."""
     running: set[int] = set()
-    """Threads in which the passes run: they may begin anew over a part of the graph."""
+    """Threads in which the passes run: they may start again over a part of the graph."""
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)

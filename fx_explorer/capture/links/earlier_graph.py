@@ -216,7 +216,7 @@ def nested_pairs(
 
 def _is_copy(node: torch.fx.Node, other: torch.fx.Node) -> bool:
     """Return whether a node is a copy of another. Copying a node shares what is in its meta. Where
-    the value was computed anew, the operations are compared, and where a pass has changed the
+    the value was computed again, the operations are compared, and where a pass has changed the
     operation (``view`` to ``reshape``), what it is applied to.
     """
     value = node_value(node)

@@ -1,7 +1,7 @@
 """Which node of an earlier stage a node came from, and how that is known: strongest evidence first.
 
 Within one graph that passes edit, a node keeps its identity; a partitioner copies nodes, with their
-meta. Where torch traces anew (Dynamo → AOTAutograd), ``node.meta`` carries the way back:
+meta. Where torch traces again (Dynamo → AOTAutograd), ``node.meta`` carries the way back:
 ``from_node`` (torch/fx/traceback.py), ``source_fn_stack`` and ``fwd_source_fn_stack``
 (torch/_dynamo/output_graph.py, torch/_functorch/_aot_autograd/utils.py), autograd's ``seq_nr``
 (which ties a backward node to its forward), and last the user's line. A name alone says nothing:

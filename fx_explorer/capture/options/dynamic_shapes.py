@@ -52,7 +52,7 @@ class DynamicShapes:
 
     def hold(self) -> None:
         """Set what is wanted for the rest of a frame, which Dynamo begins or is going to begin
-        anew.
+        again.
         """
         if self._wanted:
             self._frame.enter_context(config.patch(self._wanted))

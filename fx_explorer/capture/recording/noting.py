@@ -46,7 +46,7 @@ class Noting:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        # What is no Exception goes on: the user's interrupt, a gate that is left.
+        # What is no Exception continues: the user's interrupt, a gate that is left.
         is_ours = isinstance(error, Exception) and not _came_from_outside(error, self._tracer)
         try:
             if isinstance(error, Exception) and is_ours:

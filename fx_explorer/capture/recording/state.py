@@ -97,7 +97,7 @@ class Recording:
         """Hears that the program has called what is compiled, and what it returned is at hand."""
 
         self._states: dict[str, CompilationState] = {}
-        """Compilation → its state; begun anew when torch reuses a name."""
+        """Compilation → its state; restarted when torch reuses a name."""
         self.captured_ahead: set[str] = set()
         """Compilations of functions that nobody has called (ahead_of_time.py)."""
         self.built_to_save: set[str] = set()
@@ -142,7 +142,7 @@ class Recording:
         self._told_of_autograd = False
 
     def begin_in_fork(self) -> None:
-        """Begin anew in a child that the program forked: what is compiled there is not the
+        """Begin again in a child that the program forked: what is compiled there is not the
         parent's, and nobody steps through it.
 
         The writer begins a session of its own with the first row.
@@ -255,7 +255,7 @@ class Recording:
         self.notify(Notice("compilation", compilation=name))
 
     def begin_again(self, name: str) -> None:
-        """Begin a new compilation under a used ``name``: torch numbers its frames anew after
+        """Begin a new compilation under a used ``name``: torch numbers its frames again after
         ``torch._dynamo.reset()``.
         """
         self._resets[name] = self._resets.get(name, 1) + 1

@@ -56,7 +56,7 @@ def finish(stepper: Stepper, at_hand: Callable[[], None]) -> None:
 @contextlib.contextmanager
 def deferred_until_reset(stepper: Stepper) -> Iterator[None]:
     """Compile the deferred graphs at ``torch._dynamo.reset`` in the block: torch forgets the code
-    that these graphs are for, and gives the names of its frames anew.
+    that these graphs are for, and gives the names of its frames again.
     """
 
     def make(original: Callable[[], None]) -> Callable[[], None]:
@@ -106,7 +106,7 @@ def _wait_for_all(stepper: Stepper) -> None:
 
 
 def compile_kept(stepper: Stepper) -> None:
-    """Compile every graph that waits, in its turn. One that was left at a gate goes on from
+    """Compile every graph that waits, in its turn. One that was left at a gate continues from
     there.
     """
     for kept in list(stepper.kept.values()):
@@ -181,7 +181,7 @@ def _compile_outside(
     except Exception as error:  # noqa: BLE001 - recorded with the variant by run_variant, and told
         text = f"[{variant.row.name}] failed: {one_line(str(error))}"
         # Only of what the program itself would have met: with changes of the user's, or where torch
-        # is told to go on, it has no exception.
+        # is told to continue, it has no exception.
         if (
             variant is kept.variants[0]
             and variant.changes == Changes()

@@ -47,7 +47,7 @@ def compile_as_asked(
         return runnable_copy(kept.dynamo)
     except AnotherVariant as other:
         stepper.rows.leave(variant, "the user chose another variant")
-        # Only Dynamo can do this: ``stepped_boundary.py`` has it begin the frame anew.
+        # Only Dynamo can do this: ``stepped_boundary.py`` has it restart the frame.
         if dynamic_shapes.SETTING in other.command.changes.settings:
             raise
         other_variant, graph = new_variant(stepper, kept, other.command, variant)
@@ -59,7 +59,7 @@ def compile_as_asked(
         )
         stepper.rows.use(kept, other_variant)
         return made
-    # It is left for now only, and its row goes on when it is taken up again.
+    # It is left for now only, and its row continues when it is taken up again.
     except GateReached:
         raise
     except LeftAtGate:
@@ -76,7 +76,7 @@ def run_variant(
         try:
             result = compile_variant()
         except RestartAnalysis as error:
-            # Dynamo waits for it, and begins the frame anew.
+            # Dynamo waits for it, and restarts the frame.
             if not stepper.is_outside:
                 raise
             stepper.rows.change(variant, status="failed", error=_NEEDS_DYNAMO)

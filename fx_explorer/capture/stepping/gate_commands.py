@@ -107,8 +107,8 @@ def allow_at_gate(stepper: Stepper, command: Command) -> None:
 
 
 def allow_for_all(stepper: Stepper, command: Command) -> None:
-    """Refuse to go on when the source has changed: what was captured is compiled from here on, and
-    the source on the screen must be the one that it was captured from.
+    """Refuse to continue when the source has changed: what was captured is compiled from here on,
+    and the source on the screen must be the one that it was captured from.
     """
     if command.kind in ("go", "step", "run_to"):
         stepper.check_source()

@@ -99,7 +99,7 @@ class Gates:
         allow: Allow = lambda _: None,
         published: str = "",
     ) -> None:
-        """Wait until the user goes on. Raises a subclass of LeftAtGate for a user who does not.
+        """Wait until the user continues. Raises a subclass of LeftAtGate for a user who does not.
         ``published`` names what a backend has published, at its gate.
         """
         where: dict[str, Any] = {

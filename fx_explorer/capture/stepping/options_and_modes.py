@@ -1,7 +1,7 @@
 """The options and modes in force when Dynamo captured a graph, to be restored when a deferred graph
 is compiled.
 
-The program goes on meanwhile: it leaves the block in which an option of torch's held, switches
+The program continues meanwhile: it leaves the block in which an option of torch's held, switches
 autocast off, resizes an input. Besides the graph, three things decide about generated code: options
 of the compiler, modes of the process, and properties of the inputs.
 """

@@ -1,6 +1,6 @@
 """The boundary between two stages of a capture that is stepped through.
 
-It gives again what an earlier variant made, and keeps what is made anew for a later one.
+It gives again what an earlier variant made, and keeps what is made again for a later one.
 """
 
 from __future__ import annotations
@@ -186,12 +186,12 @@ def compile_segment(
     """Answer Dynamo's call of the backend: compile now, or when the program has ended. ``here`` is
     that call.
 
-    Dynamo can begin the frame anew as long as it waits, and no longer.
+    Dynamo can restart the frame as long as it waits, and no longer.
     """
     _tell_sources(output_graph, module)
     kept = _keep(stepper, output_graph, module, inputs)
     variant = kept.variants[0]
-    # Whoever captured it ahead of time has called for the graph, and cannot go on without it.
+    # Whoever captured it ahead of time has called for the graph, and cannot continue without it.
     is_ahead = kept.name in stepper.recording.captured_ahead
     if not stepper.defers or is_ahead or not can_wait(kept):
         variant.is_finished = stepper.defers  # however it ends, it ends now
@@ -229,7 +229,7 @@ def _compile_in_dynamo(
     here: CompileHere,
 ) -> Any:
     """Compile while Dynamo waits for the result. Raises RestartAnalysis for a frame that is to be
-    begun anew.
+    restarted.
     """
 
     def compile_variant(graph: torch.fx.GraphModule) -> Any:
@@ -256,7 +256,7 @@ def _compile_in_dynamo(
 
 
 def _probe(stepper: Stepper, variant: Variant, compile_here: Callable[[], object]) -> None:
-    """Trace the graph while Dynamo can still begin the frame anew, in case AOTAutograd asks for
+    """Trace the graph while Dynamo can still restart the frame, in case AOTAutograd asks for
     that. The trace is kept.
     """
     name, stepper.is_probing = variant.row.name, True
@@ -274,7 +274,7 @@ def _probe(stepper: Stepper, variant: Variant, compile_here: Callable[[], object
 
 
 def _capture_anew(stepper: Stepper, kept: CapturedSegment, command: Command) -> NoReturn:
-    """Have Dynamo begin the frame anew, with the settings of ``command``. What was recorded of the
+    """Have Dynamo restart the frame, with the settings of ``command``. What was recorded of the
     frame becomes a row of its own.
     """
     stepper.settings.set(command.changes.settings, command.gate)
@@ -343,7 +343,7 @@ def must_be_traced(kept: CapturedSegment) -> bool:
     """Return whether AOTAutograd may have something to tell Dynamo, so that it must trace the graph
     at once.
 
-    It may tell Dynamo two things: that floats must be constants, so that the frame is begun anew
+    It may tell Dynamo two things: that floats must be constants, so that the frame is restarted
     (TensorifyScalarRestartAnalysis, torch/fx/passes/_tensorify_python_scalars.py), and that
     something cannot be traced, which Dynamo turns into a graph break
     (``exceptions_allowed_to_be_fallback``, torch/_dynamo/output_graph.py).

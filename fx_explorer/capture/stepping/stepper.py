@@ -48,7 +48,7 @@ class Stepper:
         self.settings = VariantSettings(recording)
         self.rows = VariantRows(recording)
         self.carried: dict[str, Changes] = {}
-        """Compilation → what the user had changed in a frame that Dynamo begins anew."""
+        """Compilation → what the user had changed in a frame that Dynamo starts again."""
         self.in_dynamo: CapturedSegment | None = None
         """The graph that Dynamo waits for."""
         self.is_probing = False

@@ -231,8 +231,8 @@ def _with_subclasses(kind: type) -> set[type]:
 
 
 def _objects(generations: tuple[int, ...], kinds: set[type]) -> list[Any]:
-    """Return the objects of these types in these generations. A frame that runs, or waits to go on,
-    is not known to the garbage collector (``take_ownership``, Python/frame.c).
+    """Return the objects of these types in these generations. A frame that runs, or waits to
+    continue, is not known to the garbage collector (``take_ownership``, Python/frame.c).
     """
     found: list[Any] = []
     for generation in generations:
@@ -243,14 +243,14 @@ def _objects(generations: tuple[int, ...], kinds: set[type]) -> list[Any]:
 
 def _clear(frame: FrameType) -> None:
     """Empty the variables of a frame of torch or of ours. That of a generator is left, which may
-    have to go on.
+    have to continue.
     """
     code = frame.f_code
     if code.co_flags & _RESUMABLE or not code.co_filename.startswith(_NOT_THE_PROGRAMS):
         return
     with contextlib.suppress(RuntimeError):  # it runs
         frame.clear()
-        frame.f_locals  # noqa: B018 - until Python 3.12 a frame keeps a copy of its variables, which this makes anew
+        frame.f_locals  # noqa: B018 - until Python 3.12 a frame keeps a copy of its variables, which this makes again
 
 
 def _nobody_holds(frames: list[FrameType]) -> bool:

@@ -4,7 +4,7 @@
 program's objects included, only where its logger has a handler. A handler of ours would make it do
 so inside the compiler, where whatever raises becomes a graph break. So there is none:
 ``trace_structured`` is heard asking its logger for handlers, and we evaluate the few records that
-we read. torch goes on with the handlers of the user's (TORCH_TRACE), if there are any. That the
+we read. torch continues with the handlers of the user's (TORCH_TRACE), if there are any. That the
 program configures its logging makes no difference either.
 """
 

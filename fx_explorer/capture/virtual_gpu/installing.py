@@ -120,8 +120,8 @@ def set_options() -> None:
 
 def record_no_cuda_graphs() -> None:
     """Record no CUDA graphs. ``mode="reduce-overhead"`` wraps what is compiled after its code is
-    made; only running it would record CUDA graphs. What torch knows by then against it is told as
-    torch does.
+    made; only running it would record CUDA graphs. What torch knows by then against it is reported
+    as torch does.
     """
     from torch._inductor import output_code
 

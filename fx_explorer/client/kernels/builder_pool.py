@@ -1,7 +1,7 @@
 """Some warm builders (kernel_builder.py), and requests that wait for one to be free.
 
 Each request is a task of its own. To cancel it kills the builder that works on it, which starts
-anew with the next request; what was built before is in the session.
+again with the next request; what was built before is in the session.
 """
 
 from __future__ import annotations

@@ -74,8 +74,8 @@ class CaptureNarration:
         self._redraw()
 
     def _pass(self, target: TextIO, chunk: bytes) -> None:
-        """Write what the program wrote. Where that is lost the program goes on, and the session has
-        it.
+        """Write what the program wrote. Where that is lost the program continues, and the session
+        has it.
         """
         if self._is_output_lost:
             return

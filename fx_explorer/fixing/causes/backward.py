@@ -61,7 +61,7 @@ def _outside(site: Site, stack: list[Site]) -> list[Splice]:
     at = next(
         (number for number, line in enumerate(lines) if _backward(code, line, site.line)), None
     )
-    # A ``return`` above would leave the new function only, and the old one would go on.
+    # A ``return`` above would leave the new function only, and the old one would continue.
     if (
         function is None
         or at is None

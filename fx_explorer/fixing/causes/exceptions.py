@@ -1,4 +1,4 @@
-"""``try`` … ``except``: torch cannot go on in the middle of one, so a break inside it costs the
+"""``try`` … ``except``: torch cannot continue in the middle of one, so a break inside it costs the
 whole function.
 """
 

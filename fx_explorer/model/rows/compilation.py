@@ -11,7 +11,7 @@ from fx_explorer.model.stage import Direction, Stage
 Status = Literal["running", "ok", "broke", "failed", "skipped", "restarted", "left"]
 """``broke``: compiled, but only up to a graph break. ``skipped``: Dynamo left the frame to Python.
 ``restarted``: an attempt that left a compiled graph behind before Dynamo began the compilation
-anew; the one that counts has its name without ``_N``. ``left``: at a gate the user chose another
+again; the one that counts has its name without ``_N``. ``left``: at a gate the user chose another
 variant, ran the graph eagerly or aborted; everything up to there is kept.
 """
 

@@ -1,5 +1,5 @@
 """What is left where torch.compile stops: resume functions, tensors that Python holds meanwhile and
-for how long, functions left to Python.
+for how long, functions run in eager mode.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class SavedBetween:
 
 FallbackKind = Literal["skipped", "limit", "failed"]
 """``skipped``: Dynamo does not trace this function. ``limit``: it was compiled too often.
-``failed``: compiling it raised, and torch was told to go on without (``suppress_errors``).
+``failed``: compiling it raised, and torch was told to continue without (``suppress_errors``).
 """
 
 

@@ -1,4 +1,4 @@
-"""What torch checks before it runs compiled code again, what became of asking it, and how dynamic
+"""What torch checks before it runs compiled code again, what happened to asking it, and how dynamic
 sizes were decided upon.
 """
 

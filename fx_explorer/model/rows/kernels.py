@@ -171,7 +171,7 @@ class KernelBuild:
     state: BuildState = "candidate"
     origin: BuildOrigin = "heuristic"
     source: int = 0
-    """Text of a Triton source of its own (a template writes each configuration anew); 0: the
+    """Text of a Triton source of its own (a template writes each configuration again); 0: the
     kernel's.
     """
     name: str = ""

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 
 LONGEST_EVENT = 8 << 20
-"""Characters. What goes on for longer is skipped."""
+"""Characters. What continues for longer is skipped."""
 
 LONGEST_HEAD = 16 << 20
 """Characters before the events: properties of the devices, and what the program noted itself."""
@@ -90,7 +90,7 @@ class EventStream:
                 return
 
     def _next(self) -> object:
-        """Return what stands here; None where it is no JSON, or goes on behind the end."""
+        """Return what stands here; None where it is no JSON, or continues behind the end."""
         while True:
             try:
                 found, self._at = _DECODER.raw_decode(self._text, self._at)

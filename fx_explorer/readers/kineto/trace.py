@@ -18,7 +18,7 @@ digits.
 """
 
 LONGEST_NAME = 400
-"""Characters. Names of C++ kernels go on for thousands, with what they are instances of."""
+"""Characters. Names of C++ kernels continue for thousands, with what they are instances of."""
 
 
 class NameTable:

@@ -86,7 +86,7 @@ class Compilations:
         self._places = places
         self._states: dict[str, LogCompilation] = {}
         self._begun: dict[str, int] = {}
-        """How often a name was given: torch numbers anew after ``torch._dynamo.reset()``."""
+        """How often a name was given: torch numbers again after ``torch._dynamo.reset()``."""
         self._first_s: float | None = None
         self._events: dict[tuple[Any, Any, str], list[tuple[float, int]]] = {}
         """Unfinished events by process, thread and name: when they began, and for which
@@ -368,7 +368,7 @@ class Compilations:
     def finish_text(self, *, raises_at_limit: bool = False, absent_because: str = "") -> None:
         """Finish the compilations of a text that does not say how they ended: all it has was
         compiled, but what was refused at the limit. There an error was raised, or the function was
-        left to Python.
+        run in eager mode.
         """
         for state in self.all:
             if not state.has_ended:

@@ -9,7 +9,7 @@ Json = dict[str, object]
 
 
 def cuda_graphs_of_report(reader: SessionReader) -> Json | None:
-    """Return what became of each graph; None where no CUDA graphs were asked for."""
+    """Return what happened to each graph; None where no CUDA graphs were asked for."""
     found = cuda_graphs(reader)
     if not found.asked and not found.graphs:
         return None

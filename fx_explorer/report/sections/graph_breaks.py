@@ -1,5 +1,5 @@
-"""Graph breaks in the JSON report: what cuts, what it costs, what is left to Python, and the calls
-around it.
+"""Graph breaks in the JSON report: what cuts, what it costs, what is run in eager mode, and the
+calls around it.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ Json = dict[str, object]
 
 
 def region(one: Region) -> Json:
-    """Return one region, and what became of its nodes."""
+    """Return one region, and what happened to its nodes."""
     return {
         "name": one.name,
         "key": one.key,

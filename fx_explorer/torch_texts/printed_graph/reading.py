@@ -141,7 +141,7 @@ class _Reader:
             self._frame = None
 
     def _balanced(self, first: str) -> str:
-        """Return a statement that goes on until its brackets are closed, without the comments."""
+        """Return a statement that continues until its brackets are closed, without the comments."""
         parts = [_without_comment(first)]
         depth = _depth(parts[0])
         while depth > 0 and self._at < len(self._lines):

@@ -114,6 +114,6 @@ compiled and at hand.
 """
 
 GOES_ON: tuple[str, ...] = ("step.next", "step.go")
-"""Those that come before the commands of the view: what goes on when nothing else is wanted."""
+"""Those that come before the commands of the view: what continues when nothing else is wanted."""
 
 STEPPING_COMMANDS = declared("app", "Stepping", *_STEPPING)

@@ -1,4 +1,4 @@
-"""Commands of the guided tour. They have a place in the menus only while one goes on."""
+"""Commands of the guided tour. They have a place in the menus only while one continues."""
 
 from __future__ import annotations
 

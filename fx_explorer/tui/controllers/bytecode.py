@@ -58,7 +58,7 @@ class BytecodeSteps:
 
     async def _record(self, reader: SessionReader) -> StepRecord | None:
         """Have the worker call the program once more, and return the record; None when it cannot be
-        made. The worker's answer is told as any other.
+        made. The worker's answer is reported as any other.
         """
         from fx_explorer.analysis.step_record import read_record
 

@@ -51,7 +51,7 @@ class SinceLast:
         """What the card on screen was made of."""
 
     def look(self) -> None:
-        """Make the card anew where the session on screen is another one, or has come further."""
+        """Make the card again where the session on screen is another one, or has come further."""
         captures, reader = self._services.captures, self._services.explorer.reader
         earlier = captures.earlier_of(reader.path) if reader else None
         if reader is None or earlier is None:
@@ -234,6 +234,6 @@ class OldFindings:
             return NOTHING_TO_RUN
         if captures.is_running and not captures.waiting:
             return IS_CAPTURED
-        # While the compiler pauses, the other key goes on.
+        # While the compiler pauses, the other key continues.
         command = by_id("capture.watch" if captures.is_running else "capture.again")
         return CAPTURES_AGAIN.format(key=first_key(command, self._services.explorer.keymap))

@@ -32,7 +32,7 @@ class CommandRuns:
         self._tour = tour
         self.app = services.app
         self._not_wanted: set[tuple[Path, str]] = set()
-        """Session and command: the user did not want to go on for it."""
+        """Session and command: the user did not want to continue for it."""
 
     def why_not(self, command_id: str) -> str:
         """Return why a command does nothing now; empty when it does."""
@@ -67,8 +67,8 @@ class CommandRuns:
         )
 
     async def run(self, command_id: str) -> None:
-        """Run a command. What needs a stage that is still ahead asks whether to go on first, while
-        the compiler pauses.
+        """Run a command. What needs a stage that is still ahead asks whether to continue first,
+        while the compiler pauses.
         """
         is_view = (
             command_id.startswith("view.") and command_id != "view.candidates"
@@ -79,7 +79,7 @@ class CommandRuns:
             await self._go_on_then(command_id)
 
     async def view_shown(self, view: str) -> None:
-        """Ask whether to go on, over a view that is empty because its stage is still ahead."""
+        """Ask whether to continue, over a view that is empty because its stage is still ahead."""
         if self._asks_to_go_on(f"view.{view}"):
             await self._go_on_then(f"view.{view}")
 

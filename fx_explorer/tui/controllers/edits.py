@@ -119,7 +119,7 @@ class Edits:
             )
 
     async def _choose_settings(self, *, follows: bool = True) -> dict[str, object]:
-        """Ask which options to change. With ``follows``, the compiler waits and can go on with
+        """Ask which options to change. With ``follows``, the compiler waits and can continue with
         them.
         """
         from fx_explorer.tui.option_console import options_dialog  # not needed for the first paint

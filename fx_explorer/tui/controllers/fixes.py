@@ -97,7 +97,7 @@ class Fixes:
                 tries_all=tries_all,
             )
             if await ask(self.app, screen):
-                await explorer.action_show_view("overview")  # where it will say what came of it
+                await explorer.action_show_view("overview")  # where it will say the result
                 self._capturing.anew(pauses=False)
         else:
             self._services.notify(offer.why_none, title="no fix", timeout=15)

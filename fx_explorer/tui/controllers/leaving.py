@@ -151,7 +151,7 @@ class Leaving:
         terminal_lost.leave_at_once()
 
 
-# Saving the session the user looks at as a file of their own. It copies: the app goes on reading
+# Saving the session the user looks at as a file of their own. It copies: the app continues reading
 # the one it has open.
 
 

@@ -62,7 +62,7 @@ class Stepping:
     # what happened
 
     def tell_answers(self) -> None:
-        """Say what became of the commands."""
+        """Say what happened to the commands."""
         answers = self._services.captures.live.answers if self._services.captures.live else ()
         while answers:
             answer = answers.popleft()
@@ -125,8 +125,9 @@ class Stepping:
         return waiting is not None and waiting.gate is not None
 
     async def go_on_then(self, what: str, then: Callable[[], Awaitable[None]]) -> bool:
-        """Ask whether to go on to the end, for something that needs all stages, and do that when
-        everything is compiled. ``what`` completes “continues, then …”. Returns whether it goes on.
+        """Ask whether to continue to the end, for something that needs all stages, and do that when
+        everything is compiled. ``what`` completes “continues, then …”. Returns whether it
+        continues.
         """
         question = f"Not compiled yet: continue to the end, then {what}?"
         if (
@@ -256,7 +257,7 @@ class Stepping:
             self._services.look()
 
 
-# Which key goes on from a pause, and to what.
+# Which key continues from a pause, and to what.
 
 _NEXT: Mapping[Gate, str] = {
     "dynamo": "the pre-grad passes",

@@ -1,4 +1,4 @@
-"""What the dialog of options says: its rows, the words for one option, and what came of trying
+"""What the dialog of options says: its rows, the words for one option, and the result of trying
 another value.
 """
 

@@ -84,7 +84,7 @@ class SettingsDialog(TryingDialog):
         keymap: Keymap | None = None,
     ) -> None:
         """``chosen`` are values taken before and not sent yet; they come back with the others. With
-        ``follows``, something waits that can go on with other options. ``trials`` were tried
+        ``follows``, something waits that can continue with other options. ``trials`` were tried
         before; the dialog adds to them, so that they are there again.
         """
         super().__init__(chosen, options, try_options, trials)

@@ -62,7 +62,7 @@ class TryingDialog(Dialog[Chosen]):
         self._trial: Worker[None] | None = None
 
     def _show_chosen(self) -> None:
-        """Show what is chosen, or what came of trying it: it is another now."""
+        """Show what is chosen, or the result of trying it: it is another now."""
         raise NotImplementedError
 
     def _option(self, entry: OptionEntry | None) -> ExplainedOption | None:
@@ -86,7 +86,7 @@ class TryingDialog(Dialog[Chosen]):
             self._chosen[setting.full_name] = value
 
     def _words_of_all(self) -> str:
-        """Say what was changed, and what came of trying it."""
+        """Say what was changed, and the result of trying it."""
         lines = [f"{name} = {python_text(value)}" for name, value in self._chosen.items()]
         tried = next(
             (trial for trial in reversed(self._trials) if trial.settings == self._chosen), None

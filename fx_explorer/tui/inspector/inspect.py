@@ -141,8 +141,8 @@ def _line_summary(selection: Selection) -> list[str]:
 
 
 def _became(reader: SessionReader, nodes: Sequence[int]) -> str:
-    """Say what became of a line's nodes: ``became 9 forward and 13 backward operations``. They are
-    counted in the last graphs there are, since each stage has its own.
+    """Say what happened to a line's nodes: ``became 9 forward and 13 backward operations``. They
+    are counted in the last graphs there are, since each stage has its own.
     """
     found = operation_counts(reader, nodes)
     if not found:

@@ -165,7 +165,7 @@ class Levels:
 
     def in_configuration(self, reader: SessionReader, document: Document) -> Document:
         """Return a kernel's code as it is in the configuration that is shown of it, since a
-        template writes each anew; any other document itself.
+        template writes each again; any other document itself.
         """
         kernel = kernel_of(reader, document) if document.stage == "kernel" else None
         build = self._build_of(reader, kernel) if kernel else None

@@ -71,7 +71,7 @@ POSITION_CELLS = 12
 
 
 class LinkedPanes(TellsUnreadable, Vertical):
-    """Arranges the row of panes. The screen decides what they show and what lights up."""
+    """Arranges the row of panes. The screen decides what they show and what is highlighted."""
 
     DEFAULT_CSS = """
     LinkedPanes { height: 1fr; }

@@ -1,4 +1,4 @@
-"""Decides what the linked panes show and what lights up in them.
+"""Decides what the linked panes show and what is highlighted in them.
 
 A pane only tells where its cursor went. The other panes are turned to what belongs there, and the
 linked lines light up; panes moved by it do not answer back, so there is no loop.
@@ -170,7 +170,7 @@ class LinkedSelection:
             self._select_something()
 
     async def show_stage(self, point: StagePoint, fates: Mapping[int, Fate]) -> None:
-        """Show what stood before a stage beside what stood after it, with what became of each
+        """Show what stood before a stage beside what stood after it, with what happened to each
         operation. The panes stay at these documents.
         """
         documents = [
@@ -359,7 +359,7 @@ class LinkedSelection:
                 pane.show_links(lines, anchor)
 
     def selected_at(self, place: Place) -> Selection | None:
-        """Return what is known of a place, computed anew unless it is the selected one. None
+        """Return what is known of a place, computed again unless it is the selected one. None
         without a session.
         """
         if self._reader is None:

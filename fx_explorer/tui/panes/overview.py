@@ -29,7 +29,7 @@ MAX_TEXT_CELLS = 100
 """Most cells of a line: longer lines of prose are hard to read, however wide the terminal."""
 
 FIRST: tuple[Topic, ...] = ("old", "since", "next")
-"""Topics that come before all others: that the rest is old, what came of a change, where to begin.
+"""Topics that come before all others: that the rest is old, the result of a change, where to begin.
 """
 
 VIEW_NAMES: dict[View, str] = {"passes": "graphs"}

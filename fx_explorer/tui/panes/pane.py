@@ -332,7 +332,7 @@ class Pane(TellsUnreadable, Vertical):
 
     @property
     def wraps(self) -> bool:
-        """Return whether long lines of texts go on in the next row."""
+        """Return whether long lines of texts continue in the next row."""
         return self._text.code.wraps
 
     def toggle_wrap(self) -> None:

@@ -48,7 +48,7 @@ class StageWords(Widget):
             self.refresh(layout=True)
 
     def forget_key(self) -> None:
-        """Say no more which key goes on: nothing waits."""
+        """Say no more which key continues: nothing waits."""
         if self.text and self.text.next_key:
             self.show(replace(self.text, next_key=""))
 

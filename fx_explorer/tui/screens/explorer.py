@@ -267,7 +267,7 @@ class Explorer(TellsUnreadable, Screen[None]):
     @in_turn
     async def show_stage(self, works: Sequence[StageWork], next_key: str = "") -> None:
         """Show what stages did: what stood before the last of them beside what stood after it.
-        ``next_key`` says what goes on, where something waits.
+        ``next_key`` says what continues, where something waits.
         """
         self.remember()
         await self.show_view("source")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fx_explorer.analysis.profiles.places import GraphTimes, PlaceTime
 
 
-# How a row of a graph shows what became of its operation in a stage: a sign, a word and a colour,
+# How a row of a graph shows what happened to its operation in a stage: a sign, a word and a colour,
 # since colour alone must not carry meaning.
 
 
@@ -81,7 +81,7 @@ STAGE_COLUMNS = (
     FATE_COLUMN,
     *COLUMNS[1:],
 )
-"""The same with what became of each node in a stage."""
+"""The same with what happened to each node in a stage."""
 
 
 TIME_TITLE = "profiled"
@@ -99,7 +99,7 @@ def columns_of(
     has_times: bool = False,
     is_sorted: bool = False,
 ) -> tuple[ListColumn, ...]:
-    """Return the columns: with what became of each node in a stage, with its time in a profile,
+    """Return the columns: with what happened to each node in a stage, with its time in a profile,
     which the rows may be sorted by, and before all with the numbers of the kernels that compute it.
     """
     columns: tuple[ListColumn, ...] = STAGE_COLUMNS if has_fates else COLUMNS
@@ -138,9 +138,9 @@ class GraphRows:
         marks_kernels: bool = False,
         times: GraphTimes | None = None,
     ) -> None:
-        """``shown`` says which nodes have a row; ``fates`` what became of them in a stage, and the
-        rows are for those of ``columns_of``; ``marks_kernels`` puts the numbers of kernels before
-        all; ``times`` are those of nodes in a profile.
+        """``shown`` says which nodes have a row; ``fates`` what happened to them in a stage, and
+        the rows are for those of ``columns_of``; ``marks_kernels`` puts the numbers of kernels
+        before all; ``times`` are those of nodes in a profile.
         """
         self._times = times
         self._marks_kernels = marks_kernels

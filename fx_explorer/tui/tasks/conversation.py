@@ -1,4 +1,5 @@
-"""Conversations: what begins with a key and asks the user something in a dialog before it goes on.
+"""Conversations: what begins with a key and asks the user something in a dialog before it
+continues.
 
 Keys may come faster than a dialog opens: over ssh, several arrive at once. So the key that begins a
 conversation is not done before its dialog is there, and what was typed after it goes into the

@@ -87,7 +87,7 @@ def _stretches(placed: Placed, height: int) -> list[list[Stretch]]:
 
 
 def _joined(edges: list[int], in_front: dict[int, Widget]) -> list[Stretch]:
-    """Return the stretches of a row. ``in_front`` has the widget that begins or goes on at an
+    """Return the stretches of a row. ``in_front`` has the widget that begins or continues at an
     edge.
     """
     stretches = []

@@ -1,6 +1,6 @@
 """Notices that the terminal is gone (its window was closed, ssh broke off) where no SIGHUP says so.
 
-Textual goes on without a terminal, and blocks once its queue of unwritten frames is full; nobody
+Textual continues without a terminal, and blocks once its queue of unwritten frames is full; nobody
 could ever stop the app.
 """
 

@@ -31,7 +31,7 @@ def chop(text: str, width: int) -> str:
 
 
 def wrapped_text(text: str, width: int) -> str:
-    """Wrap several paragraphs, each going on under its own beginning (past a bullet)."""
+    """Wrap several paragraphs, each continuing under its own beginning (past a bullet)."""
     rows: list[str] = []
     for line in text.split("\n"):
         body = line.lstrip(" •")

@@ -21,7 +21,7 @@ class TourStep:
     command: str
     """The command whose key is to be pressed; empty when there is nothing to press."""
     does: str
-    """What the key does, as “Press 4 …” goes on."""
+    """What the key does, as “Press 4 …” continues."""
     is_done: Done
     is_there: Callable[[TourMoment], bool] = lambda _: True
     """Whether the key works where the user is."""

@@ -66,7 +66,7 @@ def begin_walk(folder: Path, *, again: bool) -> GuidedTour:
 
 
 def _kept(folder: Path) -> int:
-    """Return the step to go on with; 0 when nothing was kept, or nothing that can be read."""
+    """Return the step to continue with; 0 when nothing was kept, or nothing that can be read."""
     try:
         kept = json.loads(read_outside(folder / PROGRESS, MOST_OF_PROGRESS))
     except (OSError, ValueError, RecursionError):

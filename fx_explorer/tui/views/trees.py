@@ -77,8 +77,8 @@ def _rows_around(tree: Tree) -> list[int]:
 
 
 class Folding:
-    """What the user folded and unfolded. It outlives the table, which is made anew when the session
-    grows.
+    """What the user folded and unfolded. It outlives the table, which is made again when the
+    session grows.
     """
 
     def __init__(self) -> None:

@@ -93,9 +93,9 @@ class FooterLine(Cached):
 def footer_commands(
     first: Sequence[str] = (), view: str = "", without: Collection[str] = ()
 ) -> list[AppCommand]:
-    """Return the commands in the footer, without the tabs: what goes on, where something waits, and
-    what is changed before; those that matter in a view, where the first of those that matter now
-    has its place among them; the others that matter now; help at the end.
+    """Return the commands in the footer, without the tabs: what continues, where something waits,
+    and what is changed before; those that matter in a view, where the first of those that matter
+    now has its place among them; the others that matter now; help at the end.
     """
     wanted = [
         c for c in of_scope("explorer", "lines", "app") if c.footer and not c.id.startswith("view.")

@@ -9,7 +9,7 @@ from fx_explorer.tui.widgets.cached import Cached
 
 class Separator(Cached):
     """Draws the line in a row of its own, so that the row below it has no border: Textual paints a
-    border anew at each change of the row.
+    border again at each change of the row.
     """
 
     DEFAULT_CSS = """

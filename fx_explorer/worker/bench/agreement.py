@@ -97,7 +97,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class _Compared:
-    """One result of one call, held against eager's."""
+    """One result of one call, compared with eager's."""
 
     name: str
     call: int

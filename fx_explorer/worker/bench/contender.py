@@ -114,7 +114,7 @@ class ReadyCell:
 
 
 def _ready(task: BenchTask, send: Send) -> ReadyCell:
-    """Build the program, call it until it is stable, and tell what came of it. Raises TargetError
+    """Build the program, call it until it is stable, and tell the result. Raises TargetError
     for what cannot be measured, and whatever the program raises.
     """
 

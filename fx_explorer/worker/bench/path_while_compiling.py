@@ -3,7 +3,7 @@
 the compiler's doing.
 
 It is seen, not guessed: the uncompiled program is called with the answer that Dynamo gives, and its
-results are held against those of the contender.
+results are compared with those of the contender.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Processes that the program forks or starts: each that compiles something writes a session of its
 own beside ours.
 
-A forked one has our recorder already, which begins anew there. A Python that is started finds
+A forked one has our recorder already, which starts again there. A Python that is started finds
 ``in_children/sitecustomize.py`` through its environment, and records from its first use of
 torch.compile on.
 """

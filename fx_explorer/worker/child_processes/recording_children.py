@@ -27,7 +27,7 @@ from fx_explorer.worker.child_processes.children import (
 )
 
 _until = contextlib.ExitStack()
-"""Never closed: recording goes on to the end of the process, and every row is in the file at
+"""Never closed: recording continues to the end of the process, and every row is in the file at
 once.
 """
 
@@ -51,7 +51,7 @@ def record_when_used(directory: str, beginning: Beginning) -> None:
         dynamo.optimize = original
         try:
             _begin(Path(directory), beginning)
-        except Exception as error:  # noqa: BLE001 - ours: the program goes on, and whoever reads the session is told
+        except Exception as error:  # noqa: BLE001 - ours: the program continues, and whoever reads the session is told
             note_unseen(
                 Path(directory), command_line(), f"recording could not begin in it: {error}"
             )

@@ -29,7 +29,7 @@ def print_traceback(error: BaseException) -> None:
     """
     try:
         sys.excepthook(type(error), error, error.__traceback__)
-    except BaseException as second:  # noqa: BLE001 - Python, too, shows what a hook raises and goes on
+    except BaseException as second:  # noqa: BLE001 - Python, too, shows what a hook raises and continues
         with contextlib.suppress(OSError, ValueError):  # stderr is closed: nowhere to show it
             print("Error in sys.excepthook:", file=sys.stderr)
         sys.__excepthook__(type(second), second, second.__traceback__)

@@ -275,8 +275,8 @@ class _Work:
         return kernel, next((i for i, other in enumerate(own) if other.position == row.position), 0)
 
     def _complete(self, kernel: TritonKernel, rows: list[KernelBuild]) -> None:
-        """Add the smaller blocks that an earlier builder has found: a builder that was started anew
-        must have them too.
+        """Add the smaller blocks that an earlier builder has found: a builder that was started
+        again must have them too.
         """
         if len(rows) > len(kernel.configs):
             first = [row for row in rows if row.origin != "smaller_block"]

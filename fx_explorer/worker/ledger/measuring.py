@@ -65,7 +65,7 @@ def call_and_account(
     stop_recording: Callable[[], None],
 ) -> None:
     """Call the target, and record its ledger in the session. Raises whatever the target raises, and
-    TargetError when it is compiled anew at every call.
+    TargetError when it is recompiled at every call.
     """
     target, train = calling.prepared(target, job.request)
     job.describe(target, train)

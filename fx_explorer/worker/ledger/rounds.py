@@ -99,7 +99,7 @@ class TurnTaker:
         return True
 
     def try_unguarded(self) -> bool:
-        """Call it without guards. Raises whatever it raises, as when torch would compile anew."""
+        """Call it without guards. Raises whatever it raises, as when torch would compile again."""
         with torch.compiler.set_stance(skip_guard_eval_unsafe=True):
             self._call()
         return True

@@ -128,7 +128,7 @@ def _map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> 
     if isinstance(value, dict):
         changed = copy.copy(
             value
-        )  # building it anew would fail: a defaultdict takes other arguments
+        )  # building it again would fail: a defaultdict takes other arguments
         changed.update((name, _map_tensors(inner, change)) for name, inner in value.items())
         return changed
     if isinstance(value, tuple) and hasattr(value, "_fields"):

@@ -25,7 +25,7 @@ LONGEST_S = 200.0
 """Seconds that building and running may take, C++ compiler included."""
 
 MOST_RECOMPILES = 64
-"""Recompile limit while programs are compared. Calls with other inputs may each be compiled anew;
+"""Recompile limit while programs are compared. Calls with other inputs may each be recompiled;
 behind torch's usual limit they would run without being compiled.
 """
 

@@ -324,7 +324,7 @@ def that_differ(
     before: Counter[str], after: Counter[str], relative: float = 0.0
 ) -> tuple[list[str], list[str]]:
     """Return the lines that only one of them has. Of lines that are alike but for their numbers
-    each is held against the one of the same rank: they are equal if no number is farther from the
+    each is compared with the one of the same rank: they are equal if no number is farther from the
     other than ``relative`` says.
     """
     lost, new = list((before - after).elements()), list((after - before).elements())

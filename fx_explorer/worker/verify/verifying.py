@@ -43,7 +43,7 @@ from fx_explorer.worker.verify.programs import OtherPrograms
 from fx_explorer.worker.verify.varying import VariesByItself, Varying
 
 COMPILES_LONG_S = 30.0
-"""Seconds. A program that took longer to compile is not compiled anew for other sizes,
+"""Seconds. A program that took longer to compile is not recompiled for other sizes,
 gradients or modes.
 """
 
@@ -285,7 +285,7 @@ def add_built(
     build_original: Callable[[], Mapping[str, Any]],
 ) -> None:
     """Add what the changed program does as built code (``result``, of ``BuiltProgram.result``).
-    ``kinds`` say of calls for which it would be built anew what they are unlike the example in.
+    ``kinds`` say of calls for which it would be built again what they are unlike the example in.
 
     ``build_original`` builds and runs the original. That takes as long as a compile, so it is
     called only when there is a difference.

@@ -24,7 +24,7 @@ MANY_RECORDINGS = 3
 
 
 def cuda_graph_facts(reader: SessionReader) -> Iterator[Fact]:
-    """Yield what became of the CUDA graphs that were asked for; nothing where none were."""
+    """Yield what happened to the CUDA graphs that were asked for; nothing where none were."""
     found = cuda_graphs(reader)
     skipped = [one for one in found.graphs if one.state == "skipped"]
     in_parts = [one for one in found.graphs if one.state == "in parts"]

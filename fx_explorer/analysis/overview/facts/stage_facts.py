@@ -16,7 +16,7 @@ from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 
 MOST_NODES = 5_000
-"""The overview is there at once. To tell what became of each of 14,000 nodes takes 0.14 s."""
+"""The overview is there at once. To tell what happened to each of 14,000 nodes takes 0.14 s."""
 
 
 def stage_facts(reader: SessionReader) -> Iterator[Fact]:

@@ -41,7 +41,7 @@ from fx_explorer.capture.torch_compat.patching import patched
 IN_BYTECODE: tuple[TickKind, ...] = ("enter", "resume", "leave", "raise")
 
 HAS_EXCEPTION_TABLES = sys.version_info >= (3, 11)
-"""Whether bytecode says in a table where an exception goes on. Before, it took instructions that
+"""Whether bytecode says in a table where an exception continues. Before, it took instructions that
 run in every call: there a frame that an exception ends leaves no tick.
 """
 
@@ -237,7 +237,7 @@ class FrameClock:
             if self.is_looking and kind == "enter" and frame not in self.entered:
                 code, f_locals = self._codes[frame], dict(sys._getframe(1).f_locals)
                 keywords = self._keywords[frame]
-                if keywords:  # a dict of this call alone, which the program may go on to fill
+                if keywords:  # a dict of this call alone, which the program may continue to fill
                     f_locals[keywords] = dict(f_locals[keywords])
                 self.entered[frame] = EnteredFrame(code, f_locals)
             if wait:
@@ -300,8 +300,8 @@ def _insert(instructions: list[Any], position: int, added: list[Any]) -> None:
 
 
 def _at_exceptions(instructions: list[Any], start: int, added: list[Any]) -> None:
-    """Run ``added`` when an exception leaves what begins at ``start``, and let the exception go on,
-    of the same line and traceback. What the code catches itself is no concern of it.
+    """Run ``added`` when an exception leaves what begins at ``start``, and let the exception
+    continue, of the same line and traceback. What the code catches itself is no concern of it.
     """
     # The stack holds where the exception was raised (lasti), what was handled before, and the
     # exception.

@@ -52,7 +52,7 @@ class _Seen(NamedTuple):
 
 @dataclass
 class _StepFrame:
-    """A function call that goes on."""
+    """A function call that continues."""
 
     number: int
     parent: int

@@ -156,7 +156,7 @@ def _add(recording: Recording, rows: list[Guard]) -> range:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The part of a leaf that is told as one check: all its conditions, or one of the relations
+    """The part of a leaf that is reported as one check: all its conditions, or one of the relations
     between sizes.
     """
 

@@ -222,7 +222,7 @@ class LoweringInProgress:
         code.line_map[:] = [entry for entry in code.line_map if not isinstance(entry[1], CodeMark)]
 
     def lowered(self) -> LoweredKernels:
-        """Return what became of this graph: its kernels with the lines of their calls, the nodes
+        """Return what happened to this graph: its kernels with the lines of their calls, the nodes
         without a kernel, and the storages of its outputs.
         """
         # The code of a nested graph stands in that of the outermost one.

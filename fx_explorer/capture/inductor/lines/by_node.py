@@ -33,7 +33,7 @@ class _State(threading.local):
     tracing: str | None = None
     """Post-grad node whose element function is being traced."""
     running: torch.fx.Node | None = None
-    """Node of a loop body that is being run: to emit its code, or to trace it anew."""
+    """Node of a loop body that is being run: to emit its code, or to trace it again."""
     written: list[str] | None = None
     """The nodes of the line written last."""
     rendered: RenderedTexts | None = None
@@ -156,7 +156,7 @@ def _tagged(function: Any, name: str) -> Any:
     return inner_fn
 
 
-# scheduling: element functions become small FX graphs, which may be traced anew from one another
+# scheduling: element functions become small FX graphs, which may be traced again from one another
 
 
 def _create_node(original: Callable[..., Any]) -> Callable[..., Any]:

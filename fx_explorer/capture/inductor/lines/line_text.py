@@ -59,7 +59,7 @@ class RenderedTexts:
         finally:
             buffer._lines = lines
         text: str = rendered.value
-        # Taken out first: as a text that is made anew it is the newest again, and the oldest goes.
+        # Taken out first: as a text that is made again it is the newest again, and the oldest goes.
         self._texts.pop(text, None)
         self._texts[text] = _tagged_lines(rendered.line_map)
         if len(self._texts) > _KEPT:

@@ -1,4 +1,4 @@
-"""Places where Inductor's C++ code generation writes a line late, or anew, and would forget which
+"""Places where Inductor's C++ code generation writes a line late, or again, and would forget which
 node it is for.
 
 All of them in torch/_inductor/codegen/cpp.py. Each is optional: without it a few lines of

@@ -28,7 +28,7 @@ UNCHANGED = "the graph is as it was before"
 
 
 def load_pass(path: str | Path) -> PassFunction:
-    """Return the function ``pass_`` of a file, read anew each time. Raises PassProblem when there
+    """Return the function ``pass_`` of a file, read again each time. Raises PassProblem when there
     is none.
     """
     path = typed_path(str(path))
@@ -166,7 +166,7 @@ def _same_inputs(module: GraphModule, edited: GraphModule) -> None:
             what = "their order changed"
         raise BrokenGraphError(f"its inputs must stay as they are, but: {what}")
     for name, node in before.items():
-        # A pass that builds the graph anew leaves its inputs without metadata.
+        # A pass that builds the graph again leaves its inputs without metadata.
         after[name].meta = {**node.meta, **after[name].meta}
         if hasattr(node, "_dynamo_source"):
             after[name]._dynamo_source = node._dynamo_source

@@ -71,7 +71,7 @@ def cut(gm: torch.fx.GraphModule, nodes: Iterable[torch.fx.Node]) -> RegionCut:
 
     The answer is that of the partitioner that regional Inductor asks
     (torch/fx/passes/infra/partitioner.py). The forward and backward graphs made of this one are cut
-    anew and may fall into other pieces.
+    again and may fall into other pieces.
     """
     wanted = set(nodes)
     support = create_op_support(lambda _, node: node in wanted)

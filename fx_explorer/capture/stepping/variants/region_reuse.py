@@ -1,4 +1,4 @@
-"""Lower one region anew, alone: the others are given from what an earlier variant compiled.
+"""Lower one region again, alone: the others are given from what an earlier variant compiled.
 
 torch cuts the graph into regions as before and compiles each (regional.py). A region that has not
 changed, and is not the one asked for, gets what ``torch._inductor.standalone_compile`` returned the

@@ -71,7 +71,7 @@ class Variant:
     regions: dict[RegionKey, CompiledRegion] = field(default_factory=dict)
     """What regional_inductor compiled, for this variant or for the one it set out from."""
     region: str = ""
-    """The only region to lower anew; the others are given from ``regions``. Empty: all are
+    """The only region to lower again; the others are given from ``regions``. Empty: all are
     lowered.
     """
     spared_s: float = 0.0
@@ -126,7 +126,7 @@ class Variant:
         return sum(self.took_s.get(key, 0.0) for key in replays - inside)
 
     def reusable_region(self, key: RegionKey, name: str, signature: str) -> CompiledRegion | None:
-        """Return what an earlier variant made of a region that need not be made anew; None for a
+        """Return what an earlier variant made of a region that need not be made again; None for a
         region that has changed.
         """
         known = self.regions.get(key) if self.region and name != self.region else None
@@ -157,7 +157,7 @@ class Variant:
         return {} if has_regions else self.lowered_with.get(key, {})
 
     def rebuilt(self) -> Variant:
-        """Return a variant that makes again what this one made; only lowering is done anew."""
+        """Return a variant that makes again what this one made; only lowering is done again."""
         kept = {key: made for key, made in self.kept.items() if key[0] != "lowered"}
         segment = shared_segment(self.segment, GATES[-1], "")
         variant = Variant(

@@ -135,7 +135,7 @@ def moved(
 def moved_operators(
     module: torch.fx.GraphModule, inputs: Sequence[Any]
 ) -> tuple[torch.fx.GraphModule, list[Any]]:
-    """Do as ``moved`` for a graph of ATen operators. Inductor finds out anew what each of them
+    """Do as ``moved`` for a graph of ATen operators. Inductor finds out again what each of them
     makes.
     """
     if any(map(_is_on_gpu, inputs)):

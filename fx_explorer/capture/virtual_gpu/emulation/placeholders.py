@@ -1,10 +1,10 @@
 """Numbers that stand for the content of tensors which have none.
 
 A training script reads numbers off its tensors to log them, to keep the best, to count what was
-right. On a GPU that is not there they have no value, and the script goes on with a placeholder: 1.0
-for a number, 1 for an integer, which can be divided by and has a logarithm, and for a truth False,
-but for what is true of any ordinary content (``isfinite``). They are plain numbers of Python's, so
-that whatever takes a number takes them. Each line that reads one is recorded.
+right. On a GPU that is not there they have no value, and the script continues with a placeholder:
+1.0 for a number, 1 for an integer, which can be divided by and has a logarithm, and for a truth
+False, but for what is true of any ordinary content (``isfinite``). They are plain numbers of
+Python's, so that whatever takes a number takes them. Each line that reads one is recorded.
 
 Reads are ``aten._local_scalar_dense`` and the operators that return a truth at once, seen by the
 dispatch mode; and methods of the tensor that read its memory, which are replaced for fake tensors.

@@ -91,7 +91,7 @@ def disassembled(cubin: bytes) -> str:
     session takes no time.
     """
     kept = cache_home() / "virtual_gpu" / "sass" / f"{_key(cubin)}.sass"
-    with contextlib.suppress(OSError, WorkerError):  # not there, or not ours: it is made anew
+    with contextlib.suppress(OSError, WorkerError):  # not there, or not ours: it is made again
         made(kept.parent)
         refuse_untrusted(kept)
         return kept.read_text()
@@ -267,7 +267,7 @@ class Toolchain:
         return disassembled(cubin) if cubin else ""
 
     def passes(self, kernel: TritonKernel, position: int) -> str:
-        """Return what MLIR prints before each pass. This compiles anew, whatever is in the cache.
+        """Return what MLIR prints before each pass. This compiles again, whatever is in the cache.
         Raises CannotBuild.
         """
         with (

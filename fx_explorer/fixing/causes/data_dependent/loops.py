@@ -1,4 +1,4 @@
-"""A ``while`` on a tensor's value: ``torch.while_loop`` is an operation of the graph that goes on
+"""A ``while`` on a tensor's value: ``torch.while_loop`` is an operation of the graph that continues
 for as long as it says.
 """
 

@@ -111,7 +111,7 @@ class LedgerStep:
     """Where the user's own code is what takes the time (``break``); else the session's links know.
     """
     host_s: float
-    """Mean seconds until the program goes on. On a GPU a kernel may still be running then."""
+    """Mean seconds until the program continues. On a GPU a kernel may still be running then."""
     iqr_s: float
     """Range of the middle half of the calls."""
     device_s: float = NOT_KNOWN

@@ -35,7 +35,7 @@ def edges_among(reader: SessionReader, nodes: Collection[int]) -> list[tuple[int
 def kernels_by_node(
     reader: SessionReader, nodes: Iterable[int], direction: model.Direction = ""
 ) -> dict[int, list[int]]:
-    """Return the ids of the kernels that compute each node, or what became of it at later stages:
+    """Return the ids of the kernels that compute each node, or what happened to it at later stages:
     those of ``direction``, where one is given.
     """
     condition = "(? = '' OR kernel.direction = ?)"

@@ -9,7 +9,7 @@ from fx_explorer.session.reader import SessionReader
 
 
 def kernels_of_each(reader: SessionReader, nodes: Iterable[int]) -> dict[int, list[int]]:
-    """Return the ids of the kernels that compute what became of each node, ascending; a node that
+    """Return the ids of the kernels that compute what happened to each node, ascending; a node that
     none computes is left out.
     """
     # The + keeps SQLite from beginning with the kernels, of which there may be 100,000.

@@ -34,7 +34,7 @@ async def really_measure(session: Path, kernel: int, tell: Told, python: str) ->
 
 
 class KernelBench:
-    """Measures the kernel that the cursor is on; the inspector has what came of it, also the next
+    """Measures the kernel that the cursor is on; the inspector has the result, also the next
     time.
     """
 

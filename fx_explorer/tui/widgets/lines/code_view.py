@@ -82,7 +82,7 @@ class CodeView(LineView):
 
     @property
     def wraps(self) -> bool:
-        """Return whether long lines go on in the next row."""
+        """Return whether long lines continue in the next row."""
         return self._wraps
 
     @wraps.setter

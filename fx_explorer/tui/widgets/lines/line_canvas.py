@@ -44,7 +44,7 @@ class LineCanvas(TellsUnreadable, ScrollView):
     LineCanvas { height: 1fr; background: $background; color: $foreground; overflow: hidden; }
     """
     # Textual's scrollbars, though 0 cells wide, would be widgets that change at each scroll: it
-    # then lays everything out anew.
+    # then lays everything out again.
 
     def __init__(
         self, placeholder: str, name: str | None, id: str | None, classes: str | None

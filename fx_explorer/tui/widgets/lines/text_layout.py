@@ -27,7 +27,7 @@ LINES_LOOKED_AT = 5_000
 """The lines that tell how far a text is indented at each level."""
 
 HANGING_CELLS = 2
-"""How much further than its first row a wrapped line goes on."""
+"""How much further than its first row a wrapped line continues."""
 
 LEAST_CELLS_A_ROW = 12
 
@@ -155,8 +155,8 @@ def hanging(text: str, room: int) -> int:
 
 
 def _cuts(text: str, room: int) -> list[int]:
-    """Return the cells at which a line goes on in another row: after a blank or a comma if there is
-    one in the last third, else where the row is full.
+    """Return the cells at which a line continues in another row: after a blank or a comma if there
+    is one in the last third, else where the row is full.
     """
     cells = len(text) if text.isascii() else cell_len(text)
     cuts: list[int] = []

@@ -41,7 +41,7 @@ class PlannedCall:
 
     @property
     def compiled_anew_for(self) -> str:
-        """Return in words for what a compiled program may be compiled anew; empty for nothing."""
+        """Return in words for what a compiled program may be recompiled; empty for nothing."""
         return self.unlike_example or ("other sizes" if self.has_other_sizes else "")
 
 

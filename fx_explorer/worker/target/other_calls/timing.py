@@ -51,7 +51,7 @@ def call_and_time(
 ) -> None:
     """Call the target, and record the times in the session.
 
-    Raises whatever the target raises, and TargetError when it is compiled anew at every call.
+    Raises whatever the target raises, and TargetError when it is recompiled at every call.
     """
     target, train = calling.prepared(target, job.request)
     job.describe(target, train)

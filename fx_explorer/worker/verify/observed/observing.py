@@ -74,7 +74,7 @@ def seed(number: int) -> None:
 
 class Observer:
     """Calls one program again and again, each time from the same parameters and buffers unless it
-    is told to go on.
+    is told to continue.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Observer:
         }
 
     def first(self, function: Callable[..., Any], call: str, arguments: Arguments) -> Observation:
-        """Make the first call and observe it. What it raises goes on to the caller."""
+        """Make the first call and observe it. What it raises continues to the caller."""
         seen = Observation(call)
         self._restore()
         with self._outside.heard(seen.effects), printed(seen.written, self._code.has):

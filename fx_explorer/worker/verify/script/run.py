@@ -87,7 +87,7 @@ class ScriptRun:
         until.enter_context(self._lookups.watched())
 
     def run(self, script: Callable[[], None]) -> None:
-        """Run the script and note how it ended. What it raises goes on to the caller."""
+        """Run the script and note how it ended. What it raises continues to the caller."""
         try:
             with (
                 self._outside.heard(self._effects),

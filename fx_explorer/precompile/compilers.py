@@ -34,7 +34,7 @@ def lower(
     """
     try:
         return _lowered(compiler, gm, inputs)
-    except TensorifyScalarRestartAnalysis as error:  # under torch.compile, Dynamo restarts the frame
+    except TensorifyScalarRestartAnalysis as error:  # in torch.compile, Dynamo restarts
         raise PrecompileError(
             "a number of the model, such as the momentum of a BatchNorm, has to be a "
             "constant, and dynamic=True has made it "

@@ -20,12 +20,12 @@ from fx_explorer.model import (
     Compilation,
     Fallback,
     FindingKind,
-    Graph,
     GraphBreak,
     Recompile,
 )
 from fx_explorer.outside_file import read_outside
 from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.session.queries.graph.graphs import captured_graph_count
 from fx_explorer.session.queries.guards import check_count
 from fx_explorer.session.raised_compilations import raised_compilations
 
@@ -112,7 +112,7 @@ def _process(reader: SessionReader) -> ChildProcess:
         beginning=beginning,
         command=str(told.get("command") or "")[:LONGEST],
         compilations=sum(one.status != "restarted" for one in reader.rows(Compilation)),
-        graphs=reader.count(Graph, stage="dynamo", parent=0),
+        graphs=captured_graph_count(reader, None),
         graph_breaks=reader.count(GraphBreak),
         recompiles=len({one.compilation for one in reader.rows(Recompile)}),
     )

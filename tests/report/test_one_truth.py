@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,13 +13,16 @@ import pytest
 
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.overview.overview import overview
-from fx_explorer.model import Graph, Kernel, Node, Stage
+from fx_explorer.analysis.whole_session import totals
+from fx_explorer.command_line.narration.narrated_capture import amounts
+from fx_explorer.model import Compilation, Graph, Kernel, Node, Stage
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernel.kernels import kernel_nodes
 from fx_explorer.tui.status.pipeline import pipeline
 from fx_explorer.tui.views.arranging import arranged, at_once
 from fx_explorer.tui.views.tables import TABLES
+from tests.conftest import Captured, OpenedReader
 
 SAMPLES = Path(__file__).parents[2] / "sample_models"
 
@@ -186,3 +191,39 @@ def test_compile_time(reports: Reports) -> None:
     total_s = reports.json["totals"]["compile_s"]
     spent = [one["total_s"] for one in reports.json["compilations"]]
     assert sum(spent) == pytest.approx(total_s, rel=0.01)
+
+
+STARTS_AGAIN = """
+import torch
+from torch._dynamo.utils import counters
+
+def normalise(x, history):
+    y = x / x.norm()
+    history.append(float(y.sum()))
+    print("sum", history[-1])
+    return torch.relu(y) @ y.T
+
+step = torch.compile(normalise, backend="aot_eager")
+history = []
+for rows in (4, 6, 8):
+    step(torch.randn(rows, 16), history)
+print("graphs:", counters["stats"]["unique_graphs"])
+"""
+"""A number that AOTAutograd turns into a constant: Dynamo starts the frame again, and has made a graph by then."""
+
+
+def test_a_graph_of_an_attempt_that_started_again_is_counted_nowhere(
+    captured: Captured, reader: OpenedReader, tmp_path: Path
+) -> None:
+    program = tmp_path / "starts_again.py"
+    program.write_text(STARTS_AGAIN)
+    command = [sys.executable, str(program)]
+    bare = subprocess.run(command, capture_output=True, text=True, check=True)
+    graphs = int(bare.stdout.rpartition("graphs: ")[2])
+    session = captured(program)
+    opened = reader(session)
+    assert opened.has(Compilation, status="restarted")
+    assert opened.count(Graph, stage="dynamo", parent=0) > graphs
+    assert totals(opened).graphs == graphs
+    assert amounts(session, 1.0).startswith(f"in 1.00 s: {graphs} graphs, ")
+    assert any(f"became {graphs} graphs" in fact.text for fact in overview(opened))

@@ -63,10 +63,11 @@ class LineOfBoth:
 def seen_by_dynamo(reader: SessionReader) -> Seen:
     """Return what Dynamo saw in the graphs that the program uses."""
     used = graphs_in_use(reader)
+    restarted = {row.id for row in reader.rows(model.Compilation, status="restarted")}
     graphs = [
-        one
-        for one in reader.rows(model.Graph, stage="dynamo", parent=0)
-        if used is None or one.id in used
+        graph
+        for graph in reader.rows(model.Graph, stage="dynamo", parent=0)
+        if (used is None or graph.id in used) and graph.compilation not in restarted
     ]
     return _seen(reader, graphs)
 

@@ -94,7 +94,7 @@ def _times(before: SessionReader, after: SessionReader) -> list[DiffRow[str]]:
 
 
 def _graphs(reader: SessionReader) -> list[str]:
-    rows = {row.id: row for row in reader.rows(model.Compilation)}
+    rows = {row.id: row for row in reader.rows(model.Compilation) if row.status != "restarted"}
     graphs = [
         graph
         for graph in reader.rows(model.Graph, stage="dynamo", parent=0)

@@ -20,6 +20,7 @@ from fx_explorer.analysis.overview.ending import (
     OTHER_RANDOM_NUMBERS,
     has_other_random_numbers,
 )
+from fx_explorer.analysis.whole_session import totals
 from fx_explorer.analysis.words import breaks_hit, counted, seconds
 from fx_explorer.client import Capture, leftovers
 from fx_explorer.client.outcomes import exit_code
@@ -29,13 +30,10 @@ from fx_explorer.model import (
     CaptureRequest,
     Compilation,
     Graph,
-    GraphBreak,
-    Kernel,
     Outcome,
     SupportReport,
 )
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.breaks import break_count
 from fx_explorer.session.queries.compilations import has_compiled
 
 NOTHING_COMPILED = 2
@@ -246,11 +244,11 @@ def amounts(session: Path, elapsed_s: float) -> str:
         without_dynamo = sum(
             row.name[:1].isalpha() and row.id in compiled_graphs for row in reader.rows(Compilation)
         )
-        graphs = reader.count(Graph, stage="dynamo") + without_dynamo
+        figures = totals(reader)
         found = [
-            counted(graphs, "graph"),
-            breaks_hit(break_count(reader), reader.count(GraphBreak)),
-            counted(reader.count(Kernel), "kernel"),
+            counted(figures.graphs + without_dynamo, "graph"),
+            breaks_hit(figures.graph_breaks, figures.graph_break_hits),
+            counted(figures.kernels, "kernel"),
         ]
     return f"in {seconds(elapsed_s)}: {', '.join(found)}"
 

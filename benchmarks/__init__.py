@@ -1,1 +1,3 @@
-"""Measurements of the budgets we promise: each module is one command that prints a ratio or a percentile."""
+"""Measurements of the budgets we promise: each module is one command that prints a ratio or a
+percentile.
+"""

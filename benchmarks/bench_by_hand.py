@@ -1,9 +1,11 @@
-"""``fx-explorer bench`` held against itself, and against the same measured by hand with ``torch.utils.benchmark``.
+"""``fx-explorer bench`` held against itself, and against the same measured by hand with
+``torch.utils.benchmark``.
 
-Each target is measured by ``fx-explorer bench`` twice, and in between by a script of a few lines in a process of its own for
-each contender. Told are, for every cell, the three times with their spreads, and in how many cells the two runs agree (their
-intervals overlap) and the script lies within the spread of the bench, and of how many cells a run itself says that nearly all
-rounds were disturbed.
+Each target is measured by ``fx-explorer bench`` twice, and in between by a script of a few lines in
+a process of its own for each contender. Told are, for every cell, the three times with their
+spreads, and in how many cells the two runs agree (their intervals overlap) and the script lies
+within the spread of the bench, and of how many cells a run itself says that nearly all rounds were
+disturbed.
 
     python -m benchmarks.bench_by_hand [TARGET ...] [--budget 15] [--batch N] [--device cuda]
 """

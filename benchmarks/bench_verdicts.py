@@ -1,16 +1,17 @@
-"""The verdicts of ``fx-explorer bench`` about results, held against PyTorch's rule in a bare process.
+"""The verdicts of ``fx-explorer bench`` about results, held against PyTorch's rule in a bare
+process.
 
 Each family of Hugging Face is built small from its configuration, with random weights and without
-dropout, and run by ``bench`` with some backends. In a process that knows nothing of us the same is run
-eagerly, in float64 and compiled, and judged by ``torch._dynamo.utils.same``: with its default
+dropout, and run by ``bench`` with some backends. In a process that knows nothing of us the same is
+run eagerly, in float64 and compiled, and judged by ``torch._dynamo.utils.same``: with its default
 tolerance, and with that of PyTorch's Hugging Face benchmarks. A verdict agrees with the rule where
 both say that results differ, or neither does. Then ten backends that are wrong in ten ways are
 benched, each of which must be found. ``--only faults`` runs those alone.
 
     python -m benchmarks.bench_verdicts [--device cuda] [--only NAME ...] [--jobs 4] [--out FILE.jsonl]
 
-Results are appended to ``--out``, a line for each contender, and what stands there is not run again.
-Several families at once (``--jobs``) say nothing of speed. Needs transformers.
+Results are appended to ``--out``, a line for each contender, and what stands there is not run
+again. Several families at once (``--jobs``) say nothing of speed. Needs transformers.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ ROOT = Path(__file__).parents[1]
 BACKENDS = ("eager", "aot_eager", "inductor")
 
 HARNESS_TOLERANCE = {"infer": 1e-3, "train": 1e-2}
-"""Of the Hugging Face models (benchmarks/dynamo/huggingface.py, ``get_tolerance_and_cosine_flag``)."""
+"""Of the Hugging Face models (benchmarks/dynamo/huggingface.py, ``get_tolerance_and_cosine_flag``).
+"""
 
 VOCABULARY, HIDDEN, LAYERS, HEADS = 512, 128, 2, 4
 BATCH, LENGTH = 4, 64

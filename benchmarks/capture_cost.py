@@ -1,13 +1,15 @@
-"""The cost of looking: what a capture takes, divided by what the same cold compile takes without us, and where the time goes.
+"""The cost of looking: what a capture takes, divided by what the same cold compile takes without
+us, and where the time goes.
 
     python -m benchmarks.capture_cost [MODEL ...] [--device cuda] [--how HOW ...] [--rounds N] [--minutes M] [--profile]
 
-Per round and model one bare compile, one that is inspected (the default of a capture) and one with ``--build``, in turns, so
-that a slow minute hits all of them. ``--how`` chooses among ``inspect``, ``build``, ``unrecorded`` (a capture that records
-nothing: how far recording could be brought down), ``unbuilt`` (torch's own work for it, nothing of it left out) and ``eager``
-(the program without torch.compile: while inspecting, it runs so). Rounds go on until there are ``--rounds`` of them or
-``--minutes`` are over; the first is always completed. ``--profile`` first looks into one bare compile and one that is inspected
-(``sampling.py``).
+Per round and model one bare compile, one that is inspected (the default of a capture) and one with
+``--build``, in turns, so that a slow minute hits all of them. ``--how`` chooses among ``inspect``,
+``build``, ``unrecorded`` (a capture that records nothing: how far recording could be brought down),
+``unbuilt`` (torch's own work for it, nothing of it left out) and ``eager`` (the program without
+torch.compile: while inspecting, it runs so). Rounds go on until there are ``--rounds`` of them or
+``--minutes`` are over; the first is always completed. ``--profile`` first looks into one bare
+compile and one that is inspected (``sampling.py``).
 """
 
 from __future__ import annotations
@@ -67,7 +69,9 @@ def print_costs(model: str, costs: Costs) -> None:
 
 
 def print_profile(model: str, device: str) -> bool:
-    """Print the seconds of each phase, bare and inspected side by side, and what of ours takes how long."""
+    """Print the seconds of each phase, bare and inspected side by side, and what of ours takes how
+    long.
+    """
     found = {how: one_run(model, how, device, profile=True) for how in ("bare", "inspect")}
     bare, ours = found["bare"], found["inspect"]
     if bare is None or ours is None:

@@ -15,7 +15,9 @@ from typing import Literal
 
 ROOT = Path(__file__).parents[1]
 How = Literal["bare", "eager", "unbuilt", "unrecorded", "inspect", "build"]
-"""What a compile runs under (``one_compile.py``). Between ``unrecorded`` and ``inspect`` lies the recording alone."""
+"""What a compile runs under (``one_compile.py``). Between ``unrecorded`` and ``inspect`` lies the
+recording alone.
+"""
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,10 @@ class Cost:
 
 
 def cold_environment(folder: Path) -> dict[str, str]:
-    """A fresh cache directory. The probe of the CPU's vector instructions (6 to 11 s in each fresh directory, and not needed
-    when nothing is built) is skipped for every kind of run, which is to our disadvantage."""
+    """A fresh cache directory. The probe of the CPU's vector instructions (6 to 11 s in each fresh
+    directory, and not needed when nothing is built) is skipped for every kind of run, which is to
+    our disadvantage.
+    """
     return {
         **os.environ,
         "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
@@ -48,13 +52,17 @@ class RunFailed(Exception):
 class OneRun:
     cost: Cost
     profile: dict[str, dict[str, float]]
-    """Seconds by what ``sampling.py`` and torch itself tell apart; empty when that was not asked for."""
+    """Seconds by what ``sampling.py`` and torch itself tell apart; empty when that was not asked
+    for.
+    """
 
 
 def cold_compile(
     model: str, how: How, folder: Path, *, device: str = "cpu", profile: bool = False
 ) -> OneRun:
-    """One compile in a process of its own; its cache and session are left in ``folder``. Raises RunFailed."""
+    """One compile in a process of its own; its cache and session are left in ``folder``. Raises
+    RunFailed.
+    """
     command = [
         sys.executable,
         "-m",
@@ -84,7 +92,9 @@ def in_fresh_folder(model: str, how: How, *, device: str = "cpu", profile: bool 
 
 
 def warm_up() -> None:
-    """Build Inductor's precompiled header, once a machine (12 s), which would otherwise fall on the first run."""
+    """Build Inductor's precompiled header, once a machine (12 s), which would otherwise fall on the
+    first run.
+    """
     in_fresh_folder("mlp", "bare")
 
 

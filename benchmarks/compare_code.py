@@ -1,9 +1,11 @@
-"""Does recording change what the compiler generates? Compares the code of a bare compile with that of a captured one.
+"""Does recording change what the compiler generates? Compares the code of a bare compile with that
+of a captured one.
 
     python -m benchmarks.compare_code [MODEL ...] [--build]
 
-The bare code is what Inductor itself wrote into its cache directory; the captured code is what stands in the session.
-Comments are left aside (they hold paths, and provenance where that is switched on).
+The bare code is what Inductor itself wrote into its cache directory; the captured code is what
+stands in the session. Comments are left aside (they hold paths, and provenance where that is
+switched on).
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ _LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.ENCODING}
 
 
 def without_comments(code: str) -> str:
-    """The tokens of a wrapper, one a line, without comments: neither its own nor those of the kernels in its strings."""
+    """The tokens of a wrapper, one a line, without comments: neither its own nor those of the
+    kernels in its strings.
+    """
     tokens = tokenize.generate_tokens(io.StringIO(code).readline)
     kept = (token.string for token in tokens if token.type not in _LAYOUT)
     return "\n".join(re.sub(r"[ \t]*//.*", "", text) if "\n" in text else text for text in kept)

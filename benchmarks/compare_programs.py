@@ -1,10 +1,11 @@
-"""Does recording change what torch.compile does to a program? Compares a bare process with captures of the same programs.
+"""Does recording change what torch.compile does to a program? Compares a bare process with captures
+of the same programs.
 
     python -m benchmarks.compare_programs [inspect] [build] [paused] [--only NAME …]
 
-More than a hundred odd programs (tests/capture/undisturbed), each way of capturing them in a process of its own. Compared are
-torch's counters, how often each frame was compiled, the generated code, and the results. ``build`` takes long, since both
-processes build every kernel.
+More than a hundred odd programs (tests/capture/undisturbed), each way of capturing them in a
+process of its own. Compared are torch's counters, how often each frame was compiled, the generated
+code, and the results. ``build`` takes long, since both processes build every kernel.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from tests.capture.undisturbed.test_undisturbed import CACHES_OFF, differences
 
 WAYS = ("inspect", "build", "paused")
 BUILT = ("build",)
-"""Compared with a bare process that builds and runs its kernels, and compiles a backward when it runs. The others are compared
-with one that builds nothing and lowers the backward at once, as an inspection does and says in its session."""
+"""Compared with a bare process that builds and runs its kernels, and compiles a backward when it
+runs. The others are compared with one that builds nothing and lowers the backward at once, as an
+inspection does and says in its session.
+"""
 
 _ASSERTS = {
     "compiled_autograd_and_hooks": "torch cannot lower a backward of compiled autograd at once, and asserts"
@@ -37,8 +40,9 @@ EXPLAINED = {
         "mapped": "Inductor fails once the graph no longer waits, which the app says",
     },
 }
-"""Programs that end otherwise, and why. A bare process that lowers the backward at once ends where that cannot be lowered; an
-inspection has a failure in its session and goes on."""
+"""Programs that end otherwise, and why. A bare process that lowers the backward at once ends where
+that cannot be lowered; an inspection has a failure in its session and goes on.
+"""
 
 
 def run(

@@ -2,8 +2,8 @@
 
     python -m benchmarks.cuda_graphs_on_gpu [--json FILE]
 
-Each script of tests/data/cuda_graphs is run under ``fx-explorer run --build``, once more with ``--gpu
-h100``, which runs nothing on a GPU, and alone, with torch's counters and warnings.
+Each script of tests/data/cuda_graphs is run under ``fx-explorer run --build``, once more with
+``--gpu h100``, which runs nothing on a GPU, and alone, with torch's counters and warnings.
 """
 
 from __future__ import annotations

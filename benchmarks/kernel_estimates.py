@@ -2,9 +2,10 @@
 
     python -m benchmarks.kernel_estimates [PROGRAM ...] [--json FILE]
 
-The programs are those of tests/golden_gpu/programs.py: each is built and run forward and backward, recorded, and every Triton
-kernel it launched is measured alone with cold caches. The estimate is the data sheet's: bytes over bandwidth, or operations
-over peak, whichever is longer. *of copy* is the GB/s against those of a plain copy on the same card.
+The programs are those of tests/golden_gpu/programs.py: each is built and run forward and backward,
+recorded, and every Triton kernel it launched is measured alone with cold caches. The estimate is
+the data sheet's: bytes over bandwidth, or operations over peak, whichever is longer. *of copy* is
+the GB/s against those of a plain copy on the same card.
 """
 
 from __future__ import annotations

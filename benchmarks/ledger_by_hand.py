@@ -1,13 +1,17 @@
-"""``fx-explorer ledger`` held against itself, and against torch's profiler in a process without fx-explorer.
+"""``fx-explorer ledger`` held against itself, and against torch's profiler in a process without
+fx-explorer.
 
-For every model: how much of a call its steps account for, and the time of each kernel (generated kernels by their names,
-library calls by their operators) beside what ``torch.profiler`` says of the same compiled program, called by a script of a few
-lines. On the CPU that script has Inductor put a record around each kernel (``cpp.enable_kernel_profile``). Both wait after each
-call. They share the compiler's caches, because each kernel of a GPU is to run in the one configuration that was found fastest:
-two searches often choose differently where kernels take 2 µs. The profiler takes about a microsecond for each record within an
-operator, so on the CPU the inputs are large, and only kernels whose calls are long are compared. And Inductor's records change
-the kernels that they are in: the softmax of a GPT-2 takes 184 µs by its record, 226 µs by a clock around the call of that same
-kernel, and 212 µs by such a clock where there is no record in it. So there is that clock on the CPU as well.
+For every model: how much of a call its steps account for, and the time of each kernel (generated
+kernels by their names, library calls by their operators) beside what ``torch.profiler`` says of the
+same compiled program, called by a script of a few lines. On the CPU that script has Inductor put a
+record around each kernel (``cpp.enable_kernel_profile``). Both wait after each call. They share the
+compiler's caches, because each kernel of a GPU is to run in the one configuration that was found
+fastest: two searches often choose differently where kernels take 2 µs. The profiler takes about a
+microsecond for each record within an operator, so on the CPU the inputs are large, and only kernels
+whose calls are long are compared. And Inductor's records change the kernels that they are in: the
+softmax of a GPT-2 takes 184 µs by its record, 226 µs by a clock around the call of that same
+kernel, and 212 µs by such a clock where there is no record in it. So there is that clock on the CPU
+as well.
 
     python -m benchmarks.ledger_by_hand [MODEL ...] [--device cuda] [--rounds N]
 """
@@ -124,7 +128,9 @@ def ledger_of(model: str, device: str, batch: int, folder: str) -> dict[str, Any
 def by_hand(
     model: str, device: str, batch: int, source: str, folder: str
 ) -> dict[str, tuple[float, float]]:
-    """Return of everything that the source names µs per call of the model, and how often it runs in one."""
+    """Return of everything that the source names µs per call of the model, and how often it runs in
+    one.
+    """
     command = [sys.executable, "-c", BY_HAND, model, device, str(batch), source]
     told: dict[str, tuple[float, float]] = json.loads(printed_by(command, folder).splitlines()[-1])
     return told
@@ -144,8 +150,8 @@ def printed_by(command: list[str], folder: str) -> str:
 
 
 def kernels(told: dict[str, Any], device: str) -> dict[str, float]:
-    """Return µs per call of each kernel by the name that a profiler knows it by. Library calls of a GPU run kernels of other
-    names, so they are left out there.
+    """Return µs per call of each kernel by the name that a profiler knows it by. Library calls of a
+    GPU run kernels of other names, so they are left out there.
     """
     found: dict[str, float] = {}
     for step in told["steps"]:
@@ -198,7 +204,9 @@ def main() -> None:
 
 
 def keep_least(least: dict[str, Took], found: dict[str, Took]) -> None:
-    """Keep of each kernel the least time of all rounds: a machine that is busy for a minute makes others longer."""
+    """Keep of each kernel the least time of all rounds: a machine that is busy for a minute makes
+    others longer.
+    """
     for name, took in found.items():
         least[name] = min(least.get(name, took), took)
 
@@ -206,7 +214,9 @@ def keep_least(least: dict[str, Took], found: dict[str, Took]) -> None:
 def pairs_of(
     took_us: dict[str, float], hand: dict[str, tuple[float, float]], least_us: float
 ) -> list[Pair]:
-    """Return (name, ours, by hand), in µs per call of the model, of every kernel whose calls are long enough."""
+    """Return (name, ours, by hand), in µs per call of the model, of every kernel whose calls are
+    long enough.
+    """
     found = []
     for name, ours in took_us.items():
         same = [

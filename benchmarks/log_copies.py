@@ -1,8 +1,10 @@
-"""Large TORCH_TRACE logs, made of small ones that torch wrote: the given logs again and again, every copy with new compile ids.
+"""Large TORCH_TRACE logs, made of small ones that torch wrote: the given logs again and again,
+every copy with new compile ids.
 
     python -m benchmarks.log_copies out.log --megabytes 1000
 
-What a record says is not changed but for its ``frame_id``, so the hashes of the texts stay those that torch wrote.
+What a record says is not changed but for its ``frame_id``, so the hashes of the texts stay those
+that torch wrote.
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
     python -m benchmarks.log_index --tlparse /path/to/tlparse --megabytes 40 1000
 
-Measured for each size, from the command on: tlparse, whose first screen is there when it has ended; on a pseudo-terminal, what
-the beginning of the log says until the app is there, and the first screen of the app that names a graph break; and, in another
-process, every record found, and everything decoded. The log and what is written of it lie in a temporary folder that is
-removed (it takes three times the size).
+Measured for each size, from the command on: tlparse, whose first screen is there when it has ended;
+on a pseudo-terminal, what the beginning of the log says until the app is there, and the first
+screen of the app that names a graph break; and, in another process, every record found, and
+everything decoded. The log and what is written of it lie in a temporary folder that is removed (it
+takes three times the size).
 """
 
 from __future__ import annotations

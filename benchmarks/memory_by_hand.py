@@ -1,9 +1,9 @@
 """``fx-explorer memory`` held against torch's own counters.
 
-For every model: the peak of a training step as it is predicted from a capture that built nothing, and
-the same step in a process without fx-explorer, compiled and called by a script of a few lines. There
-the peak is ``torch.cuda.max_memory_allocated`` on a GPU, and what torch's profiler notes of the
-allocator on the CPU; saved bytes are those of ``saved_tensors_hooks``.
+For every model: the peak of a training step as it is predicted from a capture that built nothing,
+and the same step in a process without fx-explorer, compiled and called by a script of a few lines.
+There the peak is ``torch.cuda.max_memory_allocated`` on a GPU, and what torch's profiler notes of
+the allocator on the CPU; saved bytes are those of ``saved_tensors_hooks``.
 
     python -m benchmarks.memory_by_hand [MODEL ...] [--device cuda] [--batch N] [--json FILE]
 

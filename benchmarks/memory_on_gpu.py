@@ -1,10 +1,10 @@
 """Predicted and measured peaks of training steps, over families of Hugging Face's transformers.
 
-For each family: what ``fx-explorer memory --device DEVICE`` predicts of a step, and the same step in a
-process without fx-explorer (``BY_HAND`` of memory_by_hand.py). Compared is what a step takes beyond
-what is there before it: ``torch.cuda.max_memory_allocated`` minus ``memory_allocated``, so that
-workspaces that cuBLAS keeps for good are in neither. One JSON line a family is printed, and appended
-to a file.
+For each family: what ``fx-explorer memory --device DEVICE`` predicts of a step, and the same step
+in a process without fx-explorer (``BY_HAND`` of memory_by_hand.py). Compared is what a step takes
+beyond what is there before it: ``torch.cuda.max_memory_allocated`` minus ``memory_allocated``, so
+that workspaces that cuBLAS keeps for good are in neither. One JSON line a family is printed, and
+appended to a file.
 
     python -m benchmarks.memory_on_gpu [FAMILY ...] [--device cuda] [--size large] [--json FILE]
 
@@ -148,8 +148,8 @@ def bart(size: Size) -> Named:
 
 
 def dropping_layers(size: Size) -> Named:
-    """Return a Bart with layerdrop, which breaks the graph at each layer. It is so small that no layer is
-    ever left out.
+    """Return a Bart with layerdrop, which breaks the graph at each layer. It is so small that no
+    layer is ever left out.
     """
     return {**bart(size), "encoder_layerdrop": 1e-9, "decoder_layerdrop": 1e-9}
 
@@ -258,7 +258,8 @@ FAMILIES: dict[str, Family] = {
     "convnext": Family("ConvNextForImageClassification", stages, images),
     "qwen3_moe": Family("Qwen3MoeForCausalLM", experts, words),
 }
-"""Name on the command line → family. From ``t5`` to ``whisper`` they have an encoder and a decoder."""
+"""Name on the command line → family. From ``t5`` to ``whisper`` they have an encoder and a decoder.
+"""
 
 
 def build(name: str, size: str) -> Any:
@@ -332,8 +333,8 @@ def _path() -> str:
 
 
 def row(name: str, size: str, device: str, limit_s: float) -> Named:
-    """Return the figures of a family, in bytes; ``ratio`` is predicted ÷ measured, beyond what is there
-    before the step.
+    """Return the figures of a family, in bytes; ``ratio`` is predicted ÷ measured, beyond what is
+    there before the step.
     """
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
@@ -367,8 +368,8 @@ def row(name: str, size: str, device: str, limit_s: float) -> Named:
 
 
 def _workspace(told: Named) -> tuple[int, int, str]:
-    """Return what a library call takes as the GPU told, -1 where it was not asked, and what it is bounded
-    by without one.
+    """Return what a library call takes as the GPU told, -1 where it was not asked, and what it is
+    bounded by without one.
     """
     known = told["bytes"]
     return (-1 if known is None else known, told["most_bytes"], told["kernel"])

@@ -1,8 +1,11 @@
-"""Models of all sizes, built from small configurations with random weights: the subjects of benchmarks and tests.
+"""Models of all sizes, built from small configurations with random weights: the subjects of
+benchmarks and tests.
 
-Also a target: ``fx-explorer capture benchmarks/models.py --call "build('llama2')" --inputs "inputs('llama2')"``.
-Names: mlp, resnet, llamaN (N layers), gpt2 (4 layers), gpt2-N, bert, t5, vit, convnextv2, and of the samples: transformer,
-convnet, regions. With graph breaks, for what crosses them: keeping, which keeps a large value, and dropping, which does not.
+Also a target:
+``fx-explorer capture benchmarks/models.py --call "build('llama2')" --inputs "inputs('llama2')"``.
+Names: mlp, resnet, llamaN (N layers), gpt2 (4 layers), gpt2-N, bert, t5, vit, convnextv2, and of
+the samples: transformer, convnet, regions. With graph breaks, for what crosses them: keeping, which
+keeps a large value, and dropping, which does not.
 """
 
 from __future__ import annotations
@@ -203,7 +206,9 @@ def build(name: str) -> nn.Module:
 
 
 def inputs(name: str) -> dict[str, Any] | tuple[Any, ...]:
-    """Example inputs for ``build(name)``: keyword arguments or a tuple; with labels where the model has a loss."""
+    """Example inputs for ``build(name)``: keyword arguments or a tuple; with labels where the model
+    has a loss.
+    """
     torch.manual_seed(1)
     tokens = torch.randint(0, VOCABULARY, (2, 16))
     if name.startswith(("llama", "gpt2")) or name == "t5":

@@ -1,10 +1,11 @@
-"""One cold compile of one model's training step in this process, timed: bare, or while everything is recorded.
+"""One cold compile of one model's training step in this process, timed: bare, or while everything
+is recorded.
 
     python -m benchmarks.one_compile MODEL HOW [--session FILE] [--device cuda] [--profile]
 
-HOW is one of bare, eager, unbuilt, unrecorded, inspect and build (``capture_cost.py``).
-Prints one line of JSON. Everything is imported, the model is built and the device is in use before the clock starts, for all
-of them alike.
+HOW is one of bare, eager, unbuilt, unrecorded, inspect and build (``capture_cost.py``). Prints one
+line of JSON. Everything is imported, the model is built and the device is in use before the clock
+starts, for all of them alike.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ def on_device(example: Any, device: str) -> Any:
 
 
 def settled(device: str) -> None:
-    """Wait until the device is through with what it was given. A first matrix product also loads its libraries."""
+    """Wait until the device is through with what it was given. A first matrix product also loads
+    its libraries.
+    """
     if device == "cuda":
         torch.ones(8, 8, device=device, requires_grad=True).mm(
             torch.ones(8, 8, device=device)
@@ -75,7 +78,9 @@ def settled(device: str) -> None:
 
 
 def torch_phases() -> dict[str, float]:
-    """Return the seconds of each phase as torch itself has timed it (``dynamo_timed``); phases contain one another."""
+    """Return the seconds of each phase as torch itself has timed it (``dynamo_timed``); phases
+    contain one another.
+    """
     return {
         name: sum(times) for name, times in torch._dynamo.utils.compilation_time_metrics.items()
     }

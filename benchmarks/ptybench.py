@@ -1,7 +1,9 @@
-"""Drives a terminal program on a pseudo-terminal and times from the key written to the last byte of the frame it painted.
+"""Drives a terminal program on a pseudo-terminal and times from the key written to the last byte of
+the frame it painted.
 
-The harness plays the terminal: it answers the synchronized-output query (DEC private mode 2026), so that Textual brackets each
-frame and its end is known exactly. Times are milliseconds of CLOCK_MONOTONIC. Linux only: CPU time is read from /proc.
+The harness plays the terminal: it answers the synchronized-output query (DEC private mode 2026), so
+that Textual brackets each frame and its end is known exactly. Times are milliseconds of
+CLOCK_MONOTONIC. Linux only: CPU time is read from /proc.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ class Painted:
     last_ms: float | None
     """From the key to the last byte of the last frame; None when nothing was painted."""
     cpu_ms: float
-    """CPU time of all threads until that frame was there; of the whole wait when nothing was painted."""
+    """CPU time of all threads until that frame was there; of the whole wait when nothing was
+    painted.
+    """
     cpu_all_ms: float
     """The same with what is done behind it: the app draws the next page while nobody waits."""
     frames: int
@@ -56,7 +60,9 @@ def now_ms() -> float:
 
 
 class Terminal:
-    """A program in a pseudo-terminal of ``columns`` × ``rows``. Use as a context manager: it ends the program."""
+    """A program in a pseudo-terminal of ``columns`` × ``rows``. Use as a context manager: it ends
+    the program.
+    """
 
     def __init__(
         self,
@@ -127,7 +133,9 @@ class Terminal:
             self._unread = self._unread[end + len(FRAME_END) :]
 
     def wait_for(self, text: str, timeout_ms: float = 60_000) -> float:
-        """Milliseconds from the start to the end of the first frame that has ``text``. Raises TimeoutError."""
+        """Milliseconds from the start to the end of the first frame that has ``text``. Raises
+        TimeoutError.
+        """
         wanted, seen, deadline = text.encode(), 0, now_ms() + timeout_ms
         while now_ms() < deadline and not self.ended:
             for index in range(seen, len(self.frames)):
@@ -138,7 +146,9 @@ class Terminal:
         raise TimeoutError(f"no frame with {text!r}; the last output was {self._tail!r}")
 
     def first_output(self, text: str, timeout_ms: float = 60_000) -> float:
-        """Milliseconds from the start until ``text`` was written, inside a frame or not. Raises TimeoutError."""
+        """Milliseconds from the start until ``text`` was written, inside a frame or not. Raises
+        TimeoutError.
+        """
         deadline = now_ms() + timeout_ms
         while text.encode() not in self._tail and now_ms() < deadline and not self.ended:
             self._pump(5)

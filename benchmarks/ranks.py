@@ -1,7 +1,9 @@
-"""How long it takes until the divergence among many ranks is named, and how that grows with their number.
+"""How long it takes until the divergence among many ranks is named, and how that grows with their
+number.
 
-The logs are those of real ranks, repeated and varied: each rank has its own number, device, process, clock and ids of objects,
-and the texts their hashes. One rank near the end diverges. ``python -m benchmarks.ranks``.
+The logs are those of real ranks, repeated and varied: each rank has its own number, device,
+process, clock and ids of objects, and the texts their hashes. One rank near the end diverges.
+``python -m benchmarks.ranks``.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ JOBS = {
     "ddp": ("h200_ranks_ddp/rank_0.log.gz", ""),
     "branch": ("h200_ranks_diverge/rank_0.log.gz", "h200_ranks_diverge/rank_1.log.gz"),
 }
-"""Job → the log that is repeated, and that of the rank that diverges; without one, an operation of it is changed."""
+"""Job → the log that is repeated, and that of the rank that diverges; without one, an operation of
+it is changed.
+"""
 
 
 def write_ranks(folder: Path, job: str, count: int) -> int:

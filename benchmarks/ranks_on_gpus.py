@@ -1,7 +1,9 @@
-"""Whether ranks that compiled the same are called alike, and a planted difference is found, on jobs of two processes.
+"""Whether ranks that compiled the same are called alike, and a planted difference is found, on jobs
+of two processes.
 
-Four kinds of job (DDP, FSDP2, tensor parallel with DTensor, a pipeline), each as it should be and with one rank that
-differs. On two GPUs with NCCL, else on the CPU with gloo. The jobs need torch only.
+Four kinds of job (DDP, FSDP2, tensor parallel with DTensor, a pipeline), each as it should be and
+with one rank that differs. On two GPUs with NCCL, else on the CPU with gloo. The jobs need torch
+only.
 
     python -m benchmarks.ranks_on_gpus
     python benchmarks/ranks_on_gpus.py --kinds tp --keep /tmp/ranks
@@ -24,7 +26,9 @@ from torch import distributed as dist
 KINDS = ("ddp", "fsdp2", "tp", "pipeline")
 
 PLANTED = ("none", "branch", "sizes", "break", "fails")
-"""What rank 1 does otherwise: nothing, takes another branch, gets another batch, breaks its graph, fails to compile."""
+"""What rank 1 does otherwise: nothing, takes another branch, gets another batch, breaks its graph,
+fails to compile.
+"""
 
 WIDTH = 64
 

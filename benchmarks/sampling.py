@@ -1,9 +1,10 @@
-"""Where the time of a compile goes: the stack of the compiling thread, looked at every few milliseconds from another thread.
+"""Where the time of a compile goes: the stack of the compiling thread, looked at every few
+milliseconds from another thread.
 
-Nothing of torch is replaced for it, so a bare compile and a captured one are looked at in the same way, in any release. A
-sample belongs to the phase of torch.compile that is deepest in its stack (``PHASES``), and to fx-explorer where the
-innermost frame that is nobody else's is ours: our wrappers around functions of torch are on the stack while these run, and
-do not count then.
+Nothing of torch is replaced for it, so a bare compile and a captured one are looked at in the same
+way, in any release. A sample belongs to the phase of torch.compile that is deepest in its stack
+(``PHASES``), and to fx-explorer where the innermost frame that is nobody else's is ours: our
+wrappers around functions of torch are on the stack while these run, and do not count then.
 """
 
 from __future__ import annotations
@@ -72,8 +73,9 @@ PHASES = {
     "torch/_inductor/runtime/triton_heuristics.py": {"run": "launching and tuning kernels"},
     "torch/autograd/graph.py": {"_engine_run_backward": BACKWARD},
 }
-"""File and function in which a phase begins; the deepest one on the stack is the phase. What a release does not have is in
-the phase around it."""
+"""File and function in which a phase begins; the deepest one on the stack is the phase. What a
+release does not have is in the phase around it.
+"""
 
 _PASSES_ON = (
     "original(",
@@ -86,7 +88,9 @@ _PASSES_ON = (
     "compile_graph(",
     "yield",
 )
-"""In the line of a frame of ours that is only on the stack because it calls what torch would have called."""
+"""In the line of a frame of ours that is only on the stack because it calls what torch would have
+called.
+"""
 
 _NEUTRAL = (
     "/sympy/",

@@ -1,9 +1,10 @@
-"""From a key to the machine's code of a kernel on screen, at 200×50: nothing of it was compiled before, and the app is warm.
+"""From a key to the machine's code of a kernel on screen, at 200×50: nothing of it was compiled
+before, and the app is warm.
 
     python -m benchmarks.sass_on_screen
 
-A training step of sample_models/transformer.py is captured for a virtual H100. Each of its first kernels is opened and ``U``
-pressed, in an app and with a cache directory of its own.
+A training step of sample_models/transformer.py is captured for a virtual H100. Each of its first
+kernels is opened and ``U`` pressed, in an app and with a cache directory of its own.
 """
 
 from __future__ import annotations

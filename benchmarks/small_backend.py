@@ -1,9 +1,11 @@
 """The sample backend beside Inductor: an MLP with matrices of 512, called in turns.
 
-Told is how fast the small backend's program is: Inductor's time ÷ its own, the median of the rounds and their range, for
-inference and for a training step. Uncompiled PyTorch is a third contender, to show what the library calls alone take.
+Told is how fast the small backend's program is: Inductor's time ÷ its own, the median of the rounds
+and their range, for inference and for a training step. Uncompiled PyTorch is a third contender, to
+show what the library calls alone take.
 
-On a machine that others use, too, ``--threads 1`` and the least time of the rounds tell more than medians: both are printed.
+On a machine that others use, too, ``--threads 1`` and the least time of the rounds tell more than
+medians: both are printed.
 
     python -m benchmarks.small_backend [--features 512] [--batch 512] [--rounds 20] [--calls 20] [--threads N]
 """

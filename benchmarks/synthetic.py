@@ -1,6 +1,8 @@
-"""Builds a large session without compiling anything: a Llama-like training step of any number of layers.
+"""Builds a large session without compiling anything: a Llama-like training step of any number of
+layers.
 
-What the UI benchmarks open: the shape of a real one (nodes a layer, links, shared kernels, stacks) at any size, in seconds.
+What the UI benchmarks open: the shape of a real one (nodes a layer, links, shared kernels, stacks)
+at any size, in seconds.
 
     python -m benchmarks.synthetic out.fxs --layers 48
 """
@@ -24,7 +26,9 @@ GROUP = 8
 
 @dataclass
 class Draft:
-    """A graph under construction: its nodes, edges and where each node came from (positions in the parent graphs)."""
+    """A graph under construction: its nodes, edges and where each node came from (positions in the
+    parent graphs).
+    """
 
     nodes: list[model.Node] = field(default_factory=list)
     edges: list[tuple[int, int]] = field(default_factory=list)
@@ -53,7 +57,9 @@ class Written:
 
 
 def llama_session(path: Path, layers: int = 48) -> Written:
-    """Write the session of a training step with ``layers`` layers: about 700 nodes a layer over all stages."""
+    """Write the session of a training step with ``layers`` layers: about 700 nodes a layer over all
+    stages.
+    """
     path.unlink(missing_ok=True)
     with SessionWriter(path) as writer:
         session = _Session(writer, layers)
@@ -256,7 +262,9 @@ class _Session:
     # kernels
 
     def _write_kernels(self, direction: model.Direction, graph: model.Graph) -> None:
-        """Repeated layers share their kernels: one for every ``GROUP`` nodes of the first layer, called once a layer."""
+        """Repeated layers share their kernels: one for every ``GROUP`` nodes of the first layer,
+        called once a layer.
+        """
         per_layer = (graph.node_count - 1) // self._layers
         groups = [
             range(start, min(start + GROUP, per_layer)) for start in range(0, per_layer, GROUP)

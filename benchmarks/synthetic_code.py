@@ -1,4 +1,6 @@
-"""The texts of the synthetic session: a Llama's source, the operations of one layer, and C++ as Inductor might write it."""
+"""The texts of the synthetic session: a Llama's source, the operations of one layer, and C++ as
+Inductor might write it.
+"""
 
 from __future__ import annotations
 

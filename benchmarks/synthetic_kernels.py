@@ -1,6 +1,8 @@
-"""Builds a session with one large post-grad graph and a kernel for each of its nodes, without compiling anything.
+"""Builds a session with one large post-grad graph and a kernel for each of its nodes, without
+compiling anything.
 
-What `ui_stalls.py` opens: a table of 100,000 kernels, and a graph of 100,000 nodes to be written as Python.
+What `ui_stalls.py` opens: a table of 100,000 kernels, and a graph of 100,000 nodes to be written as
+Python.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ OPERATIONS = ("add", "mul", "erf", "view", "mm", "permute", "sigmoid", "sub")
 
 
 def kernels_session(path: Path, kernels: int = 100_000) -> Path:
-    """Write a session with so many kernels; each computes a node of one graph, and the next one reads it."""
+    """Write a session with so many kernels; each computes a node of one graph, and the next one
+    reads it.
+    """
     path.unlink(missing_ok=True)
     with SessionWriter(path) as writer:
         file = _begin(writer)

@@ -1,12 +1,15 @@
-"""From a key to the last byte of what it painted, in the real app with four linked panes of some 20,000 rows at 200×50.
+"""From a key to the last byte of what it painted, in the real app with four linked panes of some
+20,000 rows at 200×50.
 
     python -m benchmarks.ui_latency [--profiled]
 
-The panes are joint | forward | backward | output code of a synthetic training step of 240 layers. The cursor walks down the
-forward graph; every step lights and scrolls the other three. It does so with the kernels marked in all panes, as they are by
-default, and without (``p h``); with ``--profiled`` the session has a profile, the panes its times, and the forward graph stands
-most expensive first, too. CPU time until the frame was there is given beside wall time because it is steadier where other
-programs run on the machine; "all" is with what the app does behind the frame: it draws the next page while nobody waits.
+The panes are joint | forward | backward | output code of a synthetic training step of 240 layers.
+The cursor walks down the forward graph; every step lights and scrolls the other three. It does so
+with the kernels marked in all panes, as they are by default, and without (``p h``); with
+``--profiled`` the session has a profile, the panes its times, and the forward graph stands most
+expensive first, too. CPU time until the frame was there is given beside wall time because it is
+steadier where other programs run on the machine; "all" is with what the app does behind the frame:
+it draws the next page while nobody waits.
 """
 
 from __future__ import annotations

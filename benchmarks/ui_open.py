@@ -2,9 +2,10 @@
 
     python -m benchmarks.ui_open
 
-Three questions: a 100,000-node graph and a 100,000-line text, from the session file to the strips of the first page (in this
-process); the app on a session in a 200×50 pseudo-terminal, from the command to the first words and to the first full paint; and
-the memory of that process. CPU time is given beside wall time because it is steadier where other programs run on the machine.
+Three questions: a 100,000-node graph and a 100,000-line text, from the session file to the strips
+of the first page (in this process); the app on a session in a 200×50 pseudo-terminal, from the
+command to the first words and to the first full paint; and the memory of that process. CPU time is
+given beside wall time because it is steadier where other programs run on the machine.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
-"""How long the app stands still when a key asks for something large: the overview and the outline of 100,000 kernels, their
-table, a search among them, a copy of all of them, a graph of 100,000 nodes as Python.
+"""How long the app stands still when a key asks for something large: the overview and the outline
+of 100,000 kernels, their table, a search among them, a copy of all of them, a graph of 100,000
+nodes as Python.
 
     python -m benchmarks.ui_stalls
 
-The keys go to the app without a terminal (Textual's pilot). Printed for each are the time to the first frame after it, the
-longest time for which the event loop answered nothing, and when all of it was there. CPU time of the drawing thread is given
-for the longest stall because it is steadier where other programs run on the machine. A key may keep the others waiting for a
-frame; one that makes a whole screen, a view or a dialog, for two (``NEW_SCREEN``).
+The keys go to the app without a terminal (Textual's pilot). Printed for each are the time to the
+first frame after it, the longest time for which the event loop answered nothing, and when all of it
+was there. CPU time of the drawing thread is given for the longest stall because it is steadier
+where other programs run on the machine. A key may keep the others waiting for a frame; one that
+makes a whole screen, a view or a dialog, for two (``NEW_SCREEN``).
 """
 
 from __future__ import annotations
@@ -82,7 +84,9 @@ class Measured:
             self._stall.note(time.perf_counter() - wall - TICK_S, time.thread_time() - cpu)
 
     async def press(self, what: str, key: str, is_there: Callable[[], bool] = lambda: True) -> None:
-        """Press a key, wait until what it asks for is there and a frame shows it, and print what it took."""
+        """Press a key, wait until what it asks for is there and a frame shows it, and print what it
+        took.
+        """
 
         def send() -> None:
             assert self._app._driver is not None

@@ -1,4 +1,6 @@
-"""Captures shared by the whole test session: a sample is captured once for each set of options, whoever asks for it."""
+"""Captures shared by the whole test session: a sample is captured once for each set of options,
+whoever asks for it.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ OpenedReader = Callable[[str | Path], SessionReader]
 
 
 def pytest_collection_finish() -> None:
-    """torch and the tests stay in memory: to look through them for garbage again and again took a twelfth of their time."""
+    """torch and the tests stay in memory: to look through them for garbage again and again took a
+    twelfth of their time.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
@@ -50,7 +54,9 @@ def pytest_runtest_setup() -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """What test files took is known to make quick the next time; the process that tells all of them writes it."""
+    """What test files took is known to make quick the next time; the process that tells all of them
+    writes it.
+    """
     if not hasattr(session.config, "workerinput"):
         note_durations(_seconds_of_file)
 
@@ -65,8 +71,8 @@ def own_state(shared_folder: Path) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def inductor_cache(shared_folder: Path) -> Path:
-    """One Inductor cache for all captures, so that the C++ compiler is probed once and a kernel built once. Captures bypass
-    its graph caches.
+    """One Inductor cache for all captures, so that the C++ compiler is probed once and a kernel
+    built once. Captures bypass its graph caches.
     """
     folder = shared_folder / "inductor"
     folder.mkdir(exist_ok=True)
@@ -81,7 +87,9 @@ def capture_environment(inductor_cache: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def warm_python(shared_folder: Path, capture_environment: dict[str, str]) -> Iterator[str]:
-    """A path to give as ``python`` where the test is not about the process: see warm_python.py, whose server runs meanwhile."""
+    """A path to give as ``python`` where the test is not about the process: see warm_python.py,
+    whose server runs meanwhile.
+    """
     if sys.platform != "linux" or torch.cuda.is_available():  # a forked process cannot use a GPU
         yield sys.executable
         return
@@ -106,7 +114,9 @@ def warm_python_for_gpus(shared_folder: Path, capture_environment: dict[str, str
 
 @pytest.fixture
 def warm_workers(warm_python: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers that the test starts run in the warm Python, where no other one is named. Not for virtual GPUs."""
+    """Workers that the test starts run in the warm Python, where no other one is named. Not for
+    virtual GPUs.
+    """
     begin = WorkerProcess.__init__
 
     def begin_warm(self: WorkerProcess, python: str, *arguments: Any, **named: Any) -> None:
@@ -131,11 +141,13 @@ def captured(
     capture_environment: dict[str, str],
     request: pytest.FixtureRequest,
 ) -> Captured:
-    """``captured(target, *extra, train=…, …)`` → path of a session, captured the first time and kept for the test session.
+    """``captured(target, *extra, train=…, …)`` → path of a session, captured the first time and
+    kept for the test session.
 
-    ``target`` is the name of a sample (``"mlp"``) or anything the command line takes. Keyword arguments are options of
-    ``fx-explorer capture``: ``train=False`` is ``--no-train``, ``backend="eager"`` is ``--backend eager``; ``extra``
-    goes on the command line as it is. ``exit_code=3`` says that the capture is expected to end so.
+    ``target`` is the name of a sample (``"mlp"``) or anything the command line takes. Keyword
+    arguments are options of ``fx-explorer capture``: ``train=False`` is ``--no-train``,
+    ``backend="eager"`` is ``--backend eager``; ``extra`` goes on the command line as it is.
+    ``exit_code=3`` says that the capture is expected to end so.
     """
 
     def capture(target: str | Path, *extra: str, exit_code: int = 0, **options: object) -> Path:
@@ -174,7 +186,9 @@ def captured(
 
 @pytest.fixture(scope="session")
 def captured_model(captured: Captured) -> Captured:
-    """``captured_model("llama2")`` → path of a captured training step of one of benchmarks/models.py; options as above."""
+    """``captured_model("llama2")`` → path of a captured training step of one of
+    benchmarks/models.py; options as above.
+    """
 
     def capture(name: str, *extra: str, **options: object) -> Path:
         file = ROOT / "benchmarks" / "models.py"

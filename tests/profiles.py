@@ -1,4 +1,6 @@
-"""The recorded profiles with their sessions, and what a trace says when it is read straight from its JSON."""
+"""The recorded profiles with their sessions, and what a trace says when it is read straight from
+its JSON.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +49,8 @@ def gpu_seconds(found: list[dict[str, Any]]) -> float:
 
 
 def graph_seconds(found: list[dict[str, Any]]) -> float:
-    """Return the sum of what was launched within calls of compiled graphs: launches whose time lies within one on
-    their thread.
+    """Return the sum of what was launched within calls of compiled graphs: launches whose time lies
+    within one on their thread.
     """
     graphs = [
         (one["tid"], one["ts"], one["ts"] + one["dur"])

@@ -1,9 +1,10 @@
-"""The tests that a change concerns, within a minute: ``python -m tests.quick [--seconds 60] [FILE …]``.
+"""The tests that a change concerns, within a minute:
+``python -m tests.quick [--seconds 60] [FILE …]``.
 
-A change is what differs from the last commit, or the last commit itself where nothing differs. A test
-file concerns it when it imports a changed module, directly or through others. The nearest test files
-run first, as many as fit into the time by what they took the last time; what is left out is counted,
-and never taken for passed.
+A change is what differs from the last commit, or the last commit itself where nothing differs. A
+test file concerns it when it imports a changed module, directly or through others. The nearest test
+files run first, as many as fit into the time by what they took the last time; what is left out is
+counted, and never taken for passed.
 """
 
 from __future__ import annotations
@@ -115,7 +116,9 @@ def _module(file: Path) -> str:
 
 
 def imported_names(tree: ast.Module) -> set[str]:
-    """Return the modules that a file imports, and what may be modules of the packages it imports from."""
+    """Return the modules that a file imports, and what may be modules of the packages it imports
+    from.
+    """
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -61,7 +61,9 @@ class Hand:
 
 
 def write_training_step(path: Path, *, finished: bool = True) -> Hand:
-    """An MLP's training step, by hand: dynamo → joint → forward/backward → post-grad → one kernel and two library calls."""
+    """An MLP's training step, by hand: dynamo → joint → forward/backward → post-grad → one kernel
+    and two library calls.
+    """
     with SessionWriter(path) as writer:
         writer.set_meta("fx_explorer", "0.1.0")
         writer.set_meta("environment", {"torch": "2.13.0", "python": "3.11", "device": "cpu"})
@@ -265,7 +267,9 @@ def write_training_step(path: Path, *, finished: bool = True) -> Hand:
 
 
 def write_large(path: Path, node_count: int, *, nodes_a_line: int = 20) -> Hand:
-    """A training step of ``node_count`` nodes a graph: every node linked through all stages, one kernel for each ten nodes."""
+    """A training step of ``node_count`` nodes a graph: every node linked through all stages, one
+    kernel for each ten nodes.
+    """
     with SessionWriter(path) as writer:
         lines = node_count // nodes_a_line + 2
         source = "\n".join(f"    x = layer_{i}(x)" for i in range(lines)) + "\n"

@@ -1,4 +1,6 @@
-"""``fx-explorer backends``: held against torch's own list, and against calls of what is said to be usable."""
+"""``fx-explorer backends``: held against torch's own list, and against calls of what is said to be
+usable.
+"""
 
 from __future__ import annotations
 

@@ -355,7 +355,9 @@ def test_zero_graphs_that_are_expected_are_no_surprise(
 def test_every_condition_counts_what_child_processes_compiled(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Expected: what is written here. The break on line 7 happens in the program, too, and is one place."""
+    """Expected: what is written here. The break on line 7 happens in the program, too, and is one
+    place.
+    """
     with SessionWriter(tmp_path / "s.fxs") as writer:
         own = writer.add(ONE_GRAPH)
         writer.add_graph(model.Graph(0, own, "dynamo", ""), [], [])

@@ -67,7 +67,8 @@ def test_on_a_terminal_of_80_columns_every_line_fits(
     assert diff(one, two) == 0
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines())) <= 80
-    # After the first line, which has the names of the sessions, cut; kernels have their names cut, too.
+    # After the first line, which has the names of the sessions, cut; kernels have their names cut,
+    # too.
     figures, shown_figures = (
         text.split("\n", 1)[1].split("kernels, by what")[0].split() for text in (whole, shown)
     )

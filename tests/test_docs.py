@@ -1,4 +1,6 @@
-"""The documentation tells the truth: its links lead somewhere, its commands exist, its generated parts are up to date."""
+"""The documentation tells the truth: its links lead somewhere, its commands exist, its generated
+parts are up to date.
+"""
 
 from __future__ import annotations
 

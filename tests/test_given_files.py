@@ -1,4 +1,6 @@
-"""Files under a wrong name: the content says what a file is, to every command, and nobody sees a traceback."""
+"""Files under a wrong name: the content says what a file is, to every command, and nobody sees a
+traceback.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,9 @@ def told(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Told:
-    """Runs a command on a file of a kind under a name; gives the exit code and all that was printed."""
+    """Runs a command on a file of a kind under a name; gives the exit code and all that was
+    printed.
+    """
 
     async def never(*_: object, **__: object) -> None:
         raise AssertionError("a process was started")
@@ -168,7 +172,9 @@ BROKEN = ("cut session", "other database", "cut program")
 def test_what_is_none_of_them_is_named_in_one_sentence(
     kind: str, name: str, contents: dict[str, bytes], told: Told
 ) -> None:
-    """Exit code 5 where the file is broken, or is not what it is called; 2 where it is only no target."""
+    """Exit code 5 where the file is broken, or is not what it is called; 2 where it is only no
+    target.
+    """
     if name == "x.py" and kind in ("empty", "text"):
         pytest.skip("this is Python")
     placed(name, contents[kind])

@@ -75,7 +75,8 @@ def test_strings_comments_and_keywords_of_real_python_files_are_those_pygments_s
             for a, b in zip(ours, theirs, strict=True)
             if a != "constant"
         )
-        # Pygments marks soft keywords, prefixes and interpolations of strings apart; nothing else may differ.
+        # Pygments marks soft keywords, prefixes and interpolations of strings apart; nothing else
+        # may differ.
         assert wrong <= 0.015 * len(ours), (kind, wrong, len(ours))
 
 

@@ -1,4 +1,6 @@
-"""The levels below a kernel → coloured lines. Pygments, where it has a lexer for one, and what the texts are known to hold."""
+"""The levels below a kernel → coloured lines. Pygments, where it has a lexer for one, and what the
+texts are known to hold.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ def test_comments_strings_and_numbers_are_those_pygments_sees(name: str) -> None
         }
         for kind, token in kinds.items():
             wrong = sum((a == kind) != (b in token) for a, b in zip(ours, theirs, strict=True))
-            # Quotes in the comments of LLVM IR, and hexadecimal floats of PTX, are not the same to both.
+            # Quotes in the comments of LLVM IR, and hexadecimal floats of PTX, are not the same to
+            # both.
             assert wrong <= 0.025 * len(ours), (level, kind, wrong, len(ours))
 
 

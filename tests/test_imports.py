@@ -1,4 +1,6 @@
-"""What an import loads. A linter cannot see a deferred import, so these look at sys.modules of a fresh process."""
+"""What an import loads. A linter cannot see a deferred import, so these look at sys.modules of a
+fresh process.
+"""
 
 from __future__ import annotations
 

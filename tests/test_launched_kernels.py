@@ -1,4 +1,6 @@
-"""``fx-explorer kernel`` on a session of a real GPU: what torch built and ran there is told, and nothing is built anew."""
+"""``fx-explorer kernel`` on a session of a real GPU: what torch built and ran there is told, and
+nothing is built anew.
+"""
 
 from __future__ import annotations
 

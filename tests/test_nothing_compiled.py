@@ -1,4 +1,6 @@
-"""A target in which nothing is compiled: each command that captures it first says so, and ends with 2 unless told otherwise."""
+"""A target in which nothing is compiled: each command that captures it first says so, and ends with
+2 unless told otherwise.
+"""
 
 from __future__ import annotations
 

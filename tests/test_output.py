@@ -1,4 +1,6 @@
-"""A table is declared once: its text fits the room that there is, and markdown and CSV have all of it."""
+"""A table is declared once: its text fits the room that there is, and markdown and CSV have all of
+it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Files that a command is told to write: nothing of the user's is replaced, whatever lies at the place."""
+"""Files that a command is told to write: nothing of the user's is replaced, whatever lies at the
+place.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""``fx-explorer profile`` and ``--profile``: the same figures for people and for programs, and what bad input is told."""
+"""``fx-explorer profile`` and ``--profile``: the same figures for people and for programs, and what
+bad input is told.
+"""
 
 from __future__ import annotations
 

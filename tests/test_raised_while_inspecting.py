@@ -1,4 +1,6 @@
-"""A program that raises where its graphs run with PyTorch's operators is built: its compiled code may not raise."""
+"""A program that raises where its graphs run with PyTorch's operators is built: its compiled code
+may not raise.
+"""
 
 from __future__ import annotations
 

@@ -81,7 +81,8 @@ def test_graph_breaks_shows_five_kinds_at_five_lines(
     assert {found.line for found in breaks} == marked
     assert len({found.registry_id for found in breaks}) == 5
     counted = sum(session.meta("counters")["graph_break"].values())
-    # torch does not count a branch on data (GB0170): symbolic_convert.py logs it, and goes on without a restart
+    # torch does not count a branch on data (GB0170): symbolic_convert.py logs it, and goes on
+    # without a restart
     assert counted == len([found for found in breaks if found.registry_id != "GB0170"])
 
 

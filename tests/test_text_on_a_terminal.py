@@ -1,4 +1,6 @@
-"""Text output on a terminal of 80 columns: no line is longer, nothing that a program reads is fitted."""
+"""Text output on a terminal of 80 columns: no line is longer, nothing that a program reads is
+fitted.
+"""
 
 from __future__ import annotations
 

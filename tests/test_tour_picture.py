@@ -1,4 +1,6 @@
-"""The animated picture of the tour: each frame once, one after the other, with every text in its place."""
+"""The animated picture of the tour: each frame once, one after the other, with every text in its
+place.
+"""
 
 from __future__ import annotations
 

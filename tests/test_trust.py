@@ -1,4 +1,6 @@
-"""A session that this user did not capture on this machine: what the command line does with it only when it is told to."""
+"""A session that this user did not capture on this machine: what the command line does with it only
+when it is told to.
+"""
 
 from __future__ import annotations
 

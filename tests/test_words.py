@@ -1,4 +1,6 @@
-"""Text that a user sees says PyTorch's words: the package's strings and the pages use none of ours for them."""
+"""Text that a user sees says PyTorch's words: the package's strings and the pages use none of ours
+for them.
+"""
 
 from __future__ import annotations
 
@@ -61,8 +63,8 @@ def said_wrongly(text: str) -> list[str]:
 
 
 def strings(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield line and text of the constants of a module that are sentences: with a blank, and no statement of their own,
-    as docstrings are.
+    """Yield line and text of the constants of a module that are sentences: with a blank, and no
+    statement of their own, as docstrings are.
     """
     tree = ast.parse(path.read_text())
     statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}

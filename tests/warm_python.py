@@ -1,11 +1,12 @@
-"""A Python that has imported torch before it is started: it is forked, so that a worker is ready in 0.1 s instead of 4.
+"""A Python that has imported torch before it is started: it is forked, so that a worker is ready in
+0.1 s instead of 4.
 
-``warm_python.py serve NAME FIFO`` imports and waits, for as long as somebody has the FIFO open to write; ``warm_python.py start
-NAME FILE …`` then stands for ``python FILE …``, with the arguments, variables, directory and descriptors that it was given.
-``serve NAME FIFO gpu`` is for virtual GPUs: it loads the C++ part before torch, and imports nothing of torch's compiler, which
-must find the GPU when it is imported. What a test claims of a
-process itself (what it imports and when, how it dies), or of variables that torch reads when it is imported, is to be seen with
-a real Python.
+``warm_python.py serve NAME FIFO`` imports and waits, for as long as somebody has the FIFO open to
+write; ``warm_python.py start NAME FILE …`` then stands for ``python FILE …``, with the arguments,
+variables, directory and descriptors that it was given. ``serve NAME FIFO gpu`` is for virtual GPUs:
+it loads the C++ part before torch, and imports nothing of torch's compiler, which must find the GPU
+when it is imported. What a test claims of a process itself (what it imports and when, how it dies),
+or of variables that torch reads when it is imported, is to be seen with a real Python.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ MODULES = (
     "fx_explorer.worker.verify.verifying",
     "fx_explorer.worker.script_program",
 )
-"""Those of sympy are imported by the first compilation of a process, which takes it half a second; ours by every worker."""
+"""Those of sympy are imported by the first compilation of a process, which takes it half a second;
+ours by every worker.
+"""
 
 FOR_VIRTUAL_GPUS = (
     "torch",
@@ -103,7 +106,9 @@ def _import_for_virtual_gpus() -> None:
 
 
 def start(name: str, arguments: list[str]) -> NoReturn:
-    """Be the process that the caller started: signals are passed on, and it ends as the forked one does."""
+    """Be the process that the caller started: signals are passed on, and it ends as the forked one
+    does.
+    """
     numbers = [number for number in map(int, os.listdir("/proc/self/fd")) if _is_open(number)]
     message = {
         "arguments": arguments,

@@ -17,8 +17,9 @@ SERVER = Path(__file__).with_name("warm_python.py")
 
 @contextlib.contextmanager
 def served(folder: Path, environment: dict[str, str], *kind: str) -> Iterator[str]:
-    """A path to give as ``python``. Its server takes twelve seconds to start, so all processes of this run of the tests share
-    the one that the first of them starts; it ends when none of them holds ``alive`` open.
+    """A path to give as ``python``. Its server takes twelve seconds to start, so all processes of
+    this run of the tests share the one that the first of them starts; it ends when none of them
+    holds ``alive`` open.
     """
     folder.mkdir(exist_ok=True)
     alive, python, name = folder / "alive", folder / "python", digest(str(folder))
@@ -49,7 +50,9 @@ def _held(alive: Path) -> int | None:
 def _started(
     command: list[str], alive: Path, environment: dict[str, str], stack: contextlib.ExitStack
 ) -> int:
-    """Start a server and hold it. When ``stack`` is left, it is waited for, so others that hold it too."""
+    """Start a server and hold it. When ``stack`` is left, it is waited for, so others that hold it
+    too.
+    """
     alive.unlink(missing_ok=True)
     os.mkfifo(alive)
     both_ends = os.open(alive, os.O_RDWR)  # or the server would find nobody there

@@ -3,11 +3,11 @@
     python -m benchmarks.truth.compare [--only NAME …] [--build] [--jobs N]
         [--setting dynamo.nested_graph_breaks=True …] [--python PYTHON] [--json FILE]
 
-Every program of ``subject.py`` (break patterns, recompiles, models of transformers) runs twice, each
-time in a process of its own with a cold cache: once bare (``bare.py``) and once under
-``fx-explorer run``. Compared are Dynamo's graphs, the guards, the graph breaks with line, reason and
-hits, the recompiles with their failed guards, the generated code, and with ``--build`` the tensors
-saved for the backward. Prints what differs and ends with 1 if anything does.
+Every program of ``subject.py`` (break patterns, recompiles, models of transformers) runs twice,
+each time in a process of its own with a cold cache: once bare (``bare.py``) and once under
+``fx-explorer run``. Compared are Dynamo's graphs, the guards, the graph breaks with line, reason
+and hits, the recompiles with their failed guards, the generated code, and with ``--build`` the
+tensors saved for the backward. Prints what differs and ends with 1 if anything does.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ SUBJECT = ROOT / "benchmarks" / "truth" / "subject.py"
 TIME_LIMIT_S = 1200
 _LEAF = re.compile(r"^[| ]*\+- ([A-Z_]+): (.*)$")
 _IDENTITY = re.compile(r"0x[0-9a-f]{6,}|\b(?<=, )\d{6,}(?=\))|(?<=_)\d{9,}(?=_|\b)")
-"""An address, the second argument of ``___check_obj_id(…, 18511344)``, and what torch puts into names
-of globals (``_139998860332224_c12``)."""
+"""An address, the second argument of ``___check_obj_id(…, 18511344)``, and what torch puts into
+names of globals (``_139998860332224_c12``).
+"""
 _DTYPES = {
     "f16": "float16",
     "bf16": "bfloat16",

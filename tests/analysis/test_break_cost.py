@@ -1,4 +1,6 @@
-"""What graph breaks cost, on programs small enough to count by hand, and the tree of calls they are counted on."""
+"""What graph breaks cost, on programs small enough to count by hand, and the tree of calls they are
+counted on.
+"""
 
 from __future__ import annotations
 
@@ -58,8 +60,10 @@ def cost(session: SessionReader) -> Callable[[str], BreakCost]:
 def test_a_cut_costs_a_graph_and_the_tensors_that_cross_it(
     cost: Callable[[str], BreakCost],
 ) -> None:
-    """h and k are used behind the next cut: their product needs both for its backward. One kernel makes them (and the sum of
-    ``shown``, which only Python sees), another one reads them. ``shown.sum()`` is one float."""
+    """h and k are used behind the next cut: their product needs both for its backward. One kernel
+    makes them (and the sum of ``shown``, which only Python sees), another one reads them.
+    ``shown.sum()`` is one float.
+    """
     found = cost("first")
     assert (found.extra_graphs, found.functions_in_python) == (1, 0)
     assert found.read_again == Tensors(2, 2 * TENSOR_BYTES)
@@ -76,8 +80,10 @@ def test_a_cut_without_a_graph_before_it_adds_none(cost: Callable[[str], BreakCo
 def test_a_cut_in_a_function_that_is_called_cuts_its_callers_too(
     cost: Callable[[str], BreakCost],
 ) -> None:
-    """``program`` is cut where it calls the helper: before it, the helper, and the rest. The helper is cut in two. Of the
-    tensors, h * k is passed to the helper, and x * 3 is used by the helper's rest, which needs nothing for a backward."""
+    """``program`` is cut where it calls the helper: before it, the helper, and the rest. The helper
+    is cut in two. Of the tensors, h * k is passed to the helper, and x * 3 is used by the helper's
+    rest, which needs nothing for a backward.
+    """
     found = cost("in the helper")
     assert found.extra_graphs == 2 + 1
     assert found.handed_over == Tensors(2, 2 * TENSOR_BYTES)

@@ -79,7 +79,8 @@ def test_every_break_torch_counted_is_there_and_no_other(
 ) -> None:
     session = reader(broken)
     counters = session.meta("counters")
-    # A branch on a tensor's value is counted under "unimplemented" only; see torch/_dynamo/symbolic_convert.py.
+    # A branch on a tensor's value is counted under "unimplemented" only; see
+    # torch/_dynamo/symbolic_convert.py.
     counted = {**counters["graph_break"], **counters.get("unimplemented", {})}
     assert sorted(b.reason for b in distinct_breaks(session)) == sorted(
         text.partition("\n")[0] for text in counted
@@ -90,7 +91,9 @@ def test_every_break_torch_counted_is_there_and_no_other(
 def test_a_break_is_at_the_line_that_causes_it(
     broken: Path, reader: Callable[[Path], SessionReader]
 ) -> None:
-    """Every line of the sample that breaks says so in a comment of its own; the code torch quotes is that line."""
+    """Every line of the sample that breaks says so in a comment of its own; the code torch quotes
+    is that line.
+    """
     source = SAMPLE.read_text().splitlines()
     found = distinct_breaks(reader(broken))
     assert found

@@ -27,7 +27,9 @@ GUARDS = {"0/0": 3, "0/1": 2}
 
 
 def write_troubled(writer: SessionWriter) -> None:
-    """Two graphs, three breaks on line 12 and one on line 15, one recompile, one function left to Python, 3 and 2 guards."""
+    """Two graphs, three breaks on line 12 and one on line 15, one recompile, one function left to
+    Python, 3 and 2 guards.
+    """
     ids = {}
     for name, frame, recompile, function, status in FUNCTIONS:
         error = "a generator" if status == "skipped" else ""

@@ -1,4 +1,6 @@
-"""Two graphs, two texts, two variants of a compilation: what differs. The expected answers can be read off what is written."""
+"""Two graphs, two texts, two variants of a compilation: what differs. The expected answers can be
+read off what is written.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -58,7 +60,9 @@ def test_texts_of_ten_thousand_lines_differ_in_one() -> None:
 
 @pytest.fixture
 def branched(tmp_path: Path) -> SessionReader:
-    """A training step whose backward alone was lowered a second time, with two kernels, and whose second variant is in use."""
+    """A training step whose backward alone was lowered a second time, with two kernels, and whose
+    second variant is in use.
+    """
     path = tmp_path / "branched.fxs"
     write_training_step(path)
     with SessionWriter(path) as writer:

@@ -50,7 +50,9 @@ def test_the_lines_of_a_text_are_those_of_the_file(step: SessionReader, hand: Ha
 
 
 def test_lines_are_split_at_line_feeds_only(written: Written) -> None:
-    """A form feed or a Unicode line separator inside a string does not start a line for Python or a C++ compiler."""
+    """A form feed or a Unicode line separator inside a string does not start a line for Python or a
+    C++ compiler.
+    """
     text = "a\x0cb\r\nc\u2028d\n"
     reader = written(
         lambda writer: writer.add(model.SourceFile(0, "/p/m.py", writer.text(text), 2))

@@ -1,4 +1,6 @@
-"""What a guard asks for, where from and whether it can fail, in words; and what became of dynamic sizes."""
+"""What a guard asks for, where from and whether it can fail, in words; and what became of dynamic
+sizes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Values kept for the backward on account of a graph break, against what autograd is given to keep (saved_tensors_hooks)."""
+"""Values kept for the backward on account of a graph break, against what autograd is given to keep
+(saved_tensors_hooks).
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,18 @@ from fx_explorer.tui.views.memory import memory_table
 from tests.capture.recorded import Compile, record
 
 PARTITIONING = "aot_eager_decomp_partition"
-"""torch's backend that partitions as Inductor does, and runs what it made without building anything."""
+"""torch's backend that partitions as Inductor does, and runs what it made without building
+anything.
+"""
 
 BYTES = 8 * 8 * 4
 
 
 @dataclass
 class Kept:
-    """Storages that were kept before and behind the break; and by name those that the function held at it."""
+    """Storages that were kept before and behind the break; and by name those that the function held
+    at it.
+    """
 
     names: dict[int, str] = field(default_factory=dict)
     before: set[int] = field(default_factory=set)

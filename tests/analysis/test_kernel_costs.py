@@ -89,8 +89,8 @@ def test_alike_layers_are_one_module_in_words(tmp_path: Path) -> None:
 def test_lines_and_modules_of_a_real_capture_are_those_of_the_users_file(
     captured: Captured, reader: OpenedReader
 ) -> None:
-    """By hand: in mlp.py ``fc1`` and gelu stand in one line, ``fc2`` in the next; the gradients of the
-    bias of ``fc2`` and of gelu are computed by one kernel.
+    """By hand: in mlp.py ``fc1`` and gelu stand in one line, ``fc2`` in the next; the gradients of
+    the bias of ``fc2`` and of gelu are computed by one kernel.
     """
     source = (ROOT / "sample_models" / "mlp.py").read_text().splitlines()
     first = 1 + next(at for at, line in enumerate(source) if "self.fc1(" in line)

@@ -1,4 +1,6 @@
-"""Graph breaks in a package's code or Python's: told with the user's line that led there, Python's after all others."""
+"""Graph breaks in a package's code or Python's: told with the user's line that led there, Python's
+after all others.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ def frames(*places: tuple[str, int]) -> tuple[model.Frame, ...]:
 def with_breaks(
     written: Written, called_from: tuple[model.Frame, ...], library: str = LOGGING
 ) -> SessionReader:
-    """One in a logger's code, in a function that was left to Python, and then one of the user's, which costs nothing."""
+    """One in a logger's code, in a function that was left to Python, and then one of the user's,
+    which costs nothing.
+    """
 
     def write(writer: SessionWriter) -> None:
         writer.add(model.SourceFile(0, MINE, 0))

@@ -341,7 +341,9 @@ def test_a_trial_that_fails_as_before_says_so() -> None:
 def test_a_script_is_asked_and_another_value_tried(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """dynamic=True needs one compile for the three sizes, as the program alone would (unique_graphs of a bare process: 1)."""
+    """dynamic=True needs one compile for the three sizes, as the program alone would (unique_graphs
+    of a bare process: 1).
+    """
     file, session = tmp_path / "program.py", str(tmp_path / "one.fxs")
     file.write_text(PROGRAM)
     assert main(["run", str(file), "-o", session, "--no-build", "--python", sys.executable]) == 0

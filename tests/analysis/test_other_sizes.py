@@ -1,4 +1,6 @@
-"""Two captures that differ in a batch size: nodes and kernels are paired by what they compute, and sizes are what changed."""
+"""Two captures that differ in a batch size: nodes and kernels are paired by what they compute, and
+sizes are what changed.
+"""
 
 from dataclasses import replace
 from pathlib import Path

@@ -132,7 +132,9 @@ def test_the_rest_of_a_function_after_a_break_is_called_by_its_line(
 
 
 def write_with_packages(path: Path) -> None:
-    """A node in the user's file, one in a package's, a break in another's, and a guard that a third one asked for."""
+    """A node in the user's file, one in a package's, a break in another's, and a guard that a third
+    one asked for.
+    """
     with SessionWriter(path) as writer:
         stacks = {}
         for name in ("/site/lib.py", "/p/mine.py", "/site/breaks.py", "/lib/typing.py"):

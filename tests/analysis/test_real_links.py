@@ -85,7 +85,8 @@ def test_a_library_call_links_to_a_node_of_that_operation(
             (row,) = linked_places(session, Place(code, line), [graph])[graph]
             node = node_at(session, Place(graph, row))
             assert node is not None
-            # Inductor may pick another library routine for an operation: addmm for mm, bmm for baddbmm.
+            # Inductor may pick another library routine for an operation: addmm for mm, bmm for
+            # baddbmm.
             assert "mm" in found[1]
             assert "mm" in node.target
             checked += 1

@@ -134,7 +134,9 @@ def test_a_recompile_says_what_was_different(
 def test_the_cause_is_the_value_that_was_never_compiled_for(
     captured: Callable[..., Path], reader: Callable[[Path], SessionReader]
 ) -> None:
-    """Second source: the sample says in comments what it changes; by then another dtype is the latest compilation."""
+    """Second source: the sample says in comments what it changes; by then another dtype is the
+    latest compilation.
+    """
     found = causes(reader(captured("recompiles")))
     assert [(one.compilation, one.change.name, one.change.kind) for one in found] == [
         ("0/1", "x", "size"),
@@ -146,7 +148,9 @@ def test_the_cause_is_the_value_that_was_never_compiled_for(
 
 
 def test_a_session_of_old_has_its_recompiles_with_the_line_of_the_guard(written: Written) -> None:
-    """The row has neither source nor values, and a report on a tensor has no line: the guards have it."""
+    """The row has neither source nor values, and a report on a tensor has no line: the guards have
+    it.
+    """
 
     def write(writer: SessionWriter) -> None:
         first, again = (

@@ -1,4 +1,6 @@
-"""A remedy does what it says: it is applied to a bare program, and torch's compilations are counted."""
+"""A remedy does what it says: it is applied to a bare program, and torch's compilations are
+counted.
+"""
 
 from __future__ import annotations
 

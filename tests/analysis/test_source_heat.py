@@ -17,8 +17,8 @@ from tests.sessions import Written, write_training_step
 def kernels_of_two_lines(
     writer: SessionWriter, bytes_: tuple[int, int] = (300, 100), measured: int = 0
 ) -> None:
-    """Two kernels: the first computes two operations of line 2 and one of line 3, the second one of line 3. The first is
-    called twice; of the first ``measured`` the time is measured.
+    """Two kernels: the first computes two operations of line 2 and one of line 3, the second one of
+    line 3. The first is called twice; of the first ``measured`` the time is measured.
     """
     file = writer.add(model.SourceFile(0, "/p/f.py", writer.text("a\nb\nc\n"), 3))
     compilation = writer.add(

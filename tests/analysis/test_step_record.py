@@ -1,4 +1,6 @@
-"""Moving about in a record of what the bytecode did. The record is written by hand below: every answer can be read off it."""
+"""Moving about in a record of what the bytecode did. The record is written by hand below: every
+answer can be read off it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A squeeze of a size that only the run knows is found in recorded graphs; one of a size that is known is not."""
+"""A squeeze of a size that only the run knows is found in recorded graphs; one of a size that is
+known is not.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Scripts that start other processes, each checked as a user would: ``python -m tests.bad_input.child_scripts [NAME …]``
-runs all of them, or those named, for some 15 minutes, and says which check ended otherwise than it must.
+"""Scripts that start other processes, each checked as a user would:
+``python -m tests.bad_input.child_scripts [NAME …]`` runs all of them, or those named, for some 15
+minutes, and says which check ended otherwise than it must.
 """
 
 from __future__ import annotations

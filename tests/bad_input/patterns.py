@@ -1,7 +1,8 @@
 """The regular expressions of the package, and texts that take long where one is not linear.
 
-``python -m tests.bad_input.patterns`` lists the patterns that take longer than a linear one for such texts, and how long they take
-for 4,000 characters: what they are given is bounded where they are used (``torch_texts.bounded``), or has to be.
+``python -m tests.bad_input.patterns`` lists the patterns that take longer than a linear one for
+such texts, and how long they take for 4,000 characters: what they are given is bounded where they
+are used (``torch_texts.bounded``), or has to be.
 """
 
 from __future__ import annotations
@@ -120,7 +121,9 @@ def _compiled_by_name(tree: ast.Module) -> Iterator[tuple[str, ast.Call]]:
 
 
 def _uses(tree: ast.Module) -> dict[str, set[str]]:
-    """Return name → methods that are called on it in a module, or on a name that is given to it or to one of it."""
+    """Return name → methods that are called on it in a module, or on a name that is given to it or
+    to one of it.
+    """
     called: dict[str, set[str]] = {}
     named: list[tuple[str, str]] = []
     for node in ast.walk(tree):
@@ -174,7 +177,9 @@ class Attack:
 
 
 def attacks(pattern: Pattern) -> list[Attack]:
-    """Return every repeated part of the pattern, behind what comes before it or alone, with an end that it may not match."""
+    """Return every repeated part of the pattern, behind what comes before it or alone, with an end
+    that it may not match.
+    """
     flags = pattern.flags & ~(re.DEBUG | re.UNICODE | re.ASCII)
     tree = sre_parse.parse(pattern.pattern, flags)
     letters = _letters(tree)
@@ -277,7 +282,9 @@ def _of_class(members: Any, filler: str) -> str:
 
 
 LONGEST_S = 1.0
-"""Seconds of the processor for 100,000 characters. A linear pattern takes hundredths, one that is not takes ten and more."""
+"""Seconds of the processor for 100,000 characters. A linear pattern takes hundredths, one that is
+not takes ten and more.
+"""
 
 SHORT, LONG = 400, 100_000
 """Characters: of the texts that are ranked, and of those that a pattern is held to."""

@@ -1,4 +1,6 @@
-"""A torch that does not work is told as what it is: neither the program nor fx-explorer is blamed. Stand-ins for torch."""
+"""A torch that does not work is told as what it is: neither the program nor fx-explorer is blamed.
+Stand-ins for torch.
+"""
 
 from __future__ import annotations
 

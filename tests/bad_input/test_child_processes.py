@@ -1,4 +1,6 @@
-"""What processes of the program compile is counted; where that cannot be known, it is said. Second source: torch's counters."""
+"""What processes of the program compile is counted; where that cannot be known, it is said. Second
+source: torch's counters.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,9 @@ SOME = {
     "pool_left_open": "",
     "service_that_stays": "",
 }
-"""Scripts of tests/data/child_processes → what a check must say of their child; the others are run by hand."""
+"""Scripts of tests/data/child_processes → what a check must say of their child; the others are run
+by hand.
+"""
 
 
 @pytest.mark.parametrize("name", SOME)

@@ -1,4 +1,6 @@
-"""Programs that close, replace or run out of descriptors: not a byte of ours goes into a file of theirs."""
+"""Programs that close, replace or run out of descriptors: not a byte of ours goes into a file of
+theirs.
+"""
 
 from __future__ import annotations
 
@@ -148,7 +150,9 @@ async def test_functions_of_os_that_the_program_replaces_stop_no_recording(tmp_p
 
 
 def progress_seen_elsewhere(session: Path) -> str:
-    """SQLite shares what it knows of a file among all connections of a process, also that its descriptors are gone."""
+    """SQLite shares what it knows of a file among all connections of a process, also that its
+    descriptors are gone.
+    """
     asked = "import sys; from fx_explorer.session import SessionReader; print(SessionReader(sys.argv[1]).meta('progress'))"
     command = [sys.executable, "-c", asked, str(session)]
     said = subprocess.run(
@@ -187,7 +191,9 @@ def test_a_writer_whose_descriptors_were_replaced_writes_nothing_more_even_when_
 def test_a_reader_that_another_thread_opens_at_the_same_moment_is_not_taken_for_the_writers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the app readers come and go in threads. Once one was closed, the writer said that the program had closed it."""
+    """In the app readers come and go in threads. Once one was closed, the writer said that the
+    program had closed it.
+    """
     SessionWriter(tmp_path / "s.fxs").close()
     opened = []
     connect = sqlite3.connect

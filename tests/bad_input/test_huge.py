@@ -1,4 +1,6 @@
-"""Programs whose names and messages are huge or misbehave: nothing of it may stop the recording, or whoever listens."""
+"""Programs whose names and messages are huge or misbehave: nothing of it may stop the recording, or
+whoever listens.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Texts of 100,000 characters where torch writes a hundred: what is read of them takes no more than their length allows.
+"""Texts of 100,000 characters where torch writes a hundred: what is read of them takes no more than
+their length allows.
 
 Each runs in a process that is ended when it hangs: a linear answer takes a hundredth of a second.
 """

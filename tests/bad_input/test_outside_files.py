@@ -1,4 +1,6 @@
-"""Files, arguments and programs that a stranger gives: judged before they are read, and answered in one line."""
+"""Files, arguments and programs that a stranger gives: judged before they are read, and answered in
+one line.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Every regular expression of the package takes a time that grows with the length of a text, or is given short texts only."""
+"""Every regular expression of the package takes a time that grows with the length of a text, or is
+given short texts only.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Programs that do what programs should not: each ends in a state that is recorded and explained, with nothing left running.
+"""Programs that do what programs should not: each ends in a state that is recorded and explained,
+with nothing left running.
 
 Every test starts one worker, so each looks at all that its program shows.
 """
@@ -193,7 +194,8 @@ os._exit(7)
 
 
 async def test_a_full_disk_stops_the_recording_but_not_the_program(tmp_path: Path) -> None:
-    # A limit on the size of files stands for a full disk: writes fail in the same way, for the worker only.
+    # A limit on the size of files stands for a full disk: writes fail in the same way, for the
+    # worker only.
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))"
     script = f"import torch\n{limit}\nf = torch.compile(lambda x: x.sin() + x.cos(), backend='aot_eager')\nf(torch.ones(3))\n"
     ended = await capture(

@@ -54,7 +54,9 @@ if __name__ == "__main__":
 
 
 OF_FORKING = re.compile("use of fork|= os.fork")
-"""Python 3.12 warns a program that forks in a process with threads, as it does with most that import torch; ours has one."""
+"""Python 3.12 warns a program that forks in a process with threads, as it does with most that
+import torch; ours has one.
+"""
 
 
 def alone(command: list[str]) -> tuple[list[str], list[str], int]:

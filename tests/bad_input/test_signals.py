@@ -1,4 +1,6 @@
-"""Signals, from outside and blocked by the program: the capture ends, in time and with the code that shells expect."""
+"""Signals, from outside and blocked by the program: the capture ends, in time and with the code
+that shells expect.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Standard streams that are full or closed: output that is lost is one line and exit code 2, lost narration is nothing."""
+"""Standard streams that are full or closed: output that is lost is one line and exit code 2, lost
+narration is nothing.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ WAYS = ("usable", "output full", "output closed", "narration full", "narration c
 
 
 def ways_of(line: list[str]) -> tuple[str, ...]:
-    """Return the ways in which a line is run: a verdict in all, and of the others every second with streams that are full."""
+    """Return the ways in which a line is run: a verdict in all, and of the others every second with
+    streams that are full.
+    """
     if line[:1] == ["check"]:
         return WAYS
     lost = "full" if LINES.index(line) % 2 else "closed"
@@ -109,7 +113,9 @@ def ended(line: list[str], way: str) -> int:
 
 
 def import_as_well(names: list[str]) -> None:
-    """Import what a child has imported, or each of the next ones does it anew: two thirds of their time."""
+    """Import what a child has imported, or each of the next ones does it anew: two thirds of their
+    time.
+    """
     for name in names:
         if name.startswith("fx_explorer.") and name not in sys.modules:
             importlib.import_module(name)

@@ -1,4 +1,6 @@
-"""Files and directories that may not be looked at, and no place for temporary ones: a sentence, not a traceback."""
+"""Files and directories that may not be looked at, and no place for temporary ones: a sentence, not
+a traceback.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,8 @@ COMMANDS = (
 
 @pytest.fixture
 def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A directory that the user may not look into. Root may look into any, so that the system is asked through what
-    refuses it.
+    """A directory that the user may not look into. Root may look into any, so that the system is
+    asked through what refuses it.
     """
     directory = tmp_path / "closed"
     directory.mkdir()

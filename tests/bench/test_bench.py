@@ -1,4 +1,6 @@
-"""``fx-explorer bench`` on real programs: what it measures, what it ends with, and what it says of bad input."""
+"""``fx-explorer bench`` on real programs: what it measures, what it ends with, and what it says of
+bad input.
+"""
 
 from __future__ import annotations
 
@@ -253,7 +255,9 @@ example_inputs = (torch.randn(4, 16),)
 def test_what_the_program_itself_compiles_is_not_compiled_in_the_uncompiled_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The program's own backend raises: only uncompiled, and in one graph with another backend, it is not asked."""
+    """The program's own backend raises: only uncompiled, and in one graph with another backend, it
+    is not asked.
+    """
     assert bench(file_of(tmp_path, INSIDE), "--backends", "eager", *BUDGET, "--format", "json") == 0
     told = json.loads(capsys.readouterr().out)
     assert [cell["state"] for cell in told["cells"]] == ["measured", "measured"]

@@ -1,4 +1,6 @@
-"""What a bench does with its budget: getting ready is paid whatever it is, rounds have what is left."""
+"""What a bench does with its budget: getting ready is paid whatever it is, rounds have what is
+left.
+"""
 
 from __future__ import annotations
 

@@ -120,7 +120,9 @@ def reference_for(called: Caller) -> Reference:
 
 
 def both_calls(called: Caller) -> list[Results]:
-    """What a contender that is the program itself gives: with the example inputs, and with other values."""
+    """What a contender that is the program itself gives: with the example inputs, and with other
+    values.
+    """
     state = NetworkState(called.target.network)
     return [observed(one, state) for one in (called, called.with_other_values())]
 
@@ -171,7 +173,9 @@ NAMES = ("output 0", "gradient of fc.weight", "buffer norm.running_mean", "input
 def test_whatever_a_call_gives_or_leaves_behind_is_compared_in_the_second_call_too(
     name: str, call: int
 ) -> None:
-    """A contender may be right once and give the same again (a stale cache), or lose what is changed in place."""
+    """A contender may be right once and give the same again (a stale cache), or lose what is
+    changed in place.
+    """
     found = agreed(caller(Net()), lambda results: {**results, name: results[name] + 1}, call=call)
     assert found["agreement"] == "differs"
     assert found["where"] == (f"{name}, with other values" if call else name)
@@ -434,7 +438,9 @@ def test_a_warm_up_ends_when_times_are_stable_and_counts_every_call() -> None:
 
 
 def test_the_peak_is_what_is_allocated_at_once_in_a_call() -> None:
-    """Second source, by hand: two tensors of 4 MB live at the same time, and then a third beside one."""
+    """Second source, by hand: two tensors of 4 MB live at the same time, and then a third beside
+    one.
+    """
 
     def call() -> None:
         a = torch.ones(1 << 20)

@@ -1,4 +1,6 @@
-"""Rounds in which the threads took longer to share an operation: they do not count where there are others, and it is said."""
+"""Rounds in which the threads took longer to share an operation: they do not count where there are
+others, and it is said.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ UNCOMPILED = BenchCell(
 )
 COMPILED = replace(UNCOMPILED, contender="inductor", is_compiled=True, graphs=1, agreement="equal")
 QUIET, SLOW = 5.2e-6, 7.4e-6
-"""Seconds of an operation that all threads share, as measured in both states of a virtual machine."""
+"""Seconds of an operation that all threads share, as measured in both states of a virtual machine.
+"""
 
 Measured = tuple[float, float]
 

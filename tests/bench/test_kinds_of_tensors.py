@@ -1,5 +1,5 @@
-"""Results that are no plain tensors: each is compared by what it is made of, in its own process and through the file in which
-the uncompiled program's results are kept.
+"""Results that are no plain tensors: each is compared by what it is made of, in its own process and
+through the file in which the uncompiled program's results are kept.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ KINDS: dict[str, Callable[[], torch.Tensor]] = {
 
 
 def caller_of(make: Callable[[], torch.Tensor], scale: float = 1.0) -> Caller:
-    """Return the caller of a program that gives a tensor of a kind, and does something else where ``scale`` is not 1."""
+    """Return the caller of a program that gives a tensor of a kind, and does something else where
+    ``scale`` is not 1.
+    """
 
     def program(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return (make() if scale == 1.0 else made_otherwise(make())), x.clone()

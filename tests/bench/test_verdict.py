@@ -1,4 +1,6 @@
-"""What a bench says of figures that are given: who is faster, from which size on, and what it does not know."""
+"""What a bench says of figures that are given: who is faster, from which size on, and what it does
+not know.
+"""
 
 from __future__ import annotations
 
@@ -110,7 +112,9 @@ def test_too_few_rounds_have_no_interval(count: int, has_one: bool) -> None:
 
 
 def test_the_ends_of_the_interval_are_those_of_the_tables() -> None:
-    """Of 10 values, the 2nd and the 9th: 97.9 % (Conover, table A3: n = 10, p = 0.5, at most 1 below)."""
+    """Of 10 values, the 2nd and the 9th: 97.9 % (Conover, table A3: n = 10, p = 0.5, at most 1
+    below).
+    """
     assert median_interval([float(i) for i in range(1, 11)]) == Interval(5.5, 2.0, 9.0)
 
 
@@ -285,7 +289,9 @@ def test_an_interval_that_ends_at_almost_1_is_not_told_as_1(tmp_path: Path) -> N
 
 
 def test_a_difference_that_another_process_may_not_show_is_none(tmp_path: Path) -> None:
-    """A network compiled in two processes took 2,603 and 2,632 µs, and each process's rounds hardly differ."""
+    """A network compiled in two processes took 2,603 and 2,632 µs, and each process's rounds hardly
+    differ.
+    """
     once = [0.0026, 0.002601, 0.002602, 0.002603, 0.002604, 0.002605, 0.002606, 0.002607]
     again = [value + 0.00003 for value in once]
     found = figures(tmp_path, (UNCOMPILED, again), (INDUCTOR, once))

@@ -1,4 +1,6 @@
-"""How long a program is called before it is measured. What is called compiles as often as the test says."""
+"""How long a program is called before it is measured. What is called compiles as often as the test
+says.
+"""
 
 from __future__ import annotations
 

@@ -23,7 +23,9 @@ from fx_explorer.capture.recorder import UNSEEN_WORK
 
 @contextlib.contextmanager
 def fresh_compiler() -> Iterator[None]:
-    """Dynamo forgets what it compiled, nothing is taken from a cache, and torch's own warnings are let be."""
+    """Dynamo forgets what it compiled, nothing is taken from a cache, and torch's own warnings are
+    let be.
+    """
     torch._dynamo.reset()
     torch.manual_seed(0)
     with (

@@ -1,4 +1,6 @@
-"""Records a compile in the test process: quick, and torch's own objects are at hand to check against."""
+"""Records a compile in the test process: quick, and torch's own objects are at hand to check
+against.
+"""
 
 from __future__ import annotations
 
@@ -42,5 +44,7 @@ SKIPPED = "functions that Dynamo does not trace"
 
 
 def failures(reader: SessionReader) -> list[Failure]:
-    """What went wrong. torch 2.11 does not tell which functions it skips; that every session there says so is no fault."""
+    """What went wrong. torch 2.11 does not tell which functions it skips; that every session there
+    says so is no fault.
+    """
     return [row for row in reader.rows(Failure) if not row.message.startswith(f"{SKIPPED}:")]

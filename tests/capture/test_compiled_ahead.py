@@ -122,7 +122,8 @@ def test_what_is_saved_is_told_as_built_with_the_guards_it_is_without(
     (inspection,) = [fact.text for fact in facts if "inspection" in fact.text]
     assert "except what is saved" in inspection
     without = [fact for fact in facts[:-1] if "cannot be saved" in fact.text]
-    # That the loaded code does not look at FACTOR is what the program prints: 3, though it is 4 by now.
+    # That the loaded code does not look at FACTOR is what the program prints: 3, though it is 4 by
+    # now.
     assert session.rows(ConsoleLine)[-1].text == "[3.0, 3.0, 3.0, 3.0, 3.0]"
     assert [fact.detail.startswith("It does not check FACTOR.") for fact in without] == [True, True]
     assert all(fact.text.startswith("The saved code of scale is without ") for fact in without)

@@ -1,4 +1,6 @@
-"""A function that a decorator put around another is called by the name of the inner one, which is the user's."""
+"""A function that a decorator put around another is called by the name of the inner one, which is
+the user's.
+"""
 
 from __future__ import annotations
 

@@ -175,7 +175,9 @@ def with_an_exception(module: torch.fx.GraphModule, _: object) -> Any:
 
 
 def held_by(program: Program, backend: Any) -> list[str]:
-    """Run a program compiled, and return which of its objects are there when all its functions have returned."""
+    """Run a program compiled, and return which of its objects are there when all its functions have
+    returned.
+    """
 
     def run() -> dict[str, weakref.ref[Any]]:
         batch = Batch()

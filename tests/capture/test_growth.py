@@ -1,4 +1,6 @@
-"""A capture of n times as many layers does about n times as much work, and makes about n times as many rows."""
+"""A capture of n times as many layers does about n times as much work, and makes about n times as
+many rows.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,14 @@ from tests.capture.recorded import Compile, failures, record
 OURS = str(Path(fx_explorer.__file__).parent)
 TIMES, SLACK = 4, 100
 MOST = 1.3
-"""Times as much as what grows with the layers: something that is the square would be 4 times that."""
+"""Times as much as what grows with the layers: something that is the square would be 4 times that.
+"""
 
 
 class Layer(nn.Module):
-    """Its input is used twice, so that gradients are summed; every layer's nodes are from the same lines."""
+    """Its input is used twice, so that gradients are summed; every layer's nodes are from the same
+    lines.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,8 +52,9 @@ def model_of(layers: int) -> nn.Module:
 def captured(
     path: Path, layers: int, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[SessionReader, Counter[str]]:
-    """The session, and how many lines each function of ours ran while something was noted, loops and comprehensions counted by
-    their turns."""
+    """The session, and how many lines each function of ours ran while something was noted, loops
+    and comprehensions counted by their turns.
+    """
     ran: Counter[CodeType] = Counter()
 
     def of_ours(frame: FrameType, event: str, _: object) -> Any:
@@ -113,7 +119,9 @@ def too_many(few: Counter[str], many: Counter[str]) -> dict[str, tuple[int, int]
 def test_the_sum_of_two_gradients_comes_from_the_layer_whose_gradient_it_adds(
     tmp_path: Path,
 ) -> None:
-    """All layers stand on one line; autograd sums when it leaves the linear layer, the first use of its input."""
+    """All layers stand on one line; autograd sums when it leaves the linear layer, the first use of
+    its input.
+    """
 
     def program(compile_: Compile) -> None:
         compile_(model_of(5))(torch.randn(2, 4)).sum().backward()

@@ -1,4 +1,6 @@
-"""What torch logs of its own options while it is recorded is what it logs of a run that nobody records."""
+"""What torch logs of its own options while it is recorded is what it logs of a run that nobody
+records.
+"""
 
 from __future__ import annotations
 

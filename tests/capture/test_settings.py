@@ -199,7 +199,9 @@ def test_the_catalogue_is_written_once_with_what_was_in_force(tmp_path) -> None:
 
 
 def test_settings_hold_until_they_are_put_back() -> None:
-    """“Not set by the user” is put back too: torch's own ``patch`` leaves an option set to what it was."""
+    """“Not set by the user” is put back too: torch's own ``patch`` leaves an option set to what it
+    was.
+    """
     before = _set_by_the_user()
     restore = apply(
         {

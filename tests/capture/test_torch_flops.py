@@ -1,5 +1,6 @@
-"""The operations of a call: counted by hand where torch has no formula under this name, and not known,
-which is not none, where nobody has one."""
+"""The operations of a call: counted by hand where torch has no formula under this name, and not
+known, which is not none, where nobody has one.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Whatever name of torch's is not there: the user's program runs, and the session says what is missing."""
+"""Whatever name of torch's is not there: the user's program runs, and the session says what is
+missing.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ import pytest
 from tests.conftest import ROOT
 
 EVERY = 24
-"""So many names are passed over: all of them take an hour (``python -m tests.capture.unknown_release``)."""
+"""So many names are passed over: all of them take an hour
+(``python -m tests.capture.unknown_release``).
+"""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="its captures are forked")

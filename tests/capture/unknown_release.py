@@ -279,7 +279,9 @@ def captured_without(name: TorchName | None) -> Seen:
 
 
 def _be_the_child(name: TorchName | None, folder: Path) -> None:
-    """Hide the name and capture. Nothing that is raised here goes up: the parent's frames are above."""
+    """Hide the name and capture. Nothing that is raised here goes up: the parent's frames are
+    above.
+    """
     try:
         if name is not None:
             hide(name, folder / "asked")
@@ -353,7 +355,9 @@ def prepare() -> None:
 
 def main() -> int:
     """Return 1 where a program did not give its result, or a session does not name what is missing."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=" ".join((__doc__ or "").partition("\n\n")[0].split())
+    )
     parser.add_argument("names", nargs="*")
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--from", type=int, default=0, dest="first")

@@ -1,4 +1,5 @@
-"""Pairs of programs that differ in one way, with what is true of them: each says why the pair is not equal, or that it is.
+"""Pairs of programs that differ in one way, with what is true of them: each says why the pair is
+not equal, or that it is.
 
 By class of what a call can change. In a pair, ``before`` and ``after`` define ``f``.
 """

@@ -1,4 +1,6 @@
-"""Two versions of one function, called in this process as a trial calls them, and what is found to differ."""
+"""Two versions of one function, called in this process as a trial calls them, and what is found to
+differ.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,9 @@ def without_what_varies(folder: Path, before: str, after: str, inputs: str = "()
 
 
 def in_a_child(work: Callable[[], list[str]]) -> list[str]:
-    """What it returns, of a process that is forked for it: what it changes of its process is gone afterwards."""
+    """What it returns, of a process that is forked for it: what it changes of its process is gone
+    afterwards.
+    """
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -1,4 +1,6 @@
-"""A fix is tried with gradients and in the mode that the example does not have; what is not tried even so is named."""
+"""A fix is tried with gradients and in the mode that the example does not have; what is not tried
+even so is named.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What differs in built code: whether the change makes it, or Inductor, which the original is built for to tell."""
+"""What differs in built code: whether the change makes it, or Inductor, which the original is built
+for to tell.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""For each cause of breaks, a fix that takes the break away and one that must be refused: each is tried by a real worker.
+"""For each cause of breaks, a fix that takes the break away and one that must be refused: each is
+tried by a real worker.
 
-The functions are in programs/. That results are equal is told by the worker, which runs the original without torch.compile.
+The functions are in programs/. That results are equal is told by the worker, which runs the
+original without torch.compile.
 """
 
 from __future__ import annotations

@@ -33,7 +33,9 @@ for size, k, flag in [(4, 2, True), (6, 2, True), (6, 3, True), (8, 5, True), (8
     scaled(torch.ones(size, 3), k, flag)
 """
 COMPILED, WITH_SIZE, WITH_NUMBER, WITH_BOTH = 4, 3, 3, 2
-"""By torch alone: for size 4, for any size, for any number, and for the flag. A mark takes one of them away."""
+"""By torch alone: for size 4, for any size, for any number, and for the flag. A mark takes one of
+them away.
+"""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,6 @@
-"""Programs whose obvious fix is wrong in a way that one result does not show: the whole path, by real workers."""
+"""Programs whose obvious fix is wrong in a way that one result does not show: the whole path, by
+real workers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a program logs is heard whatever it does with its loggers, and it is the same program as without us."""
+"""What a program logs is heard whatever it does with its loggers, and it is the same program as
+without us.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What is proposed for a line of source, as text: nothing is run. Each expected text is written by hand."""
+"""What is proposed for a line of source, as text: nothing is run. Each expected text is written by
+hand.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Fixes of scripts, tried by real workers: what two runs of a script have in common is compared, and said."""
+"""Fixes of scripts, tried by real workers: what two runs of a script have in common is compared,
+and said.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,9 @@ def main():
 
 main()
 """
-"""In a tensor, ``n * n`` overflows. Nothing is returned, nothing is global, and the gradients are gone at the end."""
+"""In a tensor, ``n * n`` overflows. Nothing is returned, nothing is global, and the gradients are
+gone at the end.
+"""
 
 
 SMALL_STEPS = """
@@ -115,8 +119,9 @@ for _ in range(2):
     opt.step()
     opt.zero_grad()
 """
-"""torch 2.13 reads the number anew in the backward, when it has been changed. What the optimizer makes of such a gradient is
-less than what rounding may make."""
+"""torch 2.13 reads the number anew in the backward, when it has been changed. What the optimizer
+makes of such a gradient is less than what rounding may make.
+"""
 
 
 TIMED = """

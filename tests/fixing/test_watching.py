@@ -1,4 +1,6 @@
-"""What is kept of a script while it runs: gradients at each ``backward()``, and the variables of who calls compiled code."""
+"""What is kept of a script while it runs: gradients at each ``backward()``, and the variables of
+who calls compiled code.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a trial sees of a call: pairs of programs that differ in one thing that a call can change (cases_of_change.py)."""
+"""What a trial sees of a call: pairs of programs that differ in one thing that a call can change
+(cases_of_change.py).
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,9 @@ def opened() -> Iterator[list[SessionReader]]:
 
 @pytest.fixture
 def traced(tmp_path: Path, opened: list[SessionReader]) -> Traced:
-    """Have front ends trace a callable with these arguments, as the worker does when the program has run."""
+    """Have front ends trace a callable with these arguments, as the worker does when the program
+    has run.
+    """
 
     def trace(
         function: Any,

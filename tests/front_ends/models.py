@@ -1,6 +1,8 @@
-"""The models that front ends are compared on, and what each front end makes of them when it is called directly.
+"""The models that front ends are compared on, and what each front end makes of them when it is
+called directly.
 
-Run as a script, in a process without fx-explorer: it prints what the front ends' own functions make, as JSON.
+Run as a script, in a process without fx-explorer: it prints what the front ends' own functions
+make, as JSON.
 """
 
 from __future__ import annotations

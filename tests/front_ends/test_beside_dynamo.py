@@ -1,4 +1,6 @@
-"""Front ends in a captured session: beside Dynamo's graphs in documents, panes, report and words; counted nowhere as them."""
+"""Front ends in a captured session: beside Dynamo's graphs in documents, panes, report and words;
+counted nowhere as them.
+"""
 
 from __future__ import annotations
 

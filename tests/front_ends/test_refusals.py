@@ -1,4 +1,6 @@
-"""Where a front end refuses: its reason, in plain words, with the user's line. The line is that of the file, by its comment."""
+"""Where a front end refuses: its reason, in plain words, with the user's line. The line is that of
+the file, by its comment.
+"""
 
 from __future__ import annotations
 

@@ -59,7 +59,9 @@ def of_row(reader: SessionReader, row: FrontEnd) -> dict[str, Any]:
 
 
 def operator(node: Node) -> str:
-    """The target as ``models.target`` gives it: the last word of a function's name, the operator of an overload."""
+    """The target as ``models.target`` gives it: the last word of a function's name, the operator of
+    an overload.
+    """
     if node.op != "call_function":
         return node.target
     words = node.target.split(".")

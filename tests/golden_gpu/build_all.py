@@ -1,4 +1,6 @@
-"""Build every Triton kernel of a session for its GPU: ``python build_all.py SESSION`` prints one JSON object a build."""
+"""Build every Triton kernel of a session for its GPU: ``python build_all.py SESSION`` prints one
+JSON object a build.
+"""
 
 import json
 import sys
@@ -29,7 +31,9 @@ def main(path: str) -> None:
 
 
 def build(toolchain: Toolchain, name: str, source: str) -> None:
-    """The configurations that the autotuner sets out with, then those it adds when they use many registers."""
+    """The configurations that the autotuner sets out with, then those it adds when they use many
+    registers.
+    """
     kernel = loaded(name, source)
     first = [toolchain.build(kernel, position) for position in range(len(kernel.configs))]
     kernel.add_smaller_blocks([built.used.registers for built in first])

@@ -1,7 +1,7 @@
 """Small programs of many kinds, for a device of the caller's choice.
 
-`PROGRAMS[name](device)` answers a :class:`Program`. ``record.py`` builds them on a real GPU, the tests on the CPU
-for a virtual one.
+`PROGRAMS[name](device)` answers a :class:`Program`. ``record.py`` builds them on a real GPU, the
+tests on the CPU for a virtual one.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,9 @@ from torch.nn import functional as F
 
 @dataclass(frozen=True)
 class Program:
-    """What is compiled: ``call(*arguments)``, with a backward when anything that comes out of it requires one."""
+    """What is compiled: ``call(*arguments)``, with a backward when anything that comes out of it
+    requires one.
+    """
 
     call: Callable[..., Any]
     arguments: tuple[torch.Tensor, ...]

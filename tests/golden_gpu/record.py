@@ -1,8 +1,10 @@
-"""Record on a real GPU what it makes of the programs: ``python tests/golden_gpu/record.py OUT.json.gz``.
+"""Record on a real GPU what it makes of the programs:
+``python tests/golden_gpu/record.py OUT.json.gz``.
 
-For each program: the code of each graph, and of each Triton kernel every configuration that Inductor builds, with its PTX and
-its registers, local and shared memory as the driver tells them. Two choices that are timed on the device are taken by rule,
-as for a virtual GPU: no shape is padded, and of the templates of a matrix product the first is taken.
+For each program: the code of each graph, and of each Triton kernel every configuration that
+Inductor builds, with its PTX and its registers, local and shared memory as the driver tells them.
+Two choices that are timed on the device are taken by rule, as for a virtual GPU: no shape is
+padded, and of the templates of a matrix product the first is taken.
 """
 
 import gzip

@@ -1,7 +1,9 @@
-"""What a virtual H200 makes is what a real one made: kernel sources and PTX to the byte, registers and memory to the number.
+"""What a virtual H200 makes is what a real one made: kernel sources and PTX to the byte, registers
+and memory to the number.
 
-The golden file says with which torch and Triton it was recorded. With others there is nothing to compare, and the tests are
-skipped: ``make newest TORCH=torch==2.11.0 ARGS='-k real_gpu'`` runs them.
+The golden file says with which torch and Triton it was recorded. With others there is nothing to
+compare, and the tests are skipped: ``make newest TORCH=torch==2.11.0 ARGS='-k real_gpu'`` runs
+them.
 """
 
 from __future__ import annotations
@@ -118,7 +120,9 @@ def bare(source: str) -> str:
 
 
 def what_it_is(build: dict[str, Any]) -> tuple[object, ...]:
-    """A build without the module it was compiled from: its path, and its name, which is a hash of what ``bare`` removes."""
+    """A build without the module it was compiled from: its path, and its name, which is a hash of
+    what ``bare`` removes.
+    """
     code = re.sub(r'(\.file\s+\d+) ".*"', r"\1", build["ptx"])
     code = re.sub(r"(assertFile_\d+)\[.*\n", r"\1\n", code)
     code = re.sub(r"\bc[a-z2-7]{51}\.py", "module.py", code)

@@ -96,7 +96,9 @@ def test_bandwidth_that_the_driver_does_not_tell_is_not_guessed() -> None:
 
 
 def test_limits_of_an_amd_architecture_are_those_of_the_described_gpu_of_it() -> None:
-    """A card of the same architecture that nobody has described: what is not read off it is as on the MI300X."""
+    """A card of the same architecture that nobody has described: what is not read off it is as on
+    the MI300X.
+    """
     found, described = (
         gpu_like("AMD Instinct MI325X", {**MI300X, "total_memory": 274877906944}),
         find_gpu("mi300x"),

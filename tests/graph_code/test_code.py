@@ -1,4 +1,6 @@
-"""The Python that is written from rows computes what FX's own ``gm.code`` does. That is taken from the live graphs."""
+"""The Python that is written from rows computes what FX's own ``gm.code`` does. That is taken from
+the live graphs.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ class Branches(nn.Module):
 
 
 class EveryKindOfArgument(nn.Module):
-    """Slices, devices, dtypes, infinities, keywords, lists, tuples, an index of a tensor, sizes that are not known."""
+    """Slices, devices, dtypes, infinities, keywords, lists, tuples, an index of a tensor, sizes
+    that are not known.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,6 @@
-"""Graphs with higher-order operators, effects and operators of the user's: what their scripts compute is what FX does."""
+"""Graphs with higher-order operators, effects and operators of the user's: what their scripts
+compute is what FX does.
+"""
 
 from __future__ import annotations
 

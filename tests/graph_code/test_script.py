@@ -119,7 +119,9 @@ def one_graph(
     *nodes: tuple[str, str, str, str, dict[str, Any]],
     takes: tuple[tuple[int, int], ...] = (),
 ) -> Any:
-    """A session with one graph of these nodes: name, opcode, target, arguments, and what else a row has."""
+    """A session with one graph of these nodes: name, opcode, target, arguments, and what else a row
+    has.
+    """
 
     def write(writer: Any) -> None:
         compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "f", "m.py", 1))

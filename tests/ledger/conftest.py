@@ -61,7 +61,9 @@ MeasuredLedger = Callable[..., Path]
 def measured(
     shared_folder: Path, warm_python: str, capture_environment: dict[str, str]
 ) -> MeasuredLedger:
-    """``measured(target, *options)`` → the session that ``fx-explorer ledger`` keeps, and beside it what it prints."""
+    """``measured(target, *options)`` → the session that ``fx-explorer ledger`` keeps, and beside it
+    what it prints.
+    """
 
     def measure(target: str | Path, *options: str) -> Path:
         file = target if isinstance(target, Path) else ROOT / "sample_models" / f"{target}.py"

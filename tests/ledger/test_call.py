@@ -1,4 +1,6 @@
-"""Ledgers of real programs, held against torch's own generated code, shapes, and a second way of looking."""
+"""Ledgers of real programs, held against torch's own generated code, shapes, and a second way of
+looking.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Which graphs are recorded and replayed as CUDA graphs is heard where torch does it, and said in words.
+"""Which graphs are recorded and replayed as CUDA graphs is heard where torch does it, and said in
+words.
 
-There is no GPU here: the methods that torch's manager calls are called with stand-ins, in the order of
-``CUDAGraphTreeManager._run``.
+There is no GPU here: the methods that torch's manager calls are called with stand-ins, in the order
+of ``CUDAGraphTreeManager._run``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What became of the CUDA graphs that a program asked for, from what torch was heard to do.
 
-There is no GPU here. torch's own functions are called as they are on one: its messages are those of a run on an H100
-(torch 2.11).
+There is no GPU here. torch's own functions are called as they are on one: its messages are those of
+a run on an H100 (torch 2.11).
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Compiled functions that an exception leaves where a graph break cuts them: their nesting, known by hand."""
+"""Compiled functions that an exception leaves where a graph break cuts them: their nesting, known
+by hand.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,9 @@ def call(function: Function) -> None:
 
 
 def nesting(ticks: list[tuple[float, str, int]]) -> str:
-    """Write down which frames lie in which, one letter for each in the order in which they are entered first."""
+    """Write down which frames lie in which, one letter for each in the order in which they are
+    entered first.
+    """
     letters: dict[int, str] = {}
     told = ""
     for _, kind, frame in ticks:

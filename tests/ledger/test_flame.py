@@ -1,4 +1,6 @@
-"""The flame chart of ledgers that are written by hand: what lies within what, and what is drawn of it."""
+"""The flame chart of ledgers that are written by hand: what lies within what, and what is drawn of
+it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Gaps on a GPU, from calls that are written by hand: between which kernels, and what the host does meanwhile."""
+"""Gaps on a GPU, from calls that are written by hand: between which kernels, and what the host does
+meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from tests.ledger.test_ledger_rows import CALL, US, entry, figures
 
 
 def call(begin_us: float, *work: tuple[str, float, float]) -> DeviceCall:
-    """A call of four steps of 10 µs on the host, and what the GPU does: name, begin and end after the call began."""
+    """A call of four steps of 10 µs on the host, and what the GPU does: name, begin and end after
+    the call began.
+    """
     kinds = ("forward", "enter", "begin", "end", "over")
     ticks: list[RawTick] = [((begin_us + 10 * at) * US, kind, 0) for at, kind in enumerate(kinds)]
     return DeviceCall(

@@ -1,5 +1,5 @@
-"""Guards that a filter drops: what the session tells of them is what a bare torch does, what each filter would drop is asked
-beforehand, and what is said to go unseen does.
+"""Guards that a filter drops: what the session tells of them is what a bare torch does, what each
+filter would drop is asked beforehand, and what is said to go unseen does.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> SessionReader:
 
 
 def leaves_without_us(name: str) -> int:
-    """Count the leaves of the tree that torch prints, compiled with a filter and without a recorder."""
+    """Count the leaves of the tree that torch prints, compiled with a filter and without a
+    recorder.
+    """
     torch._dynamo.reset()
     torch.compile(
         Net(), backend="eager", options={"guard_filter_fn": getattr(torch.compiler, name)}

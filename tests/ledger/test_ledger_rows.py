@@ -1,4 +1,6 @@
-"""What is said of ledgers that are written by hand: adding up, lines, what is reached, what may help."""
+"""What is said of ledgers that are written by hand: adding up, lines, what is reached, what may
+help.
+"""
 
 from __future__ import annotations
 

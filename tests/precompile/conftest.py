@@ -1,4 +1,6 @@
-"""Models, each captured once for the whole folder; compiled by Inductor only where Inductor is what is claimed."""
+"""Models, each captured once for the whole folder; compiled by Inductor only where Inductor is what
+is claimed.
+"""
 
 from __future__ import annotations
 

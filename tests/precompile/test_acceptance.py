@@ -1,6 +1,7 @@
 """The fourteen acceptance checks of Precompile, by their numbers, as its specification states them.
 
-Nothing is shared and no step left out: each stands as somebody would write it who has read the specification alone.
+Nothing is shared and no step left out: each stands as somebody would write it who has read the
+specification alone.
 """
 
 from __future__ import annotations
@@ -150,7 +151,9 @@ def test_13_docstrings_say_what_comes_in_what_comes_out_and_what_is_raised(name:
 
 
 def test_14_the_new_api_replaces_the_old_flow(mlp: Compiled, tmp_path: Path) -> None:
-    """What the old flow's own loader, the second source, makes of the file is what ours makes of it."""
+    """What the old flow's own loader, the second source, makes of the file is what ours makes of
+    it.
+    """
     path = Precompile.save(mlp.run, tmp_path / "mlp.pt2")
     ours = Precompile.load(path, mlp.model)(mlp.inputs)
     with path.open("rb") as file:

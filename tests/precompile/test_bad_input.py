@@ -176,7 +176,9 @@ def test_what_a_custom_compiler_returned_cannot_be_saved(tmp_path: Path) -> None
 
 
 def test_what_dynamo_put_among_the_globals_of_the_module_is_in_the_file(tmp_path: Path) -> None:
-    """The bytecode names ``range`` by a global that Dynamo made up. Without its model, a file has no globals but its own."""
+    """The bytecode names ``range`` by a global that Dynamo made up. Without its model, a file has
+    no globals but its own.
+    """
     found = compiled(lambda x: (x * 2, range(3)), torch.ones(2))
     loaded = Precompile.load(Precompile.save(found.run, tmp_path / "range.pt2"))
     assert loaded(found.inputs)[1] == range(3)

@@ -1,4 +1,6 @@
-"""What a model may do: buffers, randomness, tied weights, structured inputs and outputs, mutation, sizes that vary."""
+"""What a model may do: buffers, randomness, tied weights, structured inputs and outputs, mutation,
+sizes that vary.
+"""
 
 from __future__ import annotations
 

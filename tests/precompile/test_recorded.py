@@ -1,4 +1,6 @@
-"""A program that uses Precompile, under the recorder: its own assertions say that it computes what it does bare."""
+"""A program that uses Precompile, under the recorder: its own assertions say that it computes what
+it does bare.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,9 @@ def test_its_regions_and_kernels_are_there(session: SessionReader) -> None:
 
 
 def test_saving_and_loading_leave_nothing_in_the_session(session: SessionReader) -> None:
-    """The program saves two functions and loads them, and runs what it has loaded: it would have ended in an exception."""
+    """The program saves two functions and loads them, and runs what it has loaded: it would have
+    ended in an exception.
+    """
     assert session.meta("outcome")["kind"] == "finished"
     assert not [row for row in session.rows(Failure) if row.where == "recorder"]
 

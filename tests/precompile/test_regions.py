@@ -22,7 +22,9 @@ def named(node: torch.fx.Node) -> object:
 
 
 def regions_compiled(model: Callable[..., object], *inputs: torch.Tensor) -> list[str]:
-    """Names of the submodules that regional_inductor says it compiles: torch's own log, the second source."""
+    """Names of the submodules that regional_inductor says it compiles: torch's own log, the second
+    source.
+    """
     heard: list[str] = []
     listener = logging.Handler(logging.INFO)
     listener.emit = lambda record: heard.append(record.getMessage())  # type: ignore[method-assign]

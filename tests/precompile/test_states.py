@@ -1,4 +1,6 @@
-"""In which states of torch a compiled function may be called: eager, in the same state, is the second source."""
+"""In which states of torch a compiled function may be called: eager, in the same state, is the
+second source.
+"""
 
 from __future__ import annotations
 
@@ -147,7 +149,9 @@ class Custom(torch.autograd.Function):
 
 
 class Everything(torch.nn.Module):
-    """An autograd.Function, checkpointing, inner no_grad, batch norm, a view, a buffer that is changed, a constant."""
+    """An autograd.Function, checkpointing, inner no_grad, batch norm, a view, a buffer that is
+    changed, a constant.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -253,7 +257,9 @@ def test_the_fast_path_of_attention_in_eval_mode_is_no_other_result(
 
 
 def test_with_a_padding_mask_the_fast_path_computes_less_and_is_refused() -> None:
-    """Without gradients torch.nn gives zeros for the padding, with them numbers. torch 2.11 cannot trace that, and says why."""
+    """Without gradients torch.nn gives zeros for the padding, with them numbers. torch 2.11 cannot
+    trace that, and says why.
+    """
     layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
     gm, _, guards, inputs = Precompile.dynamo(
         layer, torch.randn(1, 2, 8), kwargs={"src_key_padding_mask": torch.tensor([[False, True]])}

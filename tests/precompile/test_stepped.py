@@ -1,4 +1,6 @@
-"""Stepping through what ``Precompile`` does: a pause changes nothing, and its graphs can be compiled again."""
+"""Stepping through what ``Precompile`` does: a pause changes nothing, and its graphs can be
+compiled again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""An ``ExportedProgram`` as a target: asked about, loaded by the worker, captured with its inputs; or refused in a sentence."""
+"""An ``ExportedProgram`` as a target: asked about, loaded by the worker, captured with its inputs;
+or refused in a sentence.
+"""
 
 from __future__ import annotations
 

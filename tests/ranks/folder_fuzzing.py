@@ -1,7 +1,8 @@
-"""Directories of damaged logs and of what else may lie in one, made by a seed; and what comparing the ranks in them may do.
+"""Directories of damaged logs and of what else may lie in one, made by a seed; and what comparing
+the ranks in them may do.
 
-``python -m tests.ranks.folder_fuzzing --rounds 10000`` (``make fuzz-folders``) goes on for longer than
-a test may.
+``python -m tests.ranks.folder_fuzzing --rounds 10000`` (``make fuzz-folders``) goes on for longer
+than a test may.
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ def _content(kind: str, chance: random.Random) -> bytes:
 
 
 def problem(seed: int) -> str:
-    """Compare the ranks of a folder, and return what is wrong with how that went; empty where nothing is."""
+    """Compare the ranks of a folder, and return what is wrong with how that went; empty where
+    nothing is.
+    """
     shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     folder = Path(tempfile.mkdtemp(dir=shared))
     try:
@@ -92,7 +95,7 @@ def problem(seed: int) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=" ".join(__doc__.partition("\n\n")[0].split()))
     parser.add_argument("--rounds", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0, help="the first one")
     asked = parser.parse_args()

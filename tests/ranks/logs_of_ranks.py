@@ -33,7 +33,9 @@ def as_rank(log: bytes, rank: int) -> bytes:
 
 
 def with_texts(log: bytes, old: bytes, new: bytes, record: bytes = b"") -> bytes:
-    """Return a log with its texts changed, and their hashes with them; of records whose first line holds ``record``."""
+    """Return a log with its texts changed, and their hashes with them; of records whose first line
+    holds ``record``.
+    """
     changed = []
     for head, below in _records(log):
         text = b"\n".join(line[1:] for line in below)

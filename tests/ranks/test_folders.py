@@ -1,4 +1,6 @@
-"""Directories of damaged logs: their ranks are compared, or it is told in one message why they are not."""
+"""Directories of damaged logs: their ranks are compared, or it is told in one message why they are
+not.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Real jobs of two ranks: a DDP step of which one rank takes another branch, and an FSDP2 step of which one gets a longer
-batch.
+"""Real jobs of two ranks: a DDP step of which one rank takes another branch, and an FSDP2 step of
+which one gets a longer batch.
 
-tests/data/ranks_h100 holds logs of two H100s with NCCL (torch 2.11, ``TORCH_TRACE=… torchrun --nproc-per-node 2``), without the
-records that no rank is compared by. The job that runs here is on the CPU with gloo, recorded by ``fx-explorer run`` while torch
-writes its own logs, so that both are of the same compilations.
+tests/data/ranks_h100 holds logs of two H100s with NCCL (torch 2.11,
+``TORCH_TRACE=… torchrun --nproc-per-node 2``), without the records that no rank is compared by. The
+job that runs here is on the CPU with gloo, recorded by ``fx-explorer run`` while torch writes its
+own logs, so that both are of the same compilations.
 """
 
 from __future__ import annotations

@@ -134,7 +134,9 @@ def test_a_file_that_mixes_ranks_is_taken_apart(tmp_path: Path, way: str) -> Non
 def test_what_several_ranks_printed_is_taken_apart(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What torch printed of one program, as two ranks print it into one file; one of them compiles only once."""
+    """What torch printed of one program, as two ranks print it into one file; one of them compiles
+    only once.
+    """
     lines = gzip.decompress(DATA_OF_TEXT.read_bytes()).splitlines(keepends=True)
     first = [b"[rank0]:" + line for line in lines if b" [__" in line]
     second = [

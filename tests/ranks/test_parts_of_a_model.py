@@ -1,8 +1,10 @@
-"""Ranks that hold different parts of a model differ by design; a rank that differs from its like does not.
+"""Ranks that hold different parts of a model differ by design; a rank that differs from its like
+does not.
 
-tests/data/ranks_gloo holds logs of two processes on the CPU (torch 2.13, ``python -m benchmarks.ranks_on_gpus --keep``), without
-the records that no rank is compared by. ``*_none`` are jobs as they should be; in ``pipeline_branch`` rank 1 takes a branch
-that its stage does not explain.
+tests/data/ranks_gloo holds logs of two processes on the CPU (torch 2.13,
+``python -m benchmarks.ranks_on_gpus --keep``), without the records that no rank is compared by.
+``*_none`` are jobs as they should be; in ``pipeline_branch`` rank 1 takes a branch that its stage
+does not explain.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What tlparse's tests assert of its logs of several ranks (tests/integration_test.rs) holds here.
 
-Left out is what is about the files that tlparse writes: its pages, ``chromium_events.json`` and the parity of collectives
-within one rank's own code.
+Left out is what is about the files that tlparse writes: its pages, ``chromium_events.json`` and the
+parity of collectives within one rank's own code.
 """
 
 from __future__ import annotations

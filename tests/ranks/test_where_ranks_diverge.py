@@ -1,4 +1,6 @@
-"""Logs of two real ranks: where they part is found and named, and nothing is claimed of ranks that did the same."""
+"""Logs of two real ranks: where they part is found and named, and nothing is claimed of ranks that
+did the same.
+"""
 
 from __future__ import annotations
 

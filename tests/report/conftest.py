@@ -25,7 +25,9 @@ def schema() -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def report(schema: dict[str, Any]) -> Report:
-    """``report(session)`` → its report, after a round through JSON, checked against the published schema."""
+    """``report(session)`` → its report, after a round through JSON, checked against the published
+    schema.
+    """
 
     def make(path: Path) -> dict[str, Any]:
         with SessionReader(path) as reader:

@@ -1,4 +1,6 @@
-"""Recompiles in the JSON report: what changed, taken apart, checked against the schema and against what the programs do."""
+"""Recompiles in the JSON report: what changed, taken apart, checked against the schema and against
+what the programs do.
+"""
 
 from __future__ import annotations
 

@@ -109,7 +109,8 @@ def test_text_that_is_no_unicode_survives(tmp_path: Path) -> None:
 COUNTED = [
     path.stem for path in sorted(SAMPLES.glob("*.py")) if not path.stem.startswith("precompile")
 ]
-"""The samples that torch counts: it does not count what is captured ahead (tests/test_samples.py)."""
+"""The samples that torch counts: it does not count what is captured ahead (tests/test_samples.py).
+"""
 
 
 @pytest.mark.parametrize("sample", COUNTED)
@@ -154,7 +155,9 @@ def test_regions_of_the_sample_are_named_and_reach_kernels(
 def test_kernel_sources_are_the_lines_that_name_the_operation(
     captured: Captured, report: Report
 ) -> None:
-    """Second source: Inductor names a fused kernel after its operations, and the sample names them too."""
+    """Second source: Inductor names a fused kernel after its operations, and the sample names them
+    too.
+    """
     source = (SAMPLES / "mlp.py").read_text().splitlines()
     kernels = [
         k

@@ -27,7 +27,9 @@ ATTRIBUTES = {
     "failure": {"message", "type"},
     "error": {"message", "type"},
 }
-"""Required, as in the schemas of Jenkins' xunit plugin and of Ant; ``file`` and ``line`` of a test case are pytest's."""
+"""Required, as in the schemas of Jenkins' xunit plugin and of Ant; ``file`` and ``line`` of a test
+case are pytest's.
+"""
 CHILDREN = {
     "testsuites": {"testsuite"},
     "testsuite": {"testcase"},

@@ -1,4 +1,6 @@
-"""``fx-explorer memory --budgets --measure``: the table, the picture, what is refused, and a real trial held against torch."""
+"""``fx-explorer memory --budgets --measure``: the table, the picture, what is refused, and a real
+trial held against torch.
+"""
 
 from __future__ import annotations
 

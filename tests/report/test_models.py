@@ -1,4 +1,6 @@
-"""Models people have: Hugging Face's, from small configs, trained where they have a loss; and a plain function."""
+"""Models people have: Hugging Face's, from small configs, trained where they have a loss; and a
+plain function.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,14 @@ Captured = Callable[..., Path]
 TRAINED = ["llama", "bert", "t5", "vit", "gpt2"]
 
 COUNTS_SOME = torch.__version__.startswith("2.11.")
-"""It has breaks in its log ("Failed to handle graph break gracefully") that its counters pass over: 7 and 4 for T5."""
+"""It has breaks in its log ("Failed to handle graph break gracefully") that its counters pass over:
+7 and 4 for T5.
+"""
 
 ONLY_LOGGED = {"gpt2": 1}
-"""Model → breaks that a bare process logs ("Encountered graph break that we cannot resume from") and its counters pass over."""
+"""Model → breaks that a bare process logs ("Encountered graph break that we cannot resume from")
+and its counters pass over.
+"""
 
 
 def share(part: int, whole: int) -> float:

@@ -1,4 +1,6 @@
-"""One session, many reports: two numbers that claim to be one fact are equal, or say what each counts."""
+"""One session, many reports: two numbers that claim to be one fact are equal, or say what each
+counts.
+"""
 
 from __future__ import annotations
 
@@ -209,7 +211,9 @@ for rows in (4, 6, 8):
     step(torch.randn(rows, 16), history)
 print("graphs:", counters["stats"]["unique_graphs"])
 """
-"""A number that AOTAutograd turns into a constant: Dynamo starts the frame again, and has made a graph by then."""
+"""A number that AOTAutograd turns into a constant: Dynamo starts the frame again, and has made a
+graph by then.
+"""
 
 
 def test_a_graph_of_an_attempt_that_started_again_is_counted_nowhere(

@@ -1,4 +1,6 @@
-"""One cache for all tests of the sample backend, so that its runtime is compiled once; and torch's compiler begins anew."""
+"""One cache for all tests of the sample backend, so that its runtime is compiled once; and torch's
+compiler begins anew.
+"""
 
 from __future__ import annotations
 

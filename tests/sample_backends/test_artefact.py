@@ -1,4 +1,6 @@
-"""An artefact is refused, in a sentence, when it is not exactly what was written; by Python and by the runtime alike."""
+"""An artefact is refused, in a sentence, when it is not exactly what was written; by Python and by
+the runtime alike.
+"""
 
 from __future__ import annotations
 

@@ -67,7 +67,8 @@ def test_a_capture_has_its_stages_and_runs_and_nothing_fails(
     assert all(
         each.line and each.node for each in instructions
     )  # each is linked to its line and to the node it computes
-    # by hand: two products and a GELU; in the backward three products (x needs no gradient), two sums and GELU's own
+    # by hand: two products and a GELU; in the backward three products (x needs no gradient), two
+    # sums and GELU's own
     by_run = {
         entry: sorted(each.name for each in instructions if each.run == run)
         for entry, run in runs.items()

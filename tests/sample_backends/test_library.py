@@ -1,4 +1,6 @@
-"""The runtime is built by the machine's compiler; what is missing or is another library is told in a sentence."""
+"""The runtime is built by the machine's compiler; what is missing or is another library is told in
+a sentence.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Graphs that a backend easily gets wrong: each gives what it gives uncompiled, in values and in strides."""
+"""Graphs that a backend easily gets wrong: each gives what it gives uncompiled, in values and in
+strides.
+"""
 
 from __future__ import annotations
 

@@ -64,7 +64,8 @@ def test_of_a_transformer_block_pytorch_runs_one_operator_which_cuts_the_backwar
 
 def test_of_a_convnet_pytorch_runs_what_is_not_in_the_registry() -> None:
     forward, backward = graphs(ConvNet(), torch.randn(2, 3, 16, 16))
-    # 5 convolutions, 4 batch norms, each of which counts its calls in an int64, and one mean: see sample_models/convnet.py
+    # 5 convolutions, 4 batch norms, each of which counts its calls in an int64, and one mean: see
+    # sample_models/convnet.py
     assert left_to_pytorch(forward) - Counter(dict.fromkeys(VIEWS, 99)) == {
         "convolution": 5,
         "_native_batch_norm_legit_functional": 4,

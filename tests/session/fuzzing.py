@@ -1,6 +1,8 @@
-"""Damaged and hostile sessions, made from good ones by a seed; and what fx-explorer may say to them, its commands and its app.
+"""Damaged and hostile sessions, made from good ones by a seed; and what fx-explorer may say to
+them, its commands and its app.
 
-``python -m tests.session.fuzzing --rounds 20000`` (``make fuzz``) goes on for longer than a test may.
+``python -m tests.session.fuzzing --rounds 20000`` (``make fuzz``) goes on for longer than a test
+may.
 """
 
 from __future__ import annotations
@@ -354,7 +356,9 @@ def _insane(words: tuple[str, ...], code: int, out: str, err: str) -> str:
 def fuzz(
     sessions: list[Path], folder: Path, seed: int, rounds: int, app_each: int = 1
 ) -> tuple[Counter[str], list[str]]:
-    """(how many of each kind of end, what was wrong with some). Each goes to a command; one of ``app_each`` to the app too."""
+    """(how many of each kind of end, what was wrong with some). Each goes to a command; one of
+    ``app_each`` to the app too.
+    """
     ends: Counter[str] = Counter()
     problems: list[str] = []
     for number in range(rounds):

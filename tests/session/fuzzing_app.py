@@ -1,4 +1,6 @@
-"""A damaged session in the app: opened as ``fx-explorer SESSION`` opens it, and some of its screens gone through by chance."""
+"""A damaged session in the app: opened as ``fx-explorer SESSION`` opens it, and some of its screens
+gone through by chance.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Triton sources that no compiler wrote: each runs something of its own, reads a file or takes all there is, if it is let."""
+"""Triton sources that no compiler wrote: each runs something of its own, reads a file or takes all
+there is, if it is let.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Rows that name one another in a circle, and texts that cannot be compared in time: found by fuzzing, fixed here."""
+"""Rows that name one another in a circle, and texts that cannot be compared in time: found by
+fuzzing, fixed here.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +93,9 @@ def test_variants_that_set_out_from_themselves_are_first_variants(path: Path) ->
 
 
 def test_a_chain_of_1200_variants_is_gone_through(path: Path) -> None:
-    """More than Python calls functions within one another: each variant set out from the one before."""
+    """More than Python calls functions within one another: each variant set out from the one
+    before.
+    """
     with SessionReader(path) as reader:
         names = [name for _, name, *_ in reader.query("PRAGMA table_info(compilation)")]
     new = {

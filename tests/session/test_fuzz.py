@@ -1,4 +1,6 @@
-"""Sessions damaged by chance, from a seed: whatever is read of them ends well, or with the one error, in time."""
+"""Sessions damaged by chance, from a seed: whatever is read of them ends well, or with the one
+error, in time.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ ROUNDS = 1_000
 """For each of two seeds. ``make fuzz`` does more."""
 
 APP_EACH = 8
-"""One in so many is opened in the app as well, which takes six times as long as a command; ``make fuzz`` opens all."""
+"""One in so many is opened in the app as well, which takes six times as long as a command;
+``make fuzz`` opens all.
+"""
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -1,4 +1,6 @@
-"""Whatever our writer writes, our reader reads: large texts that repeat themselves, and many that are alike."""
+"""Whatever our writer writes, our reader reads: large texts that repeat themselves, and many that
+are alike.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Session files whose names are no UTF-8, or mean something in a URI: they open, and what is said of them can be printed."""
+"""Session files whose names are no UTF-8, or mean something in a URI: they open, and what is said
+of them can be printed.
+"""
 
 from __future__ import annotations
 

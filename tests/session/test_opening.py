@@ -115,7 +115,9 @@ peak = int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text
 assert peak < 600_000, peak
 sys.exit(code)
 """
-"""Linux gives a new process the ``ru_maxrss`` of the process that began it, here pytest's own peak. VmHWM is its own."""
+"""Linux gives a new process the ``ru_maxrss`` of the process that began it, here pytest's own peak.
+VmHWM is its own.
+"""
 
 
 def test_a_text_that_inflates_without_end_takes_no_memory(good: Path, tmp_path: Path) -> None:

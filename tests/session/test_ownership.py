@@ -1,4 +1,6 @@
-"""Whether this user captured a session on this machine: what the mark survives, and what takes it away."""
+"""Whether this user captured a session on this machine: what the mark survives, and what takes it
+away.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Texts that are like others are kept by what differs, and are read as they were, whatever happened between."""
+"""Texts that are like others are kept by what differs, and are read as they were, whatever happened
+between.
+"""
 
 import contextlib
 import sqlite3

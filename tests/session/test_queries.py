@@ -1,4 +1,6 @@
-"""SQL stays with the session: whoever else wants to know something asks by the name of a question (``session/queries/``)."""
+"""SQL stays with the session: whoever else wants to know something asks by the name of a question
+(``session/queries/``).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Exceptions that are raised between two instructions of a session's writer: by signal handlers, trace functions, other threads."""
+"""Exceptions that are raised between two instructions of a session's writer: by signal handlers,
+trace functions, other threads.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The session file: what goes in comes out, while it is written, after a kill, and from files that are not what they seem."""
+"""The session file: what goes in comes out, while it is written, after a kill, and from files that
+are not what they seem.
+"""
 
 import dataclasses
 import math

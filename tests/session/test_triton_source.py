@@ -1,4 +1,6 @@
-"""What of a stranger's Triton source is compiled: all that Inductor writes, and nothing else. No test runs what it reads."""
+"""What of a stranger's Triton source is compiled: all that Inductor writes, and nothing else. No
+test runs what it reads.
+"""
 
 from __future__ import annotations
 

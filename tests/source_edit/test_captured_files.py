@@ -1,4 +1,6 @@
-"""Which of the user's files are other files now than when they were captured. What counts is the text."""
+"""Which of the user's files are other files now than when they were captured. What counts is the
+text.
+"""
 
 from __future__ import annotations
 

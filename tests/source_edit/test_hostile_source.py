@@ -1,4 +1,6 @@
-"""Source files of a session that a parser in native code would not survive: there is no edit of them, and no crash."""
+"""Source files of a session that a parser in native code would not survive: there is no edit of
+them, and no crash.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""An edit written to a file: only to the file it was made for, and nothing else of the file changes."""
+"""An edit written to a file: only to the file it was made for, and nothing else of the file
+changes.
+"""
 
 from __future__ import annotations
 
@@ -178,7 +180,9 @@ def test_no_copy_is_setuid_and_the_file_keeps_its_mode(tmp_path: Path) -> None:
 def test_a_disk_that_fills_up_leaves_every_file_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_at: int
 ) -> None:
-    """0: the backup of the second file; 1: its content half written; 2: the room ends when all is written."""
+    """0: the backup of the second file; 1: its content half written; 2: the room ends when all is
+    written.
+    """
     files = [written(tmp_path / name, BEFORE.encode()) for name in ("one.py", "two.py")]
     longer = AFTER + "# much longer\n" * 1000
     both = [edited(files[0]), edited(files[1], after=longer)]

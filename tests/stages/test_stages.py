@@ -1,4 +1,6 @@
-"""``fx_explorer.Stages``: what it returns is what torch made, and what a capture of the same model has."""
+"""``fx_explorer.Stages``: what it returns is what torch made, and what a capture of the same model
+has.
+"""
 
 from __future__ import annotations
 

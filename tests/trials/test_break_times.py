@@ -1,5 +1,6 @@
-"""What calls spend at graph breaks. Each break sleeps a known time, which is the least that can be measured there; nothing is
-required of the clock beyond that."""
+"""What calls spend at graph breaks. Each break sleeps a known time, which is the least that can be
+measured there; nothing is required of the clock beyond that.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +77,9 @@ def of_lines(times: BreakTimes) -> dict[int, BreakTime]:
 def test_a_break_takes_at_least_as_long_as_python_sleeps_there(
     times: BreakTimes, comment: str
 ) -> None:
-    """Of the function that is called twice, both calls count; that it cuts its caller too does not make them more."""
+    """Of the function that is called twice, both calls count; that it cuts its caller too does not
+    make them more.
+    """
     row = of_lines(times)[LINES[comment]]
     assert row.median_s >= SLEPT_S[comment]
 
@@ -136,7 +139,9 @@ async def test_a_program_that_is_compiled_anew_at_every_call_is_refused(tmp_path
 
 
 async def test_a_program_that_torch_gives_up_compiling_is_refused(tmp_path: Path) -> None:
-    """The guard on the list's length fails at every call, until the recompile limit; from then on it runs in Python."""
+    """The guard on the list's length fails at every call, until the recompile limit; from then on
+    it runs in Python.
+    """
     text = (
         "import torch\nseen = []\n\ndef f(x):\n    x = x.sin()\n    seen.append(x.sum().item())\n    return x.cos()\n\n"
         "example_inputs = (torch.ones(3),)\n"

@@ -42,7 +42,9 @@ class Driver:
         await self.settle()
 
     async def paste(self, text: str) -> None:
-        """As a terminal sends what is pasted into it. Every key that is pressed waits for the app to be idle."""
+        """As a terminal sends what is pasted into it. Every key that is pressed waits for the app
+        to be idle.
+        """
         assert self.app._driver is not None
         self.app._driver.send_message(events.Paste(text))
         await self.settle()
@@ -61,7 +63,9 @@ class Driver:
         raise AssertionError(f"did not happen within {seconds} s:\n{self.screen}")
 
     async def press_until(self, key: str, condition: Callable[[], object], most: int = 300) -> None:
-        """Press a key again and again until something is so: a test that waits for ever tells nobody why."""
+        """Press a key again and again until something is so: a test that waits for ever tells
+        nobody why.
+        """
         for _ in range(most):
             if condition():
                 return
@@ -104,7 +108,8 @@ def copied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def open_app() -> OpenApp:
-    """``async with open_app(path, size=…) as driver``: the app on a session, or on what ``make_capture`` makes.
+    """``async with open_app(path, size=…) as driver``: the app on a session, or on what
+    ``make_capture`` makes.
 
     ``ends_with``: the exit code, where the test has the app end.
     """

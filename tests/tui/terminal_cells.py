@@ -1,4 +1,6 @@
-"""What a terminal shows when it is sent a part of a frame: each cell that is written, with its style."""
+"""What a terminal shows when it is sent a part of a frame: each cell that is written, with its
+style.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,9 @@ _SEQUENCE = re.compile(
 
 
 def written_cells(sent: str) -> dict[Cell, tuple[str, str, str]]:
-    """Return the character, the style and the link of each cell that is written. Of a wide character the second cell is
-    left out. Styles are those that are set and taken back around each text, as rich and Textual do.
+    """Return the character, the style and the link of each cell that is written. Of a wide
+    character the second cell is left out. Styles are those that are set and taken back around each
+    text, as rich and Textual do.
     """
     written: dict[Cell, tuple[str, str, str]] = {}
     row = column = end = 0

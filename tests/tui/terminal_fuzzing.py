@@ -1,7 +1,7 @@
 """Random bytes for the app's terminal. It must be there after them, at every size of the terminal.
 
-``python -m tests.tui.terminal_fuzzing --bytes 20000 --seed 0`` drives the app in real pseudo-terminals, which
-takes minutes. What it types may leave the app, which is started again then.
+``python -m tests.tui.terminal_fuzzing --bytes 20000 --seed 0`` drives the app in real
+pseudo-terminals, which takes minutes. What it types may leave the app, which is started again then.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class App:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=" ".join(__doc__.partition("\n\n")[0].split()))
     parser.add_argument("--bytes", type=int, default=20_000, help="for each size")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--session", type=Path, help="instead of one of the tests'")
@@ -207,8 +207,8 @@ def _command(folder: Path, session: Path | None) -> list[str]:
 
 
 def _typed(app: App, chance: random.Random, left: int) -> tuple[str, int, float]:
-    """Write bytes until there are enough or the app has ended. Returns what went wrong, the bytes that were
-    written, and the memory of the app.
+    """Write bytes until there are enough or the app has ended. Returns what went wrong, the bytes
+    that were written, and the memory of the app.
     """
     if not app.began():
         return f"the app did not begin: {app.shown[-500:]!r}", left, 0.0

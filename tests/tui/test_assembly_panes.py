@@ -1,4 +1,6 @@
-"""PTX and SASS in their panes: columns, folded directives, control bits on demand, words for what is under the cursor."""
+"""PTX and SASS in their panes: columns, folded directives, control bits on demand, words for what
+is under the cursor.
+"""
 
 from __future__ import annotations
 

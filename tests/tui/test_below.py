@@ -1,4 +1,6 @@
-"""Below a kernel: panes, configurations and passes. The kernels, and where they lead, are recorded (tests/data/kernel_ir)."""
+"""Below a kernel: panes, configurations and passes. The kernels, and where they lead, are recorded
+(tests/data/kernel_ir).
+"""
 
 from __future__ import annotations
 
@@ -118,7 +120,9 @@ class Below:
     builds: FakeBuilds
 
     def lines(self, level: model.Level, node: str) -> set[int]:
-        """Lines of a level, from 0, that were made from the Triton lines that compute a node: from the record alone."""
+        """Lines of a level, from 0, that were made from the Triton lines that compute a node: from
+        the record alone.
+        """
         triton = {
             int(line)
             for line, nodes in self.builds.sample.fields["fx_lines"].items()

@@ -1,4 +1,6 @@
-"""A template's other configurations have Triton sources of their own; libraries are among what there is to choose from."""
+"""A template's other configurations have Triton sources of their own; libraries are among what
+there is to choose from.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class Template:
         return self.written.path
 
     def triton_lines(self, node: str) -> set[int]:
-        """Lines of configuration 1's source, from 0, that compute a node: those of the record, a line further down."""
+        """Lines of configuration 1's source, from 0, that compute a node: those of the record, a
+        line further down.
+        """
         return {
             int(line)
             for line, nodes in self.builds.sample.fields["fx_lines"].items()

@@ -1,4 +1,6 @@
-"""One kernel measured from the keyboard. What measures is injected; a session of a real GPU is written by hand."""
+"""One kernel measured from the keyboard. What measures is injected; a session of a real GPU is
+written by hand.
+"""
 
 from __future__ import annotations
 

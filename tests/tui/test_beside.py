@@ -1,4 +1,6 @@
-"""What takes long to make of a session is made in a thread of its own: keys are answered meanwhile, and leaving abandons it."""
+"""What takes long to make of a session is made in a thread of its own: keys are answered meanwhile,
+and leaving abandons it.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ KERNELS = 2_500
 
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
-    """Tables of kernels and texts of graphs count as large, and are not made before the test lets them."""
+    """Tables of kernels and texts of graphs count as large, and are not made before the test lets
+    them.
+    """
     holding = Held()
     written = graph_texts.written
 

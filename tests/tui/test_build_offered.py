@@ -1,4 +1,6 @@
-"""A program that raises only while it is inspected: the app names the key that builds it, and the build answers."""
+"""A program that raises only while it is inspected: the app names the key that builds it, and the
+build answers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Commands are declared once: every one has somebody who carries it out, keys can be remapped, mistakes are told."""
+"""Commands are declared once: every one has somebody who carries it out, keys can be remapped,
+mistakes are told.
+"""
 
 from __future__ import annotations
 

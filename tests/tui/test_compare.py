@@ -1,4 +1,6 @@
-"""Two variants side by side, by keys. What is expected can be read off ``branched`` below and tests/sessions.py."""
+"""Two variants side by side, by keys. What is expected can be read off ``branched`` below and
+tests/sessions.py.
+"""
 
 from dataclasses import replace
 from pathlib import Path

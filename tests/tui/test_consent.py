@@ -1,4 +1,6 @@
-"""A session that this user did not capture here, in the app: what would be run of it is asked about, once."""
+"""A session that this user did not capture here, in the app: what would be run of it is asked
+about, once.
+"""
 
 from __future__ import annotations
 

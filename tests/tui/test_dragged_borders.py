@@ -1,4 +1,6 @@
-"""Borders are dragged with the mouse: between linked panes, beside the outline, above a detail. Keys do it too."""
+"""Borders are dragged with the mouse: between linked panes, beside the outline, above a detail.
+Keys do it too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Every table sorts by any of its columns, narrows to words, and says below what its rows add up to."""
+"""Every table sorts by any of its columns, narrows to words, and says below what its rows add up
+to.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def test_it_sorts_by_each_column(table: ViewTable) -> None:
 
 
 def beside_each_other(table: ViewTable, order: Sequence[int]) -> Iterable[list[int]]:
-    """The rows that are sorted among one another: all of them, or in a tree those that lie in the same row."""
+    """The rows that are sorted among one another: all of them, or in a tree those that lie in the
+    same row.
+    """
     if table.tree is None:
         return [list(order)]
     within: dict[tuple[int, ...], list[int]] = {}

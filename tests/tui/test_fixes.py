@@ -1,4 +1,6 @@
-"""Fixes of a graph break under the hand: listed, shown, tried by a trial that is made up, written to a file that is real."""
+"""Fixes of a graph break under the hand: listed, shown, tried by a trial that is made up, written
+to a file that is real.
+"""
 
 from __future__ import annotations
 

@@ -97,7 +97,9 @@ def test_a_node_has_the_kernels_of_what_became_of_it(hand: Hand) -> None:
 
 
 def test_output_code_has_the_colours_of_bodies_and_calls(hand: Hand) -> None:
-    """The kernel's code is in lines 3 to 6, its call in line 10; the library calls are in lines 9 and 11."""
+    """The kernel's code is in lines 3 to 6, its call in line 10; the library calls are in lines 9
+    and 11.
+    """
     with SessionReader(hand.path) as reader:
         kind_of = OutputCodeKernels(reader, hand.output_code)
         first, second, third = map(kernel_kind, (1, 2, 3))

@@ -1,7 +1,8 @@
-"""Bursts of random keys, faster than the screen can follow, over all screens and sizes: the app and its main screen stay up.
+"""Bursts of random keys, faster than the screen can follow, over all screens and sizes: the app and
+its main screen stay up.
 
-Keys are sent to the driver as a terminal sends them, without waiting for what each one does. A failure names its seed.
-What would run a program answers that it cannot.
+Keys are sent to the driver as a terminal sends them, without waiting for what each one does. A
+failure names its seed. What would run a program answers that it cannot.
 """
 
 from __future__ import annotations
@@ -76,7 +77,9 @@ def _nothing_leaves_the_app(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 @pytest.fixture(autouse=True)
 def frames(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Each changed part of the screen. Of what Textual would have sent it is to be the cells that changed, and no others."""
+    """Each changed part of the screen. Of what Textual would have sent it is to be the cells that
+    changed, and no others.
+    """
     sent: list[str] = []
     ours = FrameCompositor.render_partial_update
 

@@ -1,4 +1,6 @@
-"""What is large is read off the thread that draws: the outline, the overview, what is chosen among, searches and copies."""
+"""What is large is read off the thread that draws: the outline, the overview, what is chosen among,
+searches and copies.
+"""
 
 from __future__ import annotations
 

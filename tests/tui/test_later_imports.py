@@ -1,4 +1,6 @@
-"""What the first screen does not need is imported while it is read: neither before it, nor by the key that needs it."""
+"""What the first screen does not need is imported while it is read: neither before it, nor by the
+key that needs it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Where the time of a call goes, on the screen. What measures is injected; its rows are read from the session."""
+"""Where the time of a call goes, on the screen. What measures is injected; its rows are read from
+the session.
+"""
 
 from __future__ import annotations
 

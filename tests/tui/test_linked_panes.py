@@ -1,4 +1,6 @@
-"""Panes side by side: what presets show, what a selection lights up, how panes follow. Expected answers: tests/sessions.py."""
+"""Panes side by side: what presets show, what a selection lights up, how panes follow. Expected
+answers: tests/sessions.py.
+"""
 
 from __future__ import annotations
 
@@ -261,7 +263,9 @@ async def test_links_shown_before_a_pane_is_laid_out_do_not_outlive_its_document
 async def test_late_news_of_an_earlier_focus_leaves_the_active_pane(
     hand: Hand, open_app: OpenApp
 ) -> None:
-    """Each pane tells by a queue of its own that it was focused: on a busy machine the older news can come last."""
+    """Each pane tells by a queue of its own that it was focused: on a busy machine the older news
+    can come last.
+    """
     async with open_app(hand.path) as driver:
         await driver.press("2")
         linked = driver.explorer.linked

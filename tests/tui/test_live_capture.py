@@ -1,4 +1,6 @@
-"""A capture shown while it runs: header, pipeline, growth, cancel, quit, failures, capturing again. The capture is injected."""
+"""A capture shown while it runs: header, pipeline, growth, cancel, quit, failures, capturing again.
+The capture is injected.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Graph breaks measured from the keyboard. What measures is injected; what it found stands in a session that is real."""
+"""Graph breaks measured from the keyboard. What measures is injected; what it found stands in a
+session that is real.
+"""
 
 from __future__ import annotations
 

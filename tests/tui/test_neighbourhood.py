@@ -1,4 +1,6 @@
-"""The picture of what is around a node: boxes that do not overlap, frames that hold what they name, keys that walk."""
+"""The picture of what is around a node: boxes that do not overlap, frames that hold what they name,
+keys that walk.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Whether compiling pays, measured from the keyboard. What measures is injected; its rows are read from the session."""
+"""Whether compiling pays, measured from the keyboard. What measures is injected; its rows are read
+from the session.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The view of a job's ranks: the answer above, rows for ranks that are alike, and what keys do with them."""
+"""The view of a job's ranks: the answer above, rows for ranks that are alike, and what keys do with
+them.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Graphs narrowed to one region: what is shown, what stays linked, and how everything comes back.
 
-The nodes expected of a region are those whose user line stands in its ``with annotate`` block of the sample.
+The nodes expected of a region are those whose user line stands in its ``with annotate`` block of
+the sample.
 """
 
 from __future__ import annotations

@@ -150,7 +150,9 @@ class Hands:
 
     @property
     def options(self) -> list[str]:
-        """The names of the list, top to bottom, without their group; headings and what can be done are left out."""
+        """The names of the list, top to bottom, without their group; headings and what can be done
+        are left out.
+        """
         shown = self.app.dialog._list
         lines = [shown.line_text(line).split()[0] for line in range(shown.line_count)]
         return [line.partition(".")[2] for line in lines if "." in line]

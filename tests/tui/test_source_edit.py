@@ -1,4 +1,6 @@
-"""Marks as a diff on screen: what is shown, copied and written. The source of the diff is that of tests/sessions.py."""
+"""Marks as a diff on screen: what is shown, copied and written. The source of the diff is that of
+tests/sessions.py.
+"""
 
 from __future__ import annotations
 

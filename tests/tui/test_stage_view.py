@@ -138,7 +138,9 @@ async def test_going_elsewhere_leaves_the_stage_and_its_marks(
 async def test_the_linked_operations_light_up_across_a_stage(
     open_app: OpenApp, captured: Captured
 ) -> None:
-    """gelu of the graph before is seven of AOTAutograd's: mul, mul, erf, add, mul, and in the backward."""
+    """gelu of the graph before is seven of AOTAutograd's: mul, mul, erf, add, mul, and in the
+    backward.
+    """
     async with open_app(captured("mlp"), size=(120, 40)) as driver:
         await opened_stage(driver, 2)
         await driver.press("down")

@@ -46,7 +46,8 @@ SO_FAR = {
     "history.back": "it leads back to the ledger",
     "pane.add": "it is empty until something is chosen for it",
 }
-"""Commands with something to show at the first pause, beside which a word stands on what is ahead."""
+"""Commands with something to show at the first pause, beside which a word stands on what is ahead.
+"""
 
 
 class AtDynamo(FakeCapture):

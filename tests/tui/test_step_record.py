@@ -1,4 +1,6 @@
-"""Stepping through recorded bytecode by keys. What is expected can be read off ``write_steps`` below."""
+"""Stepping through recorded bytecode by keys. What is expected can be read off ``write_steps``
+below.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Driving the compiler from the keyboard. The capture is injected: what it is sent, and what is shown of its notices."""
+"""Driving the compiler from the keyboard. The capture is injected: what it is sent, and what is
+shown of its notices.
+"""
 
 from __future__ import annotations
 

@@ -129,7 +129,9 @@ def test_numbers_are_read_in_the_base_of_their_unit(text: str, number: float | N
 
 
 async def test_a_click_on_a_heading_sorts_and_turns_round(open_app: OpenApp, hand: Hand) -> None:
-    """By hand: the forward runs addmm (1 node, line 7), kernel (1 node, line 7), addmm (1 node, line 8)."""
+    """By hand: the forward runs addmm (1 node, line 7), kernel (1 node, line 7), addmm (1 node,
+    line 8).
+    """
     async with open_app(hand.path) as driver:
         await driver.press("6")
         rows = driver.explorer.table.rows

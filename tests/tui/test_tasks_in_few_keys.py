@@ -1,5 +1,5 @@
-"""What people come to do, in at most ten keys, with what the screen names on the way: a text that is typed counts as one
-key.
+"""What people come to do, in at most ten keys, with what the screen names on the way: a text that
+is typed counts as one key.
 """
 
 from __future__ import annotations
@@ -95,7 +95,9 @@ async def test_only_a_fact_on_breaks_offers_a_fix(open_app: OpenApp, tmp_path: P
 
 
 def write_options(path: Path) -> None:
-    """What a worker writes before the first pause: how the capture was asked for, and the options there are."""
+    """What a worker writes before the first pause: how the capture was asked for, and the options
+    there are.
+    """
     with SessionWriter(path) as writer:
         writer.set_meta("request", asdict(CaptureRequest("mlp.py", "")))
         for name, text in (

@@ -1,4 +1,6 @@
-"""The terminal is asked for its background once; whatever it answers, and whenever, no key comes of it."""
+"""The terminal is asked for its background once; whatever it answers, and whenever, no key comes of
+it.
+"""
 
 from __future__ import annotations
 
@@ -245,7 +247,9 @@ async def test_the_app_takes_the_theme_of_a_late_answer_unless_the_user_chose_on
 
 
 class AppInTerminal:
-    """The app as a user starts it, on a pseudo-terminal; ``answer`` is what the terminal answers to the question."""
+    """The app as a user starts it, on a pseudo-terminal; ``answer`` is what the terminal answers to
+    the question.
+    """
 
     def __init__(self, session: Path, answer: str, typed: str = "") -> None:
         self.shown = b""
@@ -272,7 +276,9 @@ class AppInTerminal:
         os.close(slave)
 
     def until(self, seen: bytes, seconds: float = 60) -> bool:
-        """Read what the app shows until it has shown ``seen``, or has ended. Returns whether it has."""
+        """Read what the app shows until it has shown ``seen``, or has ended. Returns whether it
+        has.
+        """
         stop = time.monotonic() + seconds
         while seen not in self.shown and time.monotonic() < stop:
             if not select.select([self.master], [], [], 0.1)[0]:

@@ -1,4 +1,6 @@
-"""Whatever bytes a terminal sends, they become keys, mouse reports and pastes, and the reading goes on."""
+"""Whatever bytes a terminal sends, they become keys, mouse reports and pastes, and the reading goes
+on.
+"""
 
 from __future__ import annotations
 

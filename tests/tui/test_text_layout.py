@@ -1,4 +1,6 @@
-"""Code in a narrow pane: indentation folded, lines wrapped, lit lines seen. Rows are counted by hand."""
+"""Code in a narrow pane: indentation folded, lines wrapped, lit lines seen. Rows are counted by
+hand.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The guided tour: it runs in the app itself, goes on when a step was done, and remembers where it was left."""
+"""The guided tour: it runs in the app itself, goes on when a step was done, and remembers where it
+was left.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A session of which a part cannot be read, in the app: the reason is told, the rest is shown, and the app goes on."""
+"""A session of which a part cannot be read, in the app: the reason is told, the rest is shown, and
+the app goes on.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""No name of torch's own stands where the user has one: all views of five models are walked, and what commands print."""
+"""No name of torch's own stands where the user has one: all views of five models are walked, and
+what commands print.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ LOGS = Path(__file__).parents[1] / "data"
 FIVE = ["llama", "bert", "t5", "vit", "gpt2"]
 
 OTHERS = ["recompiles", "dynamic_shapes", "graph_breaks"]
-"""Samples that have what the models lack: versions, sizes that may change, numbers, and rests of functions."""
+"""Samples that have what the models lack: versions, sizes that may change, numbers, and rests of
+functions.
+"""
 
 TORCHS_OWN = re.compile(
     r"primals_|tangents_|___|\b[LG]\[['\"]|\bgetitem_\d|torch_dynamo_resume|[lLgG]_(?:self|model)_|<lambda>"
@@ -180,7 +184,8 @@ def test_the_inputs_of_a_graph_are_folded_to_a_row_that_counts_them(captured: Ca
         inputs = sum(node.op == "placeholder" for node in nodes)
         shown = [row[0] for row in GraphRows(reader, document, EVERY_LINE).page(0, inputs)]
     assert len(rows) == len(nodes) - inputs + 1
-    # The weight of the embedding is that of lm_head: named_parameters has it once, and so has the graph.
+    # The weight of the embedding is that of lm_head: named_parameters has it once, and so has the
+    # graph.
     assert first[0] == (f"▸ {len(list(module.parameters()))} parameters", "muted")
     assert second[0] == (nodes[inputs].name, "strong")
     assert ("transformer.wte.weight", "strong") in shown

@@ -1,4 +1,6 @@
-"""Versions of a function that was compiled again are told apart in every view, and a sum over several says so."""
+"""Versions of a function that was compiled again are told apart in every view, and a sum over
+several says so.
+"""
 
 from __future__ import annotations
 

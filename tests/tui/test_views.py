@@ -1,4 +1,6 @@
-"""Every view says what it shows, what is worth noticing and where the data came from; an empty one says why."""
+"""Every view says what it shows, what is worth noticing and where the data came from; an empty one
+says why.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""CodeView and what it has from LineView: moving, marks, find, mouse, growth, and text that must not reach the terminal."""
+"""CodeView and what it has from LineView: moving, marks, find, mouse, growth, and text that must
+not reach the terminal.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The app's logic that needs no screen: presets, history, pipeline, watching, saving, folding, wrapping."""
+"""The app's logic that needs no screen: presets, history, pipeline, watching, saving, folding,
+wrapping.
+"""
 
 from __future__ import annotations
 

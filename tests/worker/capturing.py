@@ -37,7 +37,9 @@ async def capture(
     python: str = "",
     **request: Any,
 ) -> Ended:
-    """Capture to the end. Backend ``eager`` unless told otherwise: most of these tests do not look at what was compiled."""
+    """Capture to the end. Backend ``eager`` unless told otherwise: most of these tests do not look
+    at what was compiled.
+    """
     asked = CaptureRequest(str(target), session="", **{"backend": "eager", **request})
     started = Capture(
         asked, timeout=timeout, output=output, **({"python": python} if python else {})
@@ -59,7 +61,9 @@ async def capture(
 
 
 def processes_with(variable: str) -> list[int]:
-    """Processes that have this environment variable, zombies excepted: whatever a worker started inherits it."""
+    """Processes that have this environment variable, zombies excepted: whatever a worker started
+    inherits it.
+    """
     everyone = [int(process.name) for process in Path("/proc").glob("[0-9]*")]
     return [
         pid

@@ -1,4 +1,6 @@
-"""A conversation with a real worker: commands are sent whenever it waits, and its answers are collected."""
+"""A conversation with a real worker: commands are sent whenever it waits, and its answers are
+collected.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from fx_explorer.model import (
 from fx_explorer.session import SessionReader
 
 Line = Command | str | Callable[[], Command]
-"""A command, a line to send as it is, or a function that does something first and returns a command."""
+"""A command, a line to send as it is, or a function that does something first and returns a
+command.
+"""
 
 
 @dataclass
@@ -42,7 +46,8 @@ async def converse(
 ) -> Conversation:
     """Capture ``target`` and say ``lines``, one at a time; then go on, and quit at the end.
 
-    ``send_while_busy``: a line to send once, without waiting, as soon as the program prints something.
+    ``send_while_busy``: a line to send once, without waiting, as soon as the program prints
+    something.
     """
     busy = [send_while_busy] if send_while_busy else []
     capture = Capture(
@@ -81,7 +86,9 @@ async def _follow(capture: Capture, said: Iterator[Line], conversation: Conversa
 
 
 def _is_asked(notice: Notice, gate: str, last: str) -> bool:
-    """Whether the worker waits for the next line after this notice; what moves on is followed by another one."""
+    """Whether the worker waits for the next line after this notice; what moves on is followed by
+    another one.
+    """
     if notice.kind == "done":
         return gate == "end" or last in ("set", "mark", "pass", "what_if", "steps")
     return notice.kind in ("gate", "refused")

@@ -1,4 +1,6 @@
-"""The line that says what is being compiled: which function, in which phase, since when, and why again."""
+"""The line that says what is being compiled: which function, in which phase, since when, and why
+again.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +99,9 @@ def test_kernels_that_are_built_side_by_side_are_one_phase_until_the_last_is_bui
 def test_whatever_the_last_phase_was_a_compilation_that_has_ended_leaves_the_line_to_the_program(
     compiling: BeingCompiled, tmp_path: Path
 ) -> None:
-    """A backend other than Inductor builds no kernels, an inspection neither, and what fails ends anywhere."""
+    """A backend other than Inductor builds no kernels, an inspection neither, and what fails ends
+    anywhere.
+    """
     for notice in (Notice("compilation", compilation="0/0"), begun("dynamo"), ended("dynamo")):
         compiling.hear(notice)
     CLOCK[0] = 60.0
@@ -167,7 +171,9 @@ def test_a_script_on_a_real_terminal_shows_the_line_and_its_output_stays_whole(
 
 
 def chunks(terminal: IO[bytes]) -> Iterator[bytes]:
-    """Yield what is written to a terminal until nobody holds its other end, which Linux calls an error."""
+    """Yield what is written to a terminal until nobody holds its other end, which Linux calls an
+    error.
+    """
     with contextlib.suppress(OSError):
         while chunk := terminal.read(65536):
             yield chunk

@@ -1,4 +1,6 @@
-"""A worker calls the target once more to record what its bytecode does, and the program does not notice."""
+"""A worker calls the target once more to record what its bytecode does, and the program does not
+notice.
+"""
 
 from __future__ import annotations
 

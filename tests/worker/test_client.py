@@ -1,4 +1,6 @@
-"""The life of a worker seen from outside: read while it runs, cancelled, orphaned, and its session brought to its place."""
+"""The life of a worker seen from outside: read while it runs, cancelled, orphaned, and its session
+brought to its place.
+"""
 
 from __future__ import annotations
 
@@ -200,7 +202,9 @@ async def test_what_is_stopped_before_it_compiled_anything_replaces_no_session(
 
 @pytest.fixture
 def heeded_interrupts() -> Iterator[None]:
-    """A process that was started in the background of a shell ignores SIGINT, and so does every process that it starts."""
+    """A process that was started in the background of a shell ignores SIGINT, and so does every
+    process that it starts.
+    """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -1,4 +1,6 @@
-"""``capture`` and ``run`` as a user types them: what goes to stdout, what to stderr, and the exit code."""
+"""``capture`` and ``run`` as a user types them: what goes to stdout, what to stderr, and the exit
+code.
+"""
 
 from __future__ import annotations
 

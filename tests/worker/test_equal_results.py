@@ -123,7 +123,9 @@ def test_a_thousandth_too_much_differs_however_small_the_results(name: str, size
 def test_another_kernel_of_a_library_that_same_accepts_does_not_differ(
     size: float, tolerance: float, part: float
 ) -> None:
-    """Errors of attention in another kernel on an H200, where eager's own is a thousand times smaller."""
+    """Errors of attention in another kernel on an H200, where eager's own is a thousand times
+    smaller.
+    """
     torch.manual_seed(0)
     exact = torch.randn(4, 10, dtype=torch.float64) * size
     eager = exact.float()
@@ -221,7 +223,9 @@ def test_complex_numbers_are_held_against_their_more_exact_run_too() -> None:
 
 
 def test_what_rounding_leaves_where_numbers_cancel_does_not_differ() -> None:
-    """The gradient of a bias before a batch norm is 0; what is computed is noise, in eager mode too."""
+    """The gradient of a bias before a batch norm is 0; what is computed is noise, in eager mode
+    too.
+    """
     x, bias = torch.randn(64, 32, generator=torch.Generator().manual_seed(0)), torch.zeros(32)
 
     def gradients(dtype: torch.dtype, *, is_turned: bool) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,4 +1,6 @@
-"""Builders as processes, with a real Triton: what they find equals what was recorded, and no kernel takes another along."""
+"""Builders as processes, with a real Triton: what they find equals what was recorded, and no kernel
+takes another along.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ def _sources(one: Sample, begun: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
-    """Everything in one go, by one builder: it is started anew only after the crash and after what was cancelled."""
+    """Everything in one go, by one builder: it is started anew only after the crash and after what
+    was cancelled.
+    """
     folder = tmp_path_factory.mktemp("builds")
     before = os.environ.get("XDG_CACHE_HOME")
     os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
@@ -261,7 +265,9 @@ def test_a_session_that_cannot_be_written_is_copied(
 async def test_that_nothing_could_be_built_is_no_table_without_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A disk that is full by the first configuration: the answer is refused, and no row says anything."""
+    """A disk that is full by the first configuration: the answer is refused, and no row says
+    anything.
+    """
     written = write_kernel(tmp_path / "s.fxs", sample("h100_softmax"), built=False)
     with SessionWriter(written.path) as writer:
         writer.add(KernelBuild(0, written.kernel, 0, {"XBLOCK": 1}, "h100"))

@@ -1,4 +1,6 @@
-"""Only what is Python by its name is run; of the rest it is said what it looks like, and what to do."""
+"""Only what is Python by its name is run; of the rest it is said what it looks like, and what to
+do.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a capture leaves when it is over, or when whoever captured was killed: processes, and the session it had so far."""
+"""What a capture leaves when it is over, or when whoever captured was killed: processes, and the
+session it had so far.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What looks like a secret in a command line is in no session. Second source: the bytes of the file, every text inflated."""
+"""What looks like a secret in a command line is in no session. Second source: the bytes of the
+file, every text inflated.
+"""
 
 from __future__ import annotations
 

@@ -77,7 +77,9 @@ def write(folder: Path, text: str) -> Path:
 
 @pytest.fixture
 def bare(tmp_path: Path, warm_python: str) -> Bare:
-    """``bare(file, before)`` → (what the program prints, its traceback) in a process that has torch and nothing of ours."""
+    """``bare(file, before)`` → (what the program prints, its traceback) in a process that has torch
+    and nothing of ours.
+    """
 
     def run(file: Path, before: str) -> tuple[str, str]:
         program = tmp_path / "bare.py"

@@ -1,4 +1,6 @@
-"""Resolving every form of target, in this process: what is called, with what, and what is said when it cannot be told."""
+"""Resolving every form of target, in this process: what is called, with what, and what is said when
+it cannot be told.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Why a cache missed: five runs of one program in torch 2.13, all with one cache, that differ in one thing each.
+"""Why a cache missed: five runs of one program in torch 2.13, all with one cache, that differ in
+one thing each.
 
-``base`` compiles ``relu(x @ w)``; ``warm`` is the same again; ``option`` sets ``max_fusion_size`` to 32; ``shape`` has other
-sizes; ``line`` computes ``relu(x @ w + 1)`` in line 8. Recorded with TORCH_TRACE; paths are shortened, and hashes made anew.
+``base`` compiles ``relu(x @ w)``; ``warm`` is the same again; ``option`` sets ``max_fusion_size``
+to 32; ``shape`` has other sizes; ``line`` computes ``relu(x @ w + 1)`` in line 8. Recorded with
+TORCH_TRACE; paths are shortened, and hashes made anew.
 """
 
 from __future__ import annotations

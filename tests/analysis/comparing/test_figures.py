@@ -1,4 +1,6 @@
-"""What a comparison says of two amounts, of two sides, and of a warm and a cold run. Expected words are counted by hand."""
+"""What a comparison says of two amounts, of two sides, and of a warm and a cold run. Expected words
+are counted by hand.
+"""
 
 from __future__ import annotations
 
@@ -152,7 +154,9 @@ def test_a_capture_with_hits_in_torch_s_caches_is_told_from_one_without(tmp_path
 
 
 def cold_and_warm(folder: Path) -> tuple[SessionReader, SessionReader]:
-    """A program twice: the second time its graph came from torch's cache, so that only Dynamo was seen."""
+    """A program twice: the second time its graph came from torch's cache, so that only Dynamo was
+    seen.
+    """
     write_training_step(folder / "cold.fxs")
     with SessionWriter(folder / "warm.fxs") as writer:
         reason = "taken from torch's cache (fx_graph_cache_hit)"

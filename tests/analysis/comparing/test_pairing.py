@@ -1,4 +1,6 @@
-"""Kernels of two sessions in pairs: the same pairs as by comparing each with each, and not slower the more there are."""
+"""Kernels of two sessions in pairs: the same pairs as by comparing each with each, and not slower
+the more there are.
+"""
 
 from __future__ import annotations
 

@@ -58,7 +58,9 @@ def outline(found: CompileTime) -> list[str]:
 
 
 def holds_together(found: CompileTime) -> None:
-    """The self times are the whole, children lie in what they are in, and places are told by position."""
+    """The self times are the whole, children lie in what they are in, and places are told by
+    position.
+    """
     frames = list(found.root.frames())
     assert sum(frame.self_s for frame in frames) == pytest.approx(found.root.duration_s)
     assert [part.frame for part in found.parts] == frames
@@ -159,7 +161,9 @@ def test_lines_of_one_phase_are_not_those_of_another_one_of_its_name(written: Wr
 
 @pytest.mark.parametrize("seed", range(5))
 def test_self_times_add_up_whatever_a_file_says(written: Written, seed: int) -> None:
-    """Phases that overlap, that end after what they are in, of no length or less, lines longer than their phase."""
+    """Phases that overlap, that end after what they are in, of no length or less, lines longer than
+    their phase.
+    """
     chance = random.Random(seed)
     spans = [
         span(

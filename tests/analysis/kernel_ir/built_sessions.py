@@ -1,4 +1,6 @@
-"""Sessions written by hand around a recorded kernel: a post-grad graph, the kernel, and one configuration built or not."""
+"""Sessions written by hand around a recorded kernel: a post-grad graph, the kernel, and one
+configuration built or not.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def write_kernel(
     built: bool = True,
     own: bool = True,
 ) -> Written:
-    """``source`` and ``name`` in place of the recorded ones. ``own``: marked as if it were captured here."""
+    """``source`` and ``name`` in place of the recorded ones. ``own``: marked as if it were captured
+    here.
+    """
     with SessionWriter(path) as writer:
         writer.set_meta(
             "request", {"target": "m.py", "gpu": dataclasses.asdict(find_gpu(sample.gpu))}
@@ -84,12 +88,16 @@ def write_kernel(
 
 
 OWN_FIRST_LINES = "\n"
-"""In front of the recorded source in a choice's own: the module it was recorded from began with an empty line, too."""
+"""In front of the recorded source in a choice's own: the module it was recorded from began with an
+empty line, too.
+"""
 
 
 def write_choices(written: Written, sample: Sample) -> int:
-    """Make a template of the kernel, with another choice that has a source of its own and nothing built, and the library.
-    Returns the Artifact of that source: the recorded one a line further down."""
+    """Make a template of the kernel, with another choice that has a source of its own and nothing
+    built, and the library. Returns the Artifact of that source: the recorded one a line further
+    down.
+    """
     with SessionReader(written.path) as reader, SessionWriter(written.path) as writer:
         own = reader.get(model.Artifact, written.artifact)
         source = writer.text(OWN_FIRST_LINES + sample.source)

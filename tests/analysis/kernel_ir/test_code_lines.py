@@ -1,4 +1,6 @@
-"""Which lines of a level are shown: no instruction is lost, and nothing that only says where others are from is kept."""
+"""Which lines of a level are shown: no instruction is lost, and nothing that only says where others
+are from is kept.
+"""
 
 from __future__ import annotations
 

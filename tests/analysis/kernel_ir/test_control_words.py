@@ -37,7 +37,9 @@ def test_the_bits_for_reuse_are_what_nvdisasm_writes_as_reuse(name: str) -> None
 
 @pytest.mark.parametrize("name", ENCODED)
 def test_what_takes_an_unknown_time_sets_a_barrier_that_is_waited_for(name: str) -> None:
-    """Special functions and special registers take an unknown time, so whoever needs the result waits for a barrier."""
+    """Special functions and special registers take an unknown time, so whoever needs the result
+    waits for a barrier.
+    """
     text = ENCODED[name]["sass"]
     lines = text.split("\n")
     words = control_words(text)
@@ -70,7 +72,8 @@ def test_arithmetic_of_a_known_time_sets_no_barrier() -> None:
 
 
 def test_a_word_reads_as_cuassembler_writes_it() -> None:
-    # LDC R1, c[0x0][0x28] and what waits for it, of the softmax for sm_90: 0x000e220000000800, 0x002fc800000006ff
+    # LDC R1, c[0x0][0x28] and what waits for it, of the softmax for sm_90: 0x000e220000000800,
+    # 0x002fc800000006ff
     assert control_text(decoded("0000", 0x000E220000000800)) == "B------:R-:W0:-:S01"
     waiting = decoded("0060", 0x002FC800000006FF)
     assert control_text(waiting) == "B-1----:R-:W-:Y:S04"

@@ -1,4 +1,6 @@
-"""Occupancy against NVIDIA's own calculator (tests/data/kernel_ir/occupancy.cpp), for AMD by hand from LLVM's rules."""
+"""Occupancy against NVIDIA's own calculator (tests/data/kernel_ir/occupancy.cpp), for AMD by hand
+from LLVM's rules.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def test_a_wavefront_that_needs_more_than_128_registers_leaves_half_the_slots_em
 
 
 LLVM_OCCUPANCY = {18: 8, 36: 8, 48: 8, 73: 6, 76: 6, 82: 5, 88: 5, 100: 4, 120: 4, 167: 3}
-"""Vector registers → wavefronts on a SIMD unit: ``; NumVgprs`` and ``; Occupancy`` by Triton 3.7.1 for gfx942."""
+"""Vector registers → wavefronts on a SIMD unit: ``; NumVgprs`` and ``; Occupancy`` by Triton 3.7.1
+for gfx942.
+"""
 
 
 @pytest.mark.parametrize("registers", LLVM_OCCUPANCY)

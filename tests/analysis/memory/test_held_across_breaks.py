@@ -1,4 +1,5 @@
-"""What crosses graph breaks, as it is predicted, held against torch's own allocator while the same code runs.
+"""What crosses graph breaks, as it is predicted, held against torch's own allocator while the same
+code runs.
 
 The networks are matrix products alone, which libraries compute: no kernel is built.
 """
@@ -80,8 +81,8 @@ class Dropped(Cut):
 
 
 class HandedOver(Cut):
-    """The second graph takes the large product. Python has given it to the rest of the function, and holds
-    it until that has ended.
+    """The second graph takes the large product. Python has given it to the rest of the function,
+    and holds it until that has ended.
     """
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor]:

@@ -30,7 +30,9 @@ MAKE: dict[str, Callable[[Iterable[nn.Parameter]], optim.Optimizer]] = {
 
 
 class Tuned(nn.Module):
-    """A network of which only the second layer is trained, so that the frozen one must not be counted."""
+    """A network of which only the second layer is trained, so that the frozen one must not be
+    counted.
+    """
 
     def __init__(self) -> None:
         super().__init__()

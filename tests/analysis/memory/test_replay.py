@@ -1,4 +1,6 @@
-"""Wrappers replayed: what each statement does to storages, held against sizes that torch itself allocates."""
+"""Wrappers replayed: what each statement does to storages, held against sizes that torch itself
+allocates.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def replayed(
     sizes: dict[str, int] | None = None,
     results: dict[int, list[Result | None]] | None = None,
 ) -> Replayed:
-    """Replay ``body`` as the function ``call``, whose first line is line 2; every expression statement is a kernel."""
+    """Replay ``body`` as the function ``call``, whose first line is line 2; every expression
+    statement is a kernel.
+    """
     wrapper = read_wrapper(
         "def call(args):\n" + textwrap.indent(textwrap.dedent(body).strip("\n"), "    ")
     )

@@ -25,7 +25,9 @@ from tests.capture.recorded import Compile, failures, record
 
 
 class Net(nn.Module):
-    """A step of which everything can be counted: saved activations, temporaries, a gradient that is as large as its weight."""
+    """A step of which everything can be counted: saved activations, temporaries, a gradient that is
+    as large as its weight.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +40,9 @@ class Net(nn.Module):
 
 
 class Counted(NamedTuple):
-    """What torch itself counts of a step: bytes beyond what is there before it, and bytes of saved storages."""
+    """What torch itself counts of a step: bytes beyond what is there before it, and bytes of saved
+    storages.
+    """
 
     peak: int
     saved: int
@@ -60,7 +64,9 @@ def most_allocated(step: Callable[[], object]) -> int:
 def measure(
     path: Path, network: nn.Module, x: torch.Tensor, step: Callable[[Any], object]
 ) -> tuple[Counted, SessionReader]:
-    """Capture a step that is built, and count what the built code allocates when it is called again."""
+    """Capture a step that is built, and count what the built code allocates when it is called
+    again.
+    """
     saved: dict[int, int] = {}
     found: list[int] = []
 

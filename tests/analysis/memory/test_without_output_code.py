@@ -1,4 +1,6 @@
-"""What is said of the memory of a step where a backend writes no output code, against what autograd saves uncompiled."""
+"""What is said of the memory of a step where a backend writes no output code, against what autograd
+saves uncompiled.
+"""
 
 from __future__ import annotations
 

@@ -26,7 +26,9 @@ class Written:
 def write_graph(
     path: Path, count: int, edges: Sequence[Edge], fused: dict[str, Sequence[int]] | None = None
 ) -> Written:
-    """Write a post-grad graph of so many nodes, with edges between positions, and the kernels that compute some of them."""
+    """Write a post-grad graph of so many nodes, with edges between positions, and the kernels that
+    compute some of them.
+    """
     nodes = [
         model.Node(0, 0, 0, f"n{at}", "call_function", f"aten.op{at}", "", ("4",), "f32")
         for at in range(count)
@@ -65,7 +67,9 @@ def write_graph(
 
 
 def random_graph(path: Path, seed: int) -> Written:
-    """Write a graph at random: up to 60 nodes, each with up to 3 producers before it, in kernels at random."""
+    """Write a graph at random: up to 60 nodes, each with up to 3 producers before it, in kernels at
+    random.
+    """
     chance = random.Random(seed)
     count = chance.randint(3, 60)
     edges = [

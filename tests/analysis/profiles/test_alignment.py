@@ -9,7 +9,9 @@ from fx_explorer.analysis.profiles.names import key_of_call, key_of_event
 
 
 def kernels(words: str) -> list[Named]:
-    """``a_1 mm ?x``: names in lower case without a number are library calls, ``?`` marks a library's own kernel."""
+    """``a_1 mm ?x``: names in lower case without a number are library calls, ``?`` marks a
+    library's own kernel.
+    """
     return [
         Named(word.lstrip("?"), "_" not in word, word.startswith("?")) for word in words.split()
     ]

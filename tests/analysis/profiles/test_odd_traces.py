@@ -1,7 +1,9 @@
-"""Traces in which a time could be counted twice, or for something else: CUDA graphs on several streams, names that several
-compilations share, annotations in one another, several steps, threads, devices and processes, torch's own stacks.
+"""Traces in which a time could be counted twice, or for something else: CUDA graphs on several
+streams, names that several compilations share, annotations in one another, several steps, threads,
+devices and processes, torch's own stacks.
 
-Written by hand, event by event, as Kineto writes them; what each call took is read off the durations given here.
+Written by hand, event by event, as Kineto writes them; what each call took is read off the
+durations given here.
 """
 
 from __future__ import annotations
@@ -110,7 +112,9 @@ def kernel(
 
 
 def graph(name: str, calls: str, first: int, *, is_backward: bool = False) -> CompiledGraph:
-    """A graph whose calls have the ids ``first``, ``first + 1``, … Names with a number are generated kernels."""
+    """A graph whose calls have the ids ``first``, ``first + 1``, … Names with a number are
+    generated kernels.
+    """
     names = calls.split()
     named = tuple(Named(one, is_library="_" not in one) for one in names)
     return CompiledGraph(
@@ -144,7 +148,9 @@ def compiled(thread: Thread, name: str, *kernels_by_operator: tuple[str, Event])
 
 
 def replayed(thread: Thread, name: str, *kernels: Event) -> None:
-    """Call a compiled function whose graph is replayed as a CUDA graph: one launch, and no operator around it."""
+    """Call a compiled function whose graph is replayed as a CUDA graph: one launch, and no operator
+    around it.
+    """
     with thread.does(REGION.format(name)), thread.does(CALL, cat="user_annotation"):
         thread.launches(*kernels, name="cudaGraphLaunch")
 
@@ -366,7 +372,8 @@ def test_an_operator_whose_kernels_run_on_two_streams_stays_one_call(tmp_path: P
         for number, name in ((5, "aten::mm"), (6, "triton_a_0")):
             with thread.does(name, **{"External id": number}):
                 pass
-    # without launches: the first operator's second kernel runs behind the other's, on another stream
+    # without launches: the first operator's second kernel runs behind the other's, on another
+    # stream
     for name, took, start, number in (
         ("gemm", 5, 0, 5),
         ("triton_a_0", 3, 1, 6),

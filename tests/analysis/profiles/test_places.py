@@ -98,8 +98,8 @@ def test_the_lines_that_call_kernels_have_all_that_is_joined(name: str, tmp_path
 
 
 def write_two_kernels(writer: SessionWriter) -> None:
-    """``a`` became a1 and a2, which are all of one kernel (10 s). ``b`` became b1; b and c became s; b1 and s are one kernel
-    (8 s).
+    """``a`` became a1 and a2, which are all of one kernel (10 s). ``b`` became b1; b and c became
+    s; b1 and s are one kernel (8 s).
     """
     compilation = writer.add(model.Compilation(0, "0/0", 0, 0, "f", "/p/f.py", 1, status="ok"))
 

@@ -1,4 +1,6 @@
-"""The card "since the last capture": its figures are those of ``fx-explorer diff`` of the same two sessions."""
+"""The card "since the last capture": its figures are those of ``fx-explorer diff`` of the same two
+sessions.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,9 @@ def pair(
     captured: Callable[..., Path],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Pair:
-    """One file, captured, changed and captured again. The time that is allowed tells the captures apart."""
+    """One file, captured, changed and captured again. The time that is allowed tells the captures
+    apart.
+    """
     file = tmp_path_factory.mktemp(request.param) / f"{request.param}.py"
     sessions = []
     for timeout, source in zip((1001, 1002), FIXED[request.param], strict=True):
@@ -246,7 +250,9 @@ for n in (1, 2):
 
 @pytest.fixture(scope="module")
 def moved(captured: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    """A script that recompiles because of a computed value: another value in the second capture, on a line further down."""
+    """A script that recompiles because of a computed value: another value in the second capture, on
+    a line further down.
+    """
     file = tmp_path_factory.mktemp("moved") / "moved.py"
     sessions = []
     for timeout, text in (

@@ -1,5 +1,5 @@
-"""What the stages of a training step hand to one another, counted where torch calls them, with no recorder
-there: the second source for what a session says of each stage.
+"""What the stages of a training step hand to one another, counted where torch calls them, with no
+recorder there: the second source for what a session says of each stage.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Bare:
     """Nodes of the joint graph that were there before Inductor's passes, and are not after them."""
     joint_new: int = 0
     joint_unchanged: int = 0
-    """Nodes that are there with the same name, function and arguments before and after; some passes erase one and make it
-    anew.
+    """Nodes that are there with the same name, function and arguments before and after; some passes
+    erase one and make it anew.
     """
     cut: int = 0
     """In the graph that was cut."""
@@ -58,7 +58,9 @@ def called(node: torch.fx.Node) -> tuple[str, ...]:
 
 
 def trained_bare(model: torch.nn.Module, inputs: Mapping[str, Any] | tuple[Any, ...]) -> Bare:
-    """Compile and run one training step. No kernel is built: what they would compute is left as it is."""
+    """Compile and run one training step. No kernel is built: what they would compute is left as it
+    is.
+    """
     bare, depth = Bare(), [0]
     joint_passes, cut = (
         compile_fx._recursive_joint_graph_passes,

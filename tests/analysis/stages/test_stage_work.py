@@ -1,5 +1,5 @@
-"""What a session says of each stage is what torch itself hands from stage to stage: counted in this process, with no
-recorder there (bare.py), and for the smallest model by hand.
+"""What a session says of each stage is what torch itself hands from stage to stage: counted in this
+process, with no recorder there (bare.py), and for the smallest model by hand.
 """
 
 from __future__ import annotations
@@ -155,7 +155,9 @@ def test_each_operation_meets_one_fate(both: tuple[Works, Bare]) -> None:
 def test_the_stages_of_an_mlp_are_those_counted_by_hand(
     captured: Captured, reader: OpenedReader
 ) -> None:
-    """linear, gelu, linear. In ATen a linear is permute and addmm, and gelu's formula is mul, mul, erf, add, mul."""
+    """linear, gelu, linear. In ATen a linear is permute and addmm, and gelu's formula is mul, mul,
+    erf, add, mul.
+    """
     works = works_of(reader(captured("mlp")))
     joint, forward, code = (
         works["joint", ""],

@@ -1,4 +1,6 @@
-"""Nested compile regions and other operations that hold graphs: each graph is shown as its own, and links never cross."""
+"""Nested compile regions and other operations that hold graphs: each graph is shown as its own, and
+links never cross.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +120,9 @@ Torchs = list[tuple[list[str], list[str], list[str]]]
 
 @pytest.fixture
 def partitioned(monkeypatch: pytest.MonkeyPatch) -> Torchs:
-    """What torch partitions while the test runs: (joint, forward, backward), each as lines of code; the whole graph last."""
+    """What torch partitions while the test runs: (joint, forward, backward), each as lines of code;
+    the whole graph last.
+    """
     found: Torchs = []
     original = compile_fx.partition_fn
 
@@ -187,7 +191,9 @@ def _region_calls(forward: list[str]) -> int:
 def test_calls_of_a_region_are_counted_and_its_ir_is_linked_to_its_own_nodes(
     tmp_path: Path, partitioned: Torchs
 ) -> None:
-    """torch 2.13 puts the first call, whose input needs no gradient, into the graph around it; 2.11 compiles it for itself."""
+    """torch 2.13 puts the first call, whose input needs no gradient, into the graph around it; 2.11
+    compiles it for itself.
+    """
     reader = record(tmp_path / "n.fxs", step(lambda compile_: compile_(Net())(torch.randn(4, 8))))
     *regions, (_, forward, _) = partitioned
     compiled, inlined = len(regions), 3 - _region_calls(forward)

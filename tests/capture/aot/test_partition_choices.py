@@ -1,4 +1,6 @@
-"""Why values are saved or computed again: against the graphs that the partitioner made, and what the program asks for."""
+"""Why values are saved or computed again: against the graphs that the partitioner made, and what
+the program asks for.
+"""
 
 from __future__ import annotations
 

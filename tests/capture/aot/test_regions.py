@@ -18,7 +18,9 @@ from tests.capture.recorded import record
 
 
 class Neighbours(torch.nn.Module):
-    """Two regions side by side, annotated with strings only; torch alone would merge them. And one that needs no gradient."""
+    """Two regions side by side, annotated with strings only; torch alone would merge them. And one
+    that needs no gradient.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,6 @@
-"""What the forward keeps for the backward, in bytes: as ``saved_tensors_hooks`` see it of a function that is built and run."""
+"""What the forward keeps for the backward, in bytes: as ``saved_tensors_hooks`` see it of a
+function that is built and run.
+"""
 
 from __future__ import annotations
 
@@ -136,7 +138,9 @@ def test_storages_are_counted_once_and_whole(tmp_path: Path, name: str) -> None:
 def test_a_backend_that_names_no_partition_function_keeps_what_torchs_own_cut_keeps(
     tmp_path: Path, name: str
 ) -> None:
-    """Most backends of a file are ``aot_autograd(fw_compiler=…)`` and no more, as this one of torch's."""
+    """Most backends of a file are ``aot_autograd(fw_compiler=…)`` and no more, as this one of
+    torch's.
+    """
     function, inputs = CASES[name]
     really, reader = measure(
         tmp_path / "s.fxs", function, inputs, inputs, backend="aot_eager_default_partitioner"
@@ -188,7 +192,9 @@ def test_copies_that_inductor_saves_in_place_of_parameters_and_inputs_are_comput
 
 
 class Narrow(Net):
-    """torch 2.13 gives an operand that a region returns to a later buffer of its size: there is none here."""
+    """torch 2.13 gives an operand that a region returns to a later buffer of its size: there is
+    none here.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,6 @@
-"""The time of a compile that a backend is at work is told as the backend's, held against the backend's own clock."""
+"""The time of a compile that a backend is at work is told as the backend's, held against the
+backend's own clock.
+"""
 
 from __future__ import annotations
 

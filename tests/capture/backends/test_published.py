@@ -1,5 +1,5 @@
-"""What a backend publishes: rows, links, and what is told where it cannot be shown. The expected links are counted on the
-graph that the backend itself held in its hands.
+"""What a backend publishes: rows, links, and what is told where it cannot be shown. The expected
+links are counted on the graph that the backend itself held in its hands.
 """
 
 from __future__ import annotations
@@ -402,7 +402,9 @@ def test_a_run_belongs_to_the_compilation_and_direction_whose_entry_runs(tmp_pat
 def test_the_backward_of_every_graph_is_published_and_counted_as_the_first_one_is(
     tmp_path: Path,
 ) -> None:
-    """torch keeps the compiler of the backward that it wrapped for the first graph, and hands it over again for the next."""
+    """torch keeps the compiler of the backward that it wrapped for the first graph, and hands it
+    over again for the next.
+    """
     calls: list[int] = []
 
     def of_the_backward(graph: torch.fx.GraphModule, _: Any) -> Any:

@@ -1,5 +1,5 @@
-"""What a backend supports, as it is recorded: held against torch's partitioner called directly, torch's FLOP counter, and
-counts by hand.
+"""What a backend supports, as it is recorded: held against torch's partitioner called directly,
+torch's FLOP counter, and counts by hand.
 """
 
 from __future__ import annotations
@@ -300,7 +300,8 @@ def test_a_backend_that_does_not_say_has_its_operators_counted(
     rows = said(reader)
     assert {row.support for row in rows.values()} == {"unknown"}
     first, second = [row for row in rows.values() if row.flops]
-    # By hand: 2 × rows × inner × columns; x, weight and bias are read, and 3 × 32 and 3 × 4 numbers written.
+    # By hand: 2 × rows × inner × columns; x, weight and bias are read, and 3 × 32 and 3 × 4 numbers
+    # written.
     assert (first.flops, first.read_bytes, first.written_bytes) == (
         2 * 3 * 16 * 32,
         4 * (3 * 16 + 32 * 16 + 32),
@@ -326,7 +327,8 @@ def test_operations_add_up_to_what_torch_counts_of_the_uncompiled_call(
     built, given = (
         (ConvNet().eval(), (torch.randn(2, 3, 16, 16),)) if is_convnet else (Transformer(), TOKENS)
     )
-    # torch has no formula for this operator's name, but one for attention (torch/utils/flop_counter.py).
+    # torch has no formula for this operator's name, but one for attention
+    # (torch/utils/flop_counter.py).
     attention = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     formula = {attention: lambda q, k, v, *_, **__: sdpa_flop_count(q, k, v)}
     with torch.no_grad(), FlopCounterMode(display=False, custom_mapping=formula) as counter:

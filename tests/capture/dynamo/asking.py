@@ -1,4 +1,6 @@
-"""Asks the guards of a recorded program about other inputs, and then runs it with them: torch itself says who is right."""
+"""Asks the guards of a recorded program about other inputs, and then runs it with them: torch
+itself says who is right.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""One small function for each kind of graph break, named by its id in torch's ``_dynamo/graph_break_registry.json``.
+"""One small function for each kind of graph break, named by its id in torch's
+``_dynamo/graph_break_registry.json``.
 
 ``PATTERNS`` are called with two tensors of three numbers. Each breaks on the line that says so.
 """

@@ -1,4 +1,6 @@
-"""What torch itself reports, heard or read without code of fx-explorer's: the second source of the tests on graph breaks."""
+"""What torch itself reports, heard or read without code of fx-explorer's: the second source of the
+tests on graph breaks.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def heard_breaks() -> Iterator[list[str]]:
 
 
 def read_breaks(folder: Path) -> list[str]:
-    """The same out of the logs that TORCH_TRACE=folder made: a line of JSON after glog's prefix, and the payload indented."""
+    """The same out of the logs that TORCH_TRACE=folder made: a line of JSON after glog's prefix,
+    and the payload indented.
+    """
     payloads: list[str] = []
     for log in sorted(folder.glob("*.log")):
         for record in re.split(r"^(?=V\d{4} )", log.read_text(), flags=re.M):
@@ -54,7 +58,9 @@ def read_breaks(folder: Path) -> list[str]:
 
 
 def line_of(payload: str) -> Line:
-    """Where a record says that the break is; a record without that sentence ends its user stack there."""
+    """Where a record says that the break is; a record without that sentence ends its user stack
+    there.
+    """
     place = _PLACE.search(payload) or _BACKEND.match(payload)
     if place:
         return place[1], int(place[2])

@@ -1,4 +1,6 @@
-"""Graph breaks are complete: their lines are those of torch's own records of the run, on patterns, samples and ExportDB."""
+"""Graph breaks are complete: their lines are those of torch's own records of the run, on patterns,
+samples and ExportDB.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ class Run:
 def run(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Callable[[str, Callable[[Compile], object]], Run]]:
-    """``run(name, program)``: recorded by us and heard by torch's own logger at once; each name is run once."""
+    """``run(name, program)``: recorded by us and heard by torch's own logger at once; each name is
+    run once.
+    """
     folder = tmp_path_factory.mktemp("breaks")
     runs: dict[str, Run] = {}
 

@@ -1,4 +1,6 @@
-"""Times at graph breaks from ticks written by hand, and the clock in compiled code held against torch's own counting."""
+"""Times at graph breaks from ticks written by hand, and the clock in compiled code held against
+torch's own counting.
+"""
 
 from __future__ import annotations
 

@@ -69,7 +69,9 @@ def instruction_rows(rows: list[ListingRow]) -> dict[int, str]:
 
 
 def followed(rows: list[ListingRow]) -> dict[int, int]:
-    """Offset → offset of the arrow head that its line leads to, found by walking along the characters."""
+    """Offset → offset of the arrow head that its line leads to, found by walking along the
+    characters.
+    """
     grid = [row.text for row in rows]
     starts = [
         (y, x)
@@ -84,7 +86,9 @@ def offset_of(text: str) -> int:
 
 
 def head_from(grid: list[str], y: int, x: int) -> int:
-    """Left to the first corner of this row, then both ways along its upright line to the row with the head."""
+    """Left to the first corner of this row, then both ways along its upright line to the row with
+    the head.
+    """
     corner = next(i for i in range(x, -1, -1) if grid[y][i] in "╭╰├" and is_leftmost(grid[y], i))
     for step in (-1, 1):
         row = y

@@ -1,5 +1,6 @@
-"""What Dynamo's bytecode does is recorded step by step. Second sources: a trace function of the test's own, and what ``dis``
-says that an instruction does."""
+"""What Dynamo's bytecode does is recorded step by step. Second sources: a trace function of the
+test's own, and what ``dis`` says that an instruction does.
+"""
 
 from __future__ import annotations
 

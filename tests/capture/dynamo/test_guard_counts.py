@@ -31,7 +31,9 @@ class Net(nn.Module):
 
 
 def in_the_tree(reader: SessionReader) -> int:
-    """Leaves of the tree that torch prints; that on the marks of a tensor has a line for each kind of mark."""
+    """Leaves of the tree that torch prints; that on the marks of a tensor has a line for each kind
+    of mark.
+    """
     (tree,) = reader.rows(model.Artifact, kind="guard_tree")
     kinds = re.findall(r"\+- (?!\w*Manager)([A-Z_]+):", reader.text(tree.text))
     return sum(

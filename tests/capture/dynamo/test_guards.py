@@ -1,4 +1,6 @@
-"""The checks that torch runs at each call are rows with their line, and can be asked about inputs that were not run."""
+"""The checks that torch runs at each call are rows with their line, and can be asked about inputs
+that were not run.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from tests.capture.recorded import record
 SCALE = 2.0
 
 RELATIONS = {"NO_TENSOR_ALIASING", "OBJECT_ALIASING"}
-"""Between several values; Python cannot call these checks. The latter are of other releases than 2.13."""
+"""Between several values; Python cannot call these checks. The latter are of other releases than
+2.13.
+"""
 
 
 class Net(torch.nn.Module):

@@ -1,4 +1,6 @@
-"""How long a line of the user's takes to be traced and lowered, held against lines that take as long as we say."""
+"""How long a line of the user's takes to be traced and lowered, held against lines that take as
+long as we say.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A function that is compiled very often: what is kept grows with the recompiles, not with their square."""
+"""A function that is compiled very often: what is kept grows with the recompiles, not with their
+square.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -125,7 +127,9 @@ def test_a_recompile_of_many_versions_takes_little_room(tmp_path: Path) -> None:
 def test_what_is_new_is_found_behind_many_versions_that_failed_on_something_else(
     tmp_path: Path,
 ) -> None:
-    """Nineteen versions fail on the name, which is not new; the first of all has that name, and fails on the dtype."""
+    """Nineteen versions fail on the name, which is not new; the first of all has that name, and
+    fails on the dtype.
+    """
 
     def program(compile_: Compile) -> None:
         compiled = compile_(named)

@@ -1,4 +1,6 @@
-"""What torch.compile was really given, the stance and the configs, in this process, against what torch itself has of them."""
+"""What torch.compile was really given, the stance and the configs, in this process, against what
+torch itself has of them.
+"""
 
 from __future__ import annotations
 

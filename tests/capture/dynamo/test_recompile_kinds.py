@@ -1,5 +1,7 @@
-"""What every kind of guard is told as when it fails: the name, the line, what was and is, and what to do. torch's GuardBuilder
-has some forty; those that a program can make fail are made to fail here."""
+"""What every kind of guard is told as when it fails: the name, the line, what was and is, and what
+to do. torch's GuardBuilder has some forty; those that a program can make fail are made to fail
+here.
+"""
 
 import collections
 import contextlib

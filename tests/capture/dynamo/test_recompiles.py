@@ -1,4 +1,6 @@
-"""Recompiles of real programs: the input, its old and new value and the lines, against what the test itself changed."""
+"""Recompiles of real programs: the input, its old and new value and the lines, against what the
+test itself changed.
+"""
 
 from __future__ import annotations
 

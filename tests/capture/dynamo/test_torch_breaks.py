@@ -1,4 +1,6 @@
-"""A break in torch's own code, as an optimizer's, is told as torch's, with the line of the user's that called it."""
+"""A break in torch's own code, as an optimizer's, is told as torch's, with the line of the user's
+that called it.
+"""
 
 import inspect
 from pathlib import Path

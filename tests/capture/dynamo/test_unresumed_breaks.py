@@ -1,5 +1,6 @@
-"""A break that torch cannot resume from: what is before it is compiled, and the rest of its function runs
-in eager mode, which is what such a break costs."""
+"""A break that torch cannot resume from: what is before it is compiled, and the rest of its
+function runs in eager mode, which is what such a break costs.
+"""
 
 from __future__ import annotations
 

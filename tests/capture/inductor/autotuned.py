@@ -1,4 +1,6 @@
-"""A Triton kernel as Inductor writes it, and torch's own autotuner for it, with what needs a GPU (building, timing) made up."""
+"""A Triton kernel as Inductor writes it, and torch's own autotuner for it, with what needs a GPU
+(building, timing) made up.
+"""
 
 from __future__ import annotations
 

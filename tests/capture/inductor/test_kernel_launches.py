@@ -1,4 +1,6 @@
-"""What is noted of Inductor's autotuner, which is torch's own here; only building and timing are made up (autotuned.py)."""
+"""What is noted of Inductor's autotuner, which is torch's own here; only building and timing are
+made up (autotuned.py).
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,9 @@ from tests.capture.lowering import call_names, code_line, fresh_compiler, linked
 
 
 class Layers(nn.Module):
-    """Two equal layers (they share kernels), an embedding, a concatenation, a buffer that changes, and batch norm."""
+    """Two equal layers (they share kernels), an embedding, a concatenation, a buffer that changes,
+    and batch norm.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,6 @@
-"""Library calls of generated code, made alone: with zeros of the layouts that the compiler knows, outside of the program."""
+"""Library calls of generated code, made alone: with zeros of the layouts that the compiler knows,
+outside of the program.
+"""
 
 from __future__ import annotations
 

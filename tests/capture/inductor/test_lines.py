@@ -13,7 +13,9 @@ STATEMENT = re.compile(r"auto tmp\d+ = |\.store\(|out_ptr\d+\[|tmp_acc\d+")
 
 
 class Norms(nn.Module):
-    """Reductions, a vectorised loop with a tail (widths that no vector divides), masks, and half precision."""
+    """Reductions, a vectorised loop with a tail (widths that no vector divides), masks, and half
+    precision.
+    """
 
     def __init__(self) -> None:
         super().__init__()

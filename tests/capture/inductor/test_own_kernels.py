@@ -1,4 +1,6 @@
-"""Lines of the user's own kernels, found in the text that Inductor makes of them: no Triton is needed for that."""
+"""Lines of the user's own kernels, found in the text that Inductor makes of them: no Triton is
+needed for that.
+"""
 
 from __future__ import annotations
 

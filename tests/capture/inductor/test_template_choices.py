@@ -1,4 +1,6 @@
-"""What a session holds of a kernel beside its code, for a GPU: every configuration of a template, bytes and operations."""
+"""What a session holds of a kernel beside its code, for a GPU: every configuration of a template,
+bytes and operations.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Candidates that the selector timed: it calls us as torch's own does, of candidates and times that are made up."""
+"""Candidates that the selector timed: it calls us as torch's own does, of candidates and times that
+are made up.
+"""
 
 from __future__ import annotations
 

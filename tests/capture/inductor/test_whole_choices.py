@@ -1,4 +1,6 @@
-"""A template's choices with what is fused into them: what Inductor writes when it is made to take another than the first."""
+"""A template's choices with what is fused into them: what Inductor writes when it is made to take
+another than the first.
+"""
 
 from __future__ import annotations
 

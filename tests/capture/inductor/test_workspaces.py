@@ -1,4 +1,6 @@
-"""What library calls take while they work is asked in a process of its own, which such a call may end."""
+"""What library calls take while they work is asked in a process of its own, which such a call may
+end.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Which nodes count as computing nothing, held against what PyTorch dispatches when the call is made."""
+"""Which nodes count as computing nothing, held against what PyTorch dispatches when the call is
+made.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What torch puts a function of its own around is called as the user calls it, with the line that gave it to torch.compile."""
+"""What torch puts a function of its own around is called as the user calls it, with the line that
+gave it to torch.compile.
+"""
 
 import functools
 import inspect

@@ -1,4 +1,6 @@
-"""A node that is as it was in an earlier graph has the same row, and any other one a row of its own."""
+"""A node that is as it was in an earlier graph has the same row, and any other one a row of its
+own.
+"""
 
 from __future__ import annotations
 

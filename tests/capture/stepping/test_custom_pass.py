@@ -1,4 +1,6 @@
-"""Passes of the user's, applied to the graphs that torch.compile hands over after Dynamo and after AOTAutograd."""
+"""Passes of the user's, applied to the graphs that torch.compile hands over after Dynamo and after
+AOTAutograd.
+"""
 
 from pathlib import Path
 from typing import Any

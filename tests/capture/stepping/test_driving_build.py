@@ -1,4 +1,6 @@
-"""Driving a compilation that is built: the program runs what is compiled, and its backward is compiled when it runs."""
+"""Driving a compilation that is built: the program runs what is compiled, and its backward is
+compiled when it runs.
+"""
 
 from __future__ import annotations
 

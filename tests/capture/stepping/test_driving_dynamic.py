@@ -1,4 +1,6 @@
-"""Dynamic shapes while a capture is driven: asked for at a gate, and in graphs that are compiled when the program has ended."""
+"""Dynamic shapes while a capture is driven: asked for at a gate, and in graphs that are compiled
+when the program has ended.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""A pass of the user's at each gate: it shows in the code, both graphs are kept, links still lead to the source.
+"""A pass of the user's at each gate: it shows in the code, both graphs are kept, links still lead
+to the source.
 
-It is applied once, however many variants are compiled."""
+It is applied once, however many variants are compiled.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ def edits(driven: Driven, name: str) -> list[tuple[Gate | None, Direction]]:
 def test_a_pass_shows_in_the_code_and_stays_in_every_variant_from_there(
     gate: Gate, tmp_path: Path
 ) -> None:
-    """From before the gate it is applied again, from later on it is in what was kept: the code is the same."""
+    """From before the gate it is applied again, from later on it is in what was kept: the code is
+    the same.
+    """
     first = Command("again", gate="dynamo", changes=Changes(passes=(swap(tmp_path, gate),)))
     more = [Command("again", gate=start, compilation="0/0~1") for start in INDUCTORS_GATES]
     result = driven(tmp_path, first, *more)

@@ -1,4 +1,6 @@
-"""The user's source changes on disk while a capture is being driven: what is kept is of the source as it was."""
+"""The user's source changes on disk while a capture is being driven: what is kept is of the source
+as it was.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Whatever is asked for that cannot be: a clear answer, nothing lost, and the compilation waits where it was."""
+"""Whatever is asked for that cannot be: a clear answer, nothing lost, and the compilation waits
+where it was.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Measuring how long variants run. Nothing is timed here: what is built is counted at torch's own builder of C++ kernels."""
+"""Measuring how long variants run. Nothing is timed here: what is built is counted at torch's own
+builder of C++ kernels.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,9 @@ def counts(reader: SessionReader) -> dict[str, int]:
 def test_a_built_variant_computes_what_eager_computes_and_harms_nothing(
     tmp_path: Path, watched: Watched
 ) -> None:
-    """The one test that builds. The program itself has run once, so the statistics of the norm were updated once."""
+    """The one test that builds. The program itself has run once, so the statistics of the norm were
+    updated once.
+    """
     driven = drive(tmp_path / "s.fxs", [measure(), EAGER, measure("0/0~1")], model=Normed)
     assert driven.said("refused") == []
     torch.manual_seed(0)
@@ -262,7 +266,9 @@ def test_each_graph_of_a_broken_program_is_measured_by_its_name(
 def test_a_pass_of_the_variant_is_in_what_is_measured(
     tmp_path: Path, watched: Watched, built: list[str], gate: Gate
 ) -> None:
-    """With the backend eager where the pass is one of Dynamo's graph: nothing but that graph is run."""
+    """With the backend eager where the pass is one of Dynamo's graph: nothing but that graph is
+    run.
+    """
     file = tmp_path / "cosine.py"
     file.write_text(
         "import torch\n\ndef pass_(gm):\n    for node in gm.graph.nodes:\n"

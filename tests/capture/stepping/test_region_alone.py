@@ -1,4 +1,6 @@
-"""One region lowered again alone. What torch lowers is counted where it does, at Inductor's own GraphLowering."""
+"""One region lowered again alone. What torch lowers is counted where it does, at Inductor's own
+GraphLowering.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +102,9 @@ def lowerings_begun(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 @pytest.fixture(scope="module")
 def driven(tmp_path_factory: pytest.TempPathFactory) -> Driven:
-    """``up`` alone (0/0~1), everything (0/0~2), ``down`` alone in the backward (0/0~3), ``down`` alone from 0/0~1 (0/0~4)."""
+    """``up`` alone (0/0~1), everything (0/0~2), ``down`` alone in the backward (0/0~3), ``down``
+    alone from 0/0~1 (0/0~4).
+    """
     path = tmp_path_factory.mktemp("alone") / "s.fxs"
     further = Command("again", gate="partition", compilation="0/0~1", region="down")
     return regional(
@@ -216,7 +220,9 @@ def test_what_runs_eagerly_is_the_same_whichever_region_was_lowered_again(driven
 
 
 def test_a_region_alone_at_a_gate(tmp_path: Path) -> None:
-    """At the backward's partition the forward is compiled, and nothing of the backward is there to be given again."""
+    """At the backward's partition the forward is compiled, and nothing of the backward is there to
+    be given again.
+    """
     to_backward = [Command("run_to", gate="partition"), Command("run_to", gate="partition")]
     at_gate = regional(tmp_path / "s.fxs", STEPS[0], *to_backward, alone("up"), pause="step")
     variant = at_gate.variant("0/0~1")

@@ -1,4 +1,6 @@
-"""Going on with another backend: the variant is asked what its own backend supports, and has its name."""
+"""Going on with another backend: the variant is asked what its own backend supports, and has its
+name.
+"""
 
 from __future__ import annotations
 

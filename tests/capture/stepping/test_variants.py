@@ -1,4 +1,6 @@
-"""Stepping through a compilation: gates, variants, edits. Its code is compared with that of a capture nobody steps through."""
+"""Stepping through a compilation: gates, variants, edits. Its code is compared with that of a
+capture nobody steps through.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Time spent waiting for the user is no time of the compiler's, and what another variant took is not the first one's."""
+"""Time spent waiting for the user is no time of the compiler's, and what another variant took is
+not the first one's.
+"""
 
 from __future__ import annotations
 

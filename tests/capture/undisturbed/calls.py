@@ -1,4 +1,6 @@
-"""Programs whose calls are unusual: compiled autograd, custom functions, hooks, nested compilation, stances, exceptions."""
+"""Programs whose calls are unusual: compiled autograd, custom functions, hooks, nested compilation,
+stances, exceptions.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Programs whose operators are unusual: control flow, transforms, attention, regions that are compiled once."""
+"""Programs whose operators are unusual: control flow, transforms, attention, regions that are
+compiled once.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,14 @@
-"""Runs programs one after the other in this process, and prints as JSON what torch counted and generated for each.
+"""Runs programs one after the other in this process, and prints as JSON what torch counted and
+generated for each.
 
     python -m tests.capture.undisturbed.run HOW FOLDER [NAME …]
     python -m tests.capture.undisturbed.run each FOLDER --quick
 
-The second runs what standard input asks for, ``{HOW: [NAME, …], …}``, each way in a child of this process, which has imported
-torch for all of them; it writes ``FOLDER/HOW.jsonl``. HOW is ``bare`` (nothing of fx-explorer is imported), ``inspect``,
-``build`` or ``paused``. ``--quick`` generates code in a bare process too without building it: by means of this file's own,
-which share nothing with the recorder's.
+The second runs what standard input asks for, ``{HOW: [NAME, …], …}``, each way in a child of this
+process, which has imported torch for all of them; it writes ``FOLDER/HOW.jsonl``. HOW is ``bare``
+(nothing of fx-explorer is imported), ``inspect``, ``build`` or ``paused``. ``--quick`` generates
+code in a bare process too without building it: by means of this file's own, which share nothing
+with the recorder's.
 """
 
 from __future__ import annotations
@@ -106,7 +108,9 @@ def observed(
     *,
     quick: bool,
 ) -> dict[str, object]:
-    """What came of one program. Codes are taken where torch's own tests take them (torch/_inductor/utils.py, ``get_code``)."""
+    """What came of one program. Codes are taken where torch's own tests take them
+    (torch/_inductor/utils.py, ``get_code``).
+    """
     torch._dynamo.reset()
     began_s = time.process_time()
     torch._dynamo.utils.counters.clear()
@@ -218,7 +222,9 @@ def _recorded(path: Path, *, build: bool) -> contextlib.AbstractContextManager[A
 
 @contextlib.contextmanager
 def _paused(path: Path) -> Iterator[None]:
-    """The program is let through, every graph waits, and then all are compiled: the app's first pause, and ``c``."""
+    """The program is let through, every graph waits, and then all are compiled: the app's first
+    pause, and ``c``.
+    """
     from fx_explorer.capture.recorder import recording
     from fx_explorer.capture.stepping.after_the_program import finish
     from fx_explorer.capture.stepping.gates import Gates

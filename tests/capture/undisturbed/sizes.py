@@ -1,4 +1,6 @@
-"""Programs whose first size varies: torch makes it a symbol, and the sizes, strides, offsets and storages that come of it."""
+"""Programs whose first size varies: torch makes it a symbol, and the sizes, strides, offsets and
+storages that come of it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from torch import nn
 def _varied(
     function: Callable[..., torch.Tensor], *shapes: tuple[int, ...], module: nn.Module | None = None
 ) -> Any:
-    """Call a compiled function with two first sizes, and with a third marked before; return all results and gradients."""
+    """Call a compiled function with two first sizes, and with a third marked before; return all
+    results and gradients.
+    """
     found: list[torch.Tensor] = []
     for sizes, mark in (((4, 6), False), ((7, 9), True)):
         torch._dynamo.reset()

@@ -1,4 +1,6 @@
-"""Programs whose tensors are unusual: subclasses, modes, views, aliases, weird neighbours in the same objects."""
+"""Programs whose tensors are unusual: subclasses, modes, views, aliases, weird neighbours in the
+same objects.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from torch.utils._pytree import tree_map
 
 
 class Wrapper(torch.Tensor):
-    """A wrapper subclass without a ``__repr__``: printing a fake one runs operators on it, and fails."""
+    """A wrapper subclass without a ``__repr__``: printing a fake one runs operators on it, and
+    fails.
+    """
 
     inner: torch.Tensor
 
@@ -69,7 +73,9 @@ class Counting(torch.Tensor):
 
 
 class Secretive(torch.Tensor):
-    """Raises for every attribute that is read through ``__torch_function__``, except where its program asks for it."""
+    """Raises for every attribute that is read through ``__torch_function__``, except where its
+    program asks for it.
+    """
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

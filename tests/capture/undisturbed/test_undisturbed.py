@@ -1,7 +1,9 @@
-"""Recording changes nothing: graphs, breaks, recompiles, generated code and results are those of a process without us.
+"""Recording changes nothing: graphs, breaks, recompiles, generated code and results are those of a
+process without us.
 
-The bare process has no trace on and does not import fx-explorer. What is compared are torch's own counters, and codes where
-torch's own tests take them (run.py). ``benchmarks/compare_programs.py`` compares more programs, and builds their kernels.
+The bare process has no trace on and does not import fx-explorer. What is compared are torch's own
+counters, and codes where torch's own tests take them (run.py). ``benchmarks/compare_programs.py``
+compares more programs, and builds their kernels.
 """
 
 from __future__ import annotations
@@ -151,7 +153,9 @@ ASKED = {"bare": PROGRAMS, "inspect": PROGRAMS, "paused": WHEN_PAUSED}
 
 @pytest.fixture(scope="module")
 def seen(shared_folder: Path, capture_environment: dict[str, str]) -> dict[str, Observed]:
-    """What was observed of each program, by the way it was run; once for the whole run of the tests."""
+    """What was observed of each program, by the way it was run; once for the whole run of the
+    tests.
+    """
     folder = shared_folder / "undisturbed"
     with locked(shared_folder / "undisturbed.lock"):
         if not folder.exists():

@@ -1,4 +1,6 @@
-"""Programs whose Python is unusual: sizes and floats that change, strange objects, generators, threads, tracers, forks."""
+"""Programs whose Python is unusual: sizes and floats that change, strange objects, generators,
+threads, tracers, forks.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The kernels of own_kernels.py, compiled by Triton straight from that file: what Triton itself says of their lines.
+"""The kernels of own_kernels.py, compiled by Triton straight from that file: what Triton itself
+says of their lines.
 
-Reads a JSON list of {kernel, name, signature, constants, divisible, options} and prints {kernel: PTX} as JSON; ``name`` is the
-function's.
+Reads a JSON list of {kernel, name, signature, constants, divisible, options} and prints {kernel:
+PTX} as JSON; ``name`` is the function's.
 """
 
 from __future__ import annotations

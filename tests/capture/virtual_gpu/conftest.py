@@ -1,4 +1,6 @@
-"""Captures for virtual GPUs: each worker takes some seconds to start, so whoever asks for the same again shares it."""
+"""Captures for virtual GPUs: each worker takes some seconds to start, so whoever asks for the same
+again shares it.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def own_cache(shared_folder: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def for_gpu(own_cache: Path, shared_folder: Path, warm_python_for_gpus: str) -> ForGpu:
-    """``for_gpu(target, "h100", …)``: a capture with the backend inductor; further arguments are those of CaptureRequest."""
+    """``for_gpu(target, "h100", …)``: a capture with the backend inductor; further arguments are
+    those of CaptureRequest.
+    """
 
     def run(target: Path | str, gpu: str, **request: Any) -> Ended:
         output = shared_folder / f"{gpu}-{digest(target, sorted(request.items()))}.fxs"

@@ -1,4 +1,6 @@
-"""A Triton kernel that another file imports, with a helper of its own and one that it imports itself."""
+"""A Triton kernel that another file imports, with a helper of its own and one that it imports
+itself.
+"""
 
 from __future__ import annotations
 

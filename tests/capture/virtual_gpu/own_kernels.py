@@ -1,4 +1,6 @@
-"""Triton kernels as people write them, after Triton's own tutorials, called from compiled functions, as a script."""
+"""Triton kernels as people write them, after Triton's own tutorials, called from compiled
+functions, as a script.
+"""
 
 from __future__ import annotations
 

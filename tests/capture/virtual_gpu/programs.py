@@ -1,4 +1,5 @@
-"""Small programs of many kinds, as a script: ``programs.py NAME …`` compiles those, with a backward where one has any.
+"""Small programs of many kinds, as a script: ``programs.py NAME …`` compiles those, with a backward
+where one has any.
 
 Those that were recorded on a real GPU, here on the CPU, and some that have no counterpart there.
 """

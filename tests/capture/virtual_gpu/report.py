@@ -1,4 +1,6 @@
-"""What the scripts of this directory print: ``compiled NAME`` or ``failed NAME: …``; one that fails does not keep the rest."""
+"""What the scripts of this directory print: ``compiled NAME`` or ``failed NAME: …``; one that fails
+does not keep the rest.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What torch decides by the device is decided as on the GPU; the answers are those of an H200 (torch 2.11)."""
+"""What torch decides by the device is decided as on the GPU; the answers are those of an H200
+(torch 2.11).
+"""
 
 from __future__ import annotations
 

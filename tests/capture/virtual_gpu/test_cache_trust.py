@@ -1,4 +1,6 @@
-"""Code out of a cache that somebody else could have written is refused before it is loaded, in words."""
+"""Code out of a cache that somebody else could have written is refused before it is loaded, in
+words.
+"""
 
 from __future__ import annotations
 

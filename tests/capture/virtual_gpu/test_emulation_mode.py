@@ -1,4 +1,6 @@
-"""How a program meets a virtual GPU: what runs, what has no content, what it is told about the device."""
+"""How a program meets a virtual GPU: what runs, what has no content, what it is told about the
+device.
+"""
 
 from __future__ import annotations
 

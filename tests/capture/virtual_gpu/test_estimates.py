@@ -12,7 +12,9 @@ Captured = Callable[..., Path]
 
 
 def test_a_size_that_varies_still_varies_when_operations_are_counted(captured: Captured) -> None:
-    """Counting the operations of a matrix multiplication gives a symbol: made a number, it would fix the batch."""
+    """Counting the operations of a matrix multiplication gives a symbol: made a number, it would
+    fix the batch.
+    """
     with SessionReader(captured("mlp", dynamic=True, gpu="h100")) as reader:
         (batch,) = (
             symbol for symbol in reader.rows(model.Symbol) if "size()[0]" in str(symbol.sources)

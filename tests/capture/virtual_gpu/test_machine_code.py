@@ -1,4 +1,6 @@
-"""SASS is kept on disk: nvdisasm takes longer than most compiles. The tool here is a script that counts its calls."""
+"""SASS is kept on disk: nvdisasm takes longer than most compiles. The tool here is a script that
+counts its calls.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Kernels that the user wrote: their lines in every text, against the file itself and against what Triton says of that file."""
+"""Kernels that the user wrote: their lines in every text, against the file itself and against what
+Triton says of that file.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +117,9 @@ def test_every_line_of_a_kernel_and_of_its_helpers_is_linked(session: SessionRea
 
 
 def test_a_call_is_linked_to_its_kernel_and_to_no_other(session: SessionReader) -> None:
-    """Which of two equal kernels it is, the constants in the kernel's metadata and the call in the file say."""
+    """Which of two equal kernels it is, the constants in the kernel's metadata and the call in the
+    file say.
+    """
     file = FILES[0].read_text().split("\n")
     factors = set()
     for kernel in session.rows(model.Kernel):
@@ -353,7 +357,9 @@ _OPERATION = re.compile(r"^\t(?:@!?%p\d+ )?([a-z][\w.:]*)", re.MULTILINE)
 
 
 def operations(ptx: str) -> Iterator[tuple[int, str, tuple[str, int]]]:
-    """(line of the text from 1, instruction, file and line that Triton's ``.loc`` in front of it names)."""
+    """(line of the text from 1, instruction, file and line that Triton's ``.loc`` in front of it
+    names).
+    """
     lines = ptx.split("\n")
     files = {
         found[1]: Path(found[3] or found[2]).name for line in lines if (found := _FILE.match(line))

@@ -40,7 +40,9 @@ def names() -> list[str]:
 
 @pytest.fixture
 def zoo(for_gpu: ForGpu) -> Callable[[str], Ended]:
-    """The programs for one GPU; for all but the H100 only a few, or the test run would take minutes."""
+    """The programs for one GPU; for all but the H100 only a few, or the test run would take
+    minutes.
+    """
 
     def captured(gpu: str) -> Ended:
         some = () if EVERYTHING or gpu == "h100" else FEW
@@ -116,7 +118,9 @@ def test_the_session_names_the_gpu_and_how_the_program_was_fed(zoo: Callable[[st
 def test_values_are_real_while_the_program_runs_on_the_cpu(
     zoo: Callable[[str], Ended], opened: Opened
 ) -> None:
-    """The program of the branch that needs a value goes on behind it: that is a compilation of its own."""
+    """The program of the branch that needs a value goes on behind it: that is a compilation of its
+    own.
+    """
     resumed = [
         row
         for row in opened(zoo("h100")).rows(model.Compilation)

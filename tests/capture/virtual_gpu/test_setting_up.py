@@ -70,7 +70,9 @@ def test_it_is_built_once_for_a_torch_and_a_compiler(
     not (shutil.which("readelf") and shutil.which("g++")), reason="needs g++ and readelf"
 )
 def test_torchs_own_cpp_library_is_the_only_one(cache: Path) -> None:
-    """A second one, linked in statically by some compilers, ends torch with "free(): invalid pointer"."""
+    """A second one, linked in statically by some compilers, ends torch with "free(): invalid
+    pointer".
+    """
     library = shim.built(TORCH, shim.compiler())
     dynamic = subprocess.run(
         ["readelf", "-d", str(library)], capture_output=True, text=True, check=True

@@ -1,4 +1,6 @@
-"""Breaks by what is called: output, side effects, C functions, NumPy, context managers. Each function is one case."""
+"""Breaks by what is called: output, side effects, C functions, NumPy, context managers. Each
+function is one case.
+"""
 
 import contextlib
 import itertools

@@ -1,4 +1,6 @@
-"""Breaks that cannot be gone on from: try, generators; and several in one function. Each function is one case."""
+"""Breaks that cannot be gone on from: try, generators; and several in one function. Each function
+is one case.
+"""
 
 import time
 

@@ -1,4 +1,6 @@
-"""Functions whose obvious fix is wrong in a way that one result does not show; test_nasty.py has the truth of each."""
+"""Functions whose obvious fix is wrong in a way that one result does not show; test_nasty.py has
+the truth of each.
+"""
 
 
 class State:

@@ -1,4 +1,6 @@
-"""Breaks by a tensor's content: numbers taken out, branches, sizes. Each function is one case of test_causes.py."""
+"""Breaks by a tensor's content: numbers taken out, branches, sizes. Each function is one case of
+test_causes.py.
+"""
 
 import torch
 

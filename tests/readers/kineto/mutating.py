@@ -1,7 +1,8 @@
-"""Traces of torch.profiler that are damaged by a seed, made of the first events of every kind that one run wrote.
+"""Traces of torch.profiler that are damaged by a seed, made of the first events of every kind that
+one run wrote.
 
-``python -m tests.readers.kineto.mutating --rounds 1000000`` (``make fuzz-profiles``) goes on for longer than
-a test may.
+``python -m tests.readers.kineto.mutating --rounds 1000000`` (``make fuzz-profiles``) goes on for
+longer than a test may.
 """
 
 from __future__ import annotations
@@ -82,7 +83,9 @@ def _of_values(chance: random.Random) -> bytes:
 
 
 def problem(seed: int, file: Path) -> str:
-    """Read the trace of a seed, join it to a session, and return what is wrong with how that went; empty where nothing is."""
+    """Read the trace of a seed, join it to a session, and return what is wrong with how that went;
+    empty where nothing is.
+    """
     file.write_bytes(mutated(seed))
     try:
         with limited():
@@ -97,7 +100,7 @@ def problem(seed: int, file: Path) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=" ".join(__doc__.partition("\n\n")[0].split()))
     parser.add_argument("--rounds", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0, help="the first one")
     asked = parser.parse_args()

@@ -1,4 +1,6 @@
-"""Traces of torch.profiler are read in pieces, whole or damaged, and what was passed over is counted."""
+"""Traces of torch.profiler are read in pieces, whole or damaged, and what was passed over is
+counted.
+"""
 
 from __future__ import annotations
 

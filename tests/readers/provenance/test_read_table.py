@@ -1,4 +1,6 @@
-"""torch's tables of what each kernel computes: alone, in a package of AOTInductor, and in a debug directory of an H100."""
+"""torch's tables of what each kernel computes: alone, in a package of AOTInductor, and in a debug
+directory of an H100.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ INFORMATION = DATA / "provenance" / "kernel_information.json"
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What torch 2.11 wrote for TORCH_COMPILE_DEBUG=1 while AOTInductor compiled two linear layers and a GELU for an H100."""
+    """What torch 2.11 wrote for TORCH_COMPILE_DEBUG=1 while AOTInductor compiled two linear layers
+    and a GELU for an H100.
+    """
     folder = tmp_path_factory.mktemp("debug")
     with tarfile.open(DATA / "debug_directory" / "aot_inductor_h100.tar.gz") as archive:
         archive.extractall(folder, filter="data")

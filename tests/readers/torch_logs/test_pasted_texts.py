@@ -1,6 +1,8 @@
-"""Texts as people paste them, with one warning or one recompile in them: what they do not have is told as that.
+"""Texts as people paste them, with one warning or one recompile in them: what they do not have is
+told as that.
 
-tests/data/torch_logs/*_only.txt and two_ranks.txt are written after public reports, in torch's format.
+tests/data/torch_logs/*_only.txt and two_ranks.txt are written after public reports, in torch's
+format.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The text that torch 2.13 printed for TORCH_LOGS="graph_breaks,recompiles,guards,output_code,graph_code,aot_graphs".
+"""The text that torch 2.13 printed for
+TORCH_LOGS="graph_breaks,recompiles,guards,output_code,graph_code,aot_graphs".
 
-The program multiplies by ``n``, prints, and takes the relu, for two values of ``n``; its own output is in the text, too.
-Every number is counted straight from the text's lines.
+The program multiplies by ``n``, prints, and takes the relu, for two values of ``n``; its own output
+is in the text, too. Every number is counted straight from the text's lines.
 """
 
 from __future__ import annotations

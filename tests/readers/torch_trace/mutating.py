@@ -1,6 +1,8 @@
-"""Logs that are damaged by a seed, made of the smallest record of every kind that torch wrote, and what reading them may do.
+"""Logs that are damaged by a seed, made of the smallest record of every kind that torch wrote, and
+what reading them may do.
 
-``python -m tests.readers.torch_trace.mutating --rounds 1000000`` (``make fuzz-logs``) goes on for longer than a test may.
+``python -m tests.readers.torch_trace.mutating --rounds 1000000`` (``make fuzz-logs``) goes on for
+longer than a test may.
 """
 
 from __future__ import annotations
@@ -169,7 +171,9 @@ def mutated(seed: int) -> bytes:
 
 
 class Folder:
-    """Where the logs of one process are read. An empty session is copied: to make one takes longer than to read a log."""
+    """Where the logs of one process are read. An empty session is copied: to make one takes longer
+    than to read a log.
+    """
 
     def __init__(self, path: Path) -> None:
         self.log, self.session, self._empty = path / "x.log", path / "x.fxs", path / "empty.fxs"
@@ -178,7 +182,9 @@ class Folder:
         finish_session(self._empty)
 
     def problem(self, seed: int) -> str:
-        """Read the log of a seed, and return what is wrong with how that went; empty where nothing is."""
+        """Read the log of a seed, and return what is wrong with how that went; empty where nothing
+        is.
+        """
         data = mutated(seed)
         self.log.write_bytes(data)
         shutil.copyfile(self._empty, self.session)

@@ -1,4 +1,6 @@
-"""Single records of a log: what autotuning measured is told, and a record that no session can hold costs only itself."""
+"""Single records of a log: what autotuning measured is told, and a record that no session can hold
+costs only itself.
+"""
 
 from __future__ import annotations
 

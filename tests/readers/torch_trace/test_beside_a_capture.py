@@ -97,8 +97,8 @@ def test_every_kind_of_record_that_this_torch_writes_is_known(
 
 
 def test_their_figures_are_the_same(both: tuple[SessionReader, SessionReader]) -> None:
-    """All but the time, since one of the sessions is of the compile with us in it, and the conditionals, which a capture
-    counts among the library calls.
+    """All but the time, since one of the sessions is of the compile with us in it, and the
+    conditionals, which a capture counts among the library calls.
     """
     differing = {one.what for one in figures_of_both(*both) if one.differs}
     assert differing <= {COMPILE_TIME, "kernels", "  library calls"}

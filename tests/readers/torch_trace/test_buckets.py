@@ -1,5 +1,6 @@
-"""A log of DistributedDataParallel: each bucket of its graph has its own graphs, links and code. The program had two buckets
-(torch 2.13, on the CPU; records that nothing here is asked of were left out).
+"""A log of DistributedDataParallel: each bucket of its graph has its own graphs, links and code.
+The program had two buckets (torch 2.13, on the CPU; records that nothing here is asked of were left
+out).
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ def test_every_stage_has_as_many_graphs_as_there_are_buckets(session: SessionRea
 
 @pytest.mark.parametrize("bucket", BUCKETS)
 def test_a_bucket_computes_what_torch_put_into_it(session: SessionReader, bucket: str) -> None:
-    """Names of operations that AOTAutograd traces from a bucket: torch's layers keep their parameters' order."""
+    """Names of operations that AOTAutograd traces from a bucket: torch's layers keep their
+    parameters' order.
+    """
     children = [text for fields, text in records() if "optimize_ddp_split_child" in fields]
     layers = len(re.findall(r"= torch\._C\._nn\.linear\(", children[BUCKETS.index(bucket)]))
     (forward,) = (one for one in session.rows(model.Graph, stage="forward") if one.label == bucket)
@@ -132,7 +135,9 @@ def test_a_bucket_is_decoded_the_same_where_graphs_are_read_later(tmp_path: Path
 
 
 class LookedAt:
-    """A log that is looked at again and again while it grows: at these places there is nothing more for a moment."""
+    """A log that is looked at again and again while it grows: at these places there is nothing more
+    for a moment.
+    """
 
     idle_s = 0.0
 

@@ -1,4 +1,6 @@
-"""A log that ends in the middle: the times of its phases and the whole go together; a rank that was silent is said to be."""
+"""A log that ends in the middle: the times of its phases and the whole go together; a rank that was
+silent is said to be.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Logs that were cut off, mixed up or made by somebody else: what can be read is read, the rest is counted, nothing raises."""
+"""Logs that were cut off, mixed up or made by somebody else: what can be read is read, the rest is
+counted, nothing raises.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What the beginning of a log says before the app is there: the second source is the session that is made of the same log."""
+"""What the beginning of a log says before the app is there: the second source is the session that
+is made of the same log.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A log that is read while a job writes it: the same comes of it, wherever it was cut when it was looked at."""
+"""A log that is read while a job writes it: the same comes of it, wherever it was cut when it was
+looked at.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A log that lies there unpacked: what happened is found first, graphs, guards and code are decoded after that, and its texts
-stay where they are.
+"""A log that lies there unpacked: what happened is found first, graphs, guards and code are decoded
+after that, and its texts stay where they are.
 """
 
 from __future__ import annotations

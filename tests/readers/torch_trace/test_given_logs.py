@@ -1,4 +1,6 @@
-"""The ways in which a log is given: packed with zstd, on the standard input, and to be kept as a session."""
+"""The ways in which a log is given: packed with zstd, on the standard input, and to be kept as a
+session.
+"""
 
 from __future__ import annotations
 

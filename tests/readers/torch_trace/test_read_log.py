@@ -1,4 +1,6 @@
-"""Logs that torch wrote on an H200: what the session has is what the log's lines say, counted straight from them."""
+"""Logs that torch wrote on an H200: what the session has is what the log's lines say, counted
+straight from them.
+"""
 
 from __future__ import annotations
 

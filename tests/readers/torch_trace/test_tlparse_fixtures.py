@@ -29,7 +29,9 @@ EXPECTED: dict[str, dict[str, dict[str, list[int]]]] = json.loads(
 )
 
 EDITED = {"export.log", "export_guard_added.log", "inductor_provenance_extended_log.txt"}
-"""Logs that somebody edited: the spaces at the ends of their last text are gone, or its last line is."""
+"""Logs that somebody edited: the spaces at the ends of their last text are gone, or its last line
+is.
+"""
 
 GRAPHS = {
     "dynamo_output_graph": ("dynamo", ""),
@@ -160,7 +162,9 @@ def test_the_simple_log_has_its_graphs_and_its_code(logs: dict[str, Log]) -> Non
 
 
 def test_a_library_call_names_its_nodes_as_dynamo_does(logs: dict[str, Log]) -> None:
-    """``simple.log``: the comment above the call names nodes of Dynamo's graph, none after the passes."""
+    """``simple.log``: the comment above the call names nodes of Dynamo's graph, none after the
+    passes.
+    """
     log = logs["simple.log"]
     lines = log.text.split("\n")
     (call,) = [at for at, line in enumerate(lines) if "= torch.ops.test.baz.default(buf" in line]
@@ -296,7 +300,9 @@ def test_an_assumed_size_of_an_exported_program_is_told_with_its_line(logs: dict
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_calls_compute_the_nodes_that_tlparse_says(logs: dict[str, Log], name: str) -> None:
-    """tlparse counts lines of the log's texts: a call's from the first line that has something, of Python from ``# AOT ID``."""
+    """tlparse counts lines of the log's texts: a call's from the first line that has something, of
+    Python from ``# AOT ID``.
+    """
     log = logs[name]
     kinds = log.kinds()
     is_cpp = bool(EXPECTED[name]["cppCodeToPost"])

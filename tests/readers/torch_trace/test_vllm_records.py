@@ -1,7 +1,9 @@
-"""What vLLM adds to a log: which pieces are equal, what each compile of one was for, and what the cache said.
+"""What vLLM adds to a log: which pieces are equal, what each compile of one was for, and what the
+cache said.
 
-The log is torch 2.13's own, of a model cut into pieces and compiled by Inductor; vLLM's records in it have the form of
-vLLM's source (tests/data/vllm/record.py). Its paths were shortened, and their hashes made anew.
+The log is torch 2.13's own, of a model cut into pieces and compiled by Inductor; vLLM's records in
+it have the form of vLLM's source (tests/data/vllm/record.py). Its paths were shortened, and their
+hashes made anew.
 """
 
 from __future__ import annotations

@@ -176,7 +176,9 @@ def test_what_differs_between_launches_is_told(tuned: SessionReader) -> None:
 
 
 def test_an_autotuners_times_stand_beside_the_configurations(tmp_path: Path) -> None:
-    """The event is as ``_autotune_listener`` of tritonparse writes it, of configurations that the log has."""
+    """The event is as ``_autotune_listener`` of tritonparse writes it, of configurations that the
+    log has.
+    """
     compiled = [
         event for event in events_of("autotuned_mapped") if event["event_type"] == "compilation"
     ]

@@ -1,4 +1,6 @@
-"""A fix is written, one key captures again, and the card says what came of it; all fixes are tried by one key."""
+"""A fix is written, one key captures again, and the card says what came of it; all fixes are tried
+by one key.
+"""
 
 from __future__ import annotations
 
@@ -232,7 +234,9 @@ example_inputs = (torch.randn(4, 8),)
 async def test_for_real_the_break_of_a_fixed_program_is_gone(
     open_app: OpenApp, tmp_path: Path
 ) -> None:
-    """Only the trial of the fix is made up, which takes half a minute; what is written and captured is real."""
+    """Only the trial of the fix is made up, which takes half a minute; what is written and captured
+    is real.
+    """
     file = tmp_path / "m.py"
     file.write_text(REAL)
     request = CaptureRequest(f"{file}:f", "", pause="dynamo", stay=True, trusts_target=True)

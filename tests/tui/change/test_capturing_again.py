@@ -1,4 +1,6 @@
-"""After a change: w captures at once, what came of it is on the overview, and the session before is kept that long."""
+"""After a change: w captures at once, what came of it is on the overview, and the session before is
+kept that long.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ THROUGH = Notice("gate", state="begin", gate="dynamo")
 
 
 class Program:
-    """A file that is captured as it is when the capture begins: with ``print`` it has a graph break."""
+    """A file that is captured as it is when the capture begins: with ``print`` it has a graph
+    break.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "m.py"

@@ -1,7 +1,7 @@
 """A screen as text that is kept: its characters, and the style of each stretch of them.
 
-A style has a short name made of what it is, so that it stays the same when others come or go, and the difference of two kept
-screens is the difference of the screens.
+A style has a short name made of what it is, so that it stays the same when others come or go, and
+the difference of two kept screens is the difference of the screens.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ def _words(style: Style | None) -> str:
 
 
 def as_text(shots: Mapping[str, Shot], *, with_styles: bool) -> str:
-    """Write the shots of one screen, a name (of its theme) each. Themes with the same characters share them."""
+    """Write the shots of one screen, a name (of its theme) each. Themes with the same characters
+    share them.
+    """
     sections = []
     for characters, names in _by_characters(shots):
         sections.append(
@@ -98,8 +100,8 @@ def _section(title: str, lines: Sequence[str]) -> str:
 
 
 def problem_of(name: str, drawn: str, *, update: bool) -> str:
-    """Hold a screen against the one that is kept. Return how they differ; empty when they do not. With ``update``, it is kept
-    as it is now.
+    """Hold a screen against the one that is kept. Return how they differ; empty when they do not.
+    With ``update``, it is kept as it is now.
     """
     path = FOLDER / f"{name}.txt"
     if update:

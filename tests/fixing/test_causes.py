@@ -324,7 +324,7 @@ def test_a_handler_that_no_input_reached_is_not_called_good_to_leave_out(
     found = case("control:tried")
     trial = found.tried(found.fix("leave the try out"))
     assert (trial.verdict, trial.is_good) == ("partly compared", False), trial.reason
-    assert "line 15 of control.py, which no input reached" in trial.reason
+    assert "line 17 of control.py, which no input reached" in trial.reason
 
 
 @pytest.mark.parametrize(("name", "title", "reason"), REFUSED)

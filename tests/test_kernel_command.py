@@ -15,7 +15,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from fx_explorer.analysis.kernels.candidates import session_gpu
+from fx_explorer.analysis.kernels.kernel_documents import session_gpu
 from fx_explorer.analysis.kernels.unknown_without_gpu import NO_GPU, PICK, RUN_TIME
 from fx_explorer.model import Kernel
 from fx_explorer.report.kernel_text import kernel_text, kernels_text, pass_text, passes_text

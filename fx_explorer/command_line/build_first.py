@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from fx_explorer import model
-from fx_explorer.analysis.kernels.candidates import kernels_named, session_gpu, triton_kernels
+from fx_explorer.analysis.kernels.candidates import kernels_named, triton_kernels
+from fx_explorer.analysis.kernels.kernel_documents import session_gpu
 from fx_explorer.analysis.kernels.unknown_without_gpu import NO_GPU
 from fx_explorer.client.kernels.builder_pool import BuilderPool
 from fx_explorer.client.session_files import writable_session
@@ -49,7 +50,7 @@ def with_kernel_builds(arguments: argparse.Namespace, answer: Answer) -> Answer:
         return answer
 
     def with_builds(reader: SessionReader) -> None:
-        gpu = gpu_of(reader)
+        gpu = required_gpu(reader)
         check_trust(reader.path, arguments, COMPILES)
         if arguments.kernels == EVERY:
             kernels = triton_kernels(reader)
@@ -63,7 +64,7 @@ def with_kernel_builds(arguments: argparse.Namespace, answer: Answer) -> Answer:
     return with_builds
 
 
-def gpu_of(reader: SessionReader) -> Gpu:
+def required_gpu(reader: SessionReader) -> Gpu:
     """Return the GPU of a session. Raises UsageError when it has none."""
     gpu = session_gpu(reader)
     if gpu is None:

@@ -13,19 +13,14 @@ from typing import Any
 
 from fx_explorer import model
 from fx_explorer.analysis.kernel_ir.code_lines import without_encoding
-from fx_explorer.analysis.kernels.candidates import (
-    session_gpu,
-    source_of,
-    text_of_level,
-    triton_kernels,
-    tuned_libraries,
-)
+from fx_explorer.analysis.kernels.candidates import triton_kernels, tuned_libraries
+from fx_explorer.analysis.kernels.kernel_documents import source_of, text_of_level
 from fx_explorer.analysis.kernels.launched import real_builds, was_launched
 from fx_explorer.analysis.kernels.unknown_without_gpu import NO_SASS_ON_AMD
 from fx_explorer.command_line.build_first import (
     build_every,
-    gpu_of,
     named,
+    required_gpu,
     run_to_end,
     tell,
     to_write,
@@ -120,11 +115,11 @@ def _answer(reader: SessionReader, arguments: argparse.Namespace) -> None:
             )
             sys.stdout.write(text_of(lines, width_for(sys.stdout)))
         return
-    if was_launched(reader) and session_gpu(reader) is None:
+    if was_launched(reader) and required_gpu(reader) is None:
         with ExitStack() as stack:
             sys.stdout.write(_text_of_launched(to_write(reader, stack), arguments, reader.path))
         return
-    gpu = gpu_of(reader)
+    gpu = required_gpu(reader)
     if not arguments.name:
         kernels = [*triton_kernels(reader), *tuned_libraries(reader)]
         sys.stdout.write(kernels_text(reader, kernels, gpu, width_for(sys.stdout)))

@@ -12,10 +12,10 @@ from fx_explorer.analysis.kernels.candidates import (
     candidates,
     estimate,
     instruction_mix,
-    options_that_differ,
     shared_options,
     what_is_not_known,
 )
+from fx_explorer.analysis.kernels.kernel_documents import options_that_differ
 from fx_explorer.analysis.kernels.occupancy import Limit, Occupancy
 from fx_explorer.analysis.kernels.roofline import FLOPS_COUNTED, microseconds, roofline_in_words
 from fx_explorer.analysis.kernels.unknown_without_gpu import RUN_TIME

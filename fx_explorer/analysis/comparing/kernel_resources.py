@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.comparing.kernel_pairs import KernelPair
-from fx_explorer.analysis.kernels.candidates import Candidate, candidates, estimate, session_gpu
+from fx_explorer.analysis.kernels.candidates import Candidate, candidates, estimate
+from fx_explorer.analysis.kernels.kernel_documents import session_gpu
 from fx_explorer.analysis.kernels.roofline import bound_in_words, microseconds
 from fx_explorer.session import SessionReader
 

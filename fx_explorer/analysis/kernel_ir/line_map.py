@@ -7,6 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fx_explorer.model import KernelBuild
 
 LineMap = dict[int, tuple[int, ...]]
 """Line of a text → lines of the Triton source, both from 1.
@@ -49,3 +53,8 @@ def inverted(lines: LineMap) -> LineMap:
         for source in sources:
             found.setdefault(source, []).append(line)
     return {source: tuple(sorted(made)) for source, made in sorted(found.items())}
+
+
+def kernel_file(build: KernelBuild) -> KernelFile:
+    """Return where the source of a configuration stands in the file that Triton compiled."""
+    return KernelFile(build.file, build.lines_before)

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.documents import Document, document_of
 from fx_explorer.analysis.kernel_ir.instructions import InstructionMix, instructions, mix
-from fx_explorer.analysis.kernel_ir.line_map import KernelFile
 from fx_explorer.analysis.kernels.counts import kernel_uses
+from fx_explorer.analysis.kernels.kernel_documents import options_that_differ, text_of_level
 from fx_explorer.analysis.kernels.occupancy import Occupancy, occupancy
 from fx_explorer.analysis.kernels.roofline import Roofline, number_kind, roofline
 from fx_explorer.analysis.kernels.unknown_without_gpu import (
@@ -24,7 +23,7 @@ from fx_explorer.analysis.kernels.unknown_without_gpu import (
     TEMPLATE_ALONE,
     TEMPLATE_OR_LIBRARY,
 )
-from fx_explorer.model import Gpu, KernelBuild, Level
+from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
 
 
@@ -37,12 +36,6 @@ class Candidate:
     """None for a configuration that is not built."""
     ptx_lines: int = 0
     """Number of lines of PTX or AMDGCN; 0 for a configuration that is not built."""
-
-
-def session_gpu(reader: SessionReader) -> Gpu | None:
-    """Return the virtual GPU that the session was captured for; None without one."""
-    fields = (reader.meta("request") or {}).get("gpu")
-    return Gpu.from_json(fields) if fields else None
 
 
 def triton_kernels(reader: SessionReader) -> list[model.Kernel]:
@@ -103,18 +96,6 @@ def occupancy_of(build: KernelBuild, gpu: Gpu) -> Occupancy | None:
     if build.state != "built" or build.registers < 0:
         return None
     return occupancy(gpu, build.threads, build.registers, build.shared_bytes)
-
-
-def options_that_differ(rows: Sequence[KernelBuild]) -> list[str]:
-    """Return the names of the options in which the configurations differ, in the order they are
-    written; empty for a single one.
-
-    A library has none of the options and is shown by its name.
-    """
-    generated = [row for row in rows if row.origin != "library"]
-    names = dict.fromkeys(name for row in generated for name in row.options)
-    apart = [name for name in names if len({str(row.options.get(name)) for row in generated}) > 1]
-    return [*apart, "library"] if len(generated) < len(rows) else apart
 
 
 def shared_options(rows: Sequence[KernelBuild]) -> dict[str, object]:
@@ -183,44 +164,6 @@ def instruction_mix(reader: SessionReader, build: KernelBuild) -> InstructionMix
         if text := text_of_level(reader, build, level):
             return mix(instructions(level, text))
     return None
-
-
-def levels_of(build: KernelBuild) -> list[Level]:
-    """Return the levels that a build has, from the top down."""
-    return [level for level in model.LEVELS if level in build.levels]
-
-
-def level_document(reader: SessionReader, build: KernelBuild, level: Level) -> Document | None:
-    """Return the document that a pane shows for a level; None for a level that this build lacks."""
-    return document_of(reader, "artifact", build.levels[level]) if level in build.levels else None
-
-
-def text_of_level(reader: SessionReader, build: KernelBuild | None, level: Level) -> str:
-    """Return the text of a level; empty for a level that this build lacks."""
-    if build is None or level not in build.levels:
-        return ""
-    return reader.text(reader.get(model.Artifact, build.levels[level]).text)
-
-
-def source_of(reader: SessionReader, kernel: model.Kernel, build: KernelBuild) -> str:
-    """Return the Triton source that was compiled: the kernel's, or a template's own for this
-    configuration.
-    """
-    return reader.text(build.source or reader.get(model.Artifact, kernel.artifact).text)
-
-
-def source_document(reader: SessionReader, build: KernelBuild) -> Document | None:
-    """Return that source as a document; None for a library, and for a configuration of a library
-    call that is known by its times alone.
-    """
-    if build.origin == "library":
-        return None
-    artifact = build.source_artifact or reader.get(model.Kernel, build.kernel).artifact
-    return document_of(reader, "artifact", artifact) if artifact else None
-
-
-def kernel_file(build: KernelBuild) -> KernelFile:
-    return KernelFile(build.file, build.lines_before)
 
 
 def what_is_not_known(kernel: model.Kernel, rows: Iterable[KernelBuild]) -> list[str]:

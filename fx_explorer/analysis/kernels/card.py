@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 
-from fx_explorer.analysis.kernels.candidates import session_gpu
+from fx_explorer.analysis.kernels.kernel_documents import session_gpu
 from fx_explorer.gpus import gpu_like, gpu_of_device
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader

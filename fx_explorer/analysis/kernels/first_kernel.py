@@ -5,7 +5,8 @@ none.
 from __future__ import annotations
 
 from fx_explorer import model
-from fx_explorer.analysis.kernels.candidates import session_gpu, triton_kernels
+from fx_explorer.analysis.kernels.candidates import triton_kernels
+from fx_explorer.analysis.kernels.kernel_documents import session_gpu
 from fx_explorer.analysis.whole_session import not_decoded, why_not_in_text
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernel.kernels import kernel_languages

@@ -4,26 +4,15 @@ the kernel of a document.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place, document_of, lines_of
-from fx_explorer.model import Gpu, KernelBuild
+from fx_explorer.model import Gpu, KernelBuild, Level
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernel.kernels import build_with_level, build_with_source
 from fx_explorer.session.queries.kernel.lines import linked_lines
-
-# What reads the levels (candidates.py) is imported where it is used: 20 ms that the first paint
-# does not need.
-
-
-def gpu_of(reader: SessionReader) -> Gpu | None:
-    """Return the virtual GPU that the session was captured for."""
-    if not (reader.meta("request") or {}).get("gpu"):
-        return None
-    from fx_explorer.analysis.kernels.candidates import session_gpu
-
-    return session_gpu(reader)
 
 
 def build_of_level(reader: SessionReader, document: Document) -> KernelBuild | None:
@@ -48,7 +37,7 @@ def builds_here(reader: SessionReader, kernel: model.Kernel) -> list[KernelBuild
     """Return the builds of a kernel in the order the autotuner tries them. In a session of a
     virtual GPU, only those for that GPU are returned.
     """
-    gpu = gpu_of(reader)
+    gpu = session_gpu(reader)
     rows = [
         row
         for row in reader.rows(KernelBuild, kernel=kernel.id)
@@ -76,8 +65,6 @@ def source_here(reader: SessionReader, build: KernelBuild) -> Document | None:
     """Return the Triton source of a configuration; None where there is none to show. Its title
     names the configuration unless it is the kernel's own source.
     """
-    from fx_explorer.analysis.kernels.candidates import source_document
-
     document = source_document(reader, build)
     if document is None or not build.source:
         return document
@@ -88,7 +75,6 @@ def options_apart(reader: SessionReader, build: KernelBuild) -> str:
     """Return the options that tell a configuration from the others of its kernel; all options of a
     single one.
     """
-    from fx_explorer.analysis.kernels.candidates import options_that_differ
 
     names = options_that_differ(builds_here(reader, reader.get(model.Kernel, build.kernel)))
     options = {name: build.options[name] for name in names if name in build.options}
@@ -113,3 +99,55 @@ def first_statement(reader: SessionReader, document: Document) -> Place:
 def is_level(document: Document) -> bool:
     is_published = document.stage == "backend"  # a backend's own text, of whatever language
     return document.kind == "artifact" and document.language in model.LEVELS and not is_published
+
+
+def session_gpu(reader: SessionReader) -> Gpu | None:
+    """Return the virtual GPU that the session was captured for; None without one."""
+    fields = (reader.meta("request") or {}).get("gpu")
+    return Gpu.from_json(fields) if fields else None
+
+
+def levels_of(build: KernelBuild) -> list[Level]:
+    """Return the levels that a build has, from the top down."""
+    return [level for level in model.LEVELS if level in build.levels]
+
+
+def level_document(reader: SessionReader, build: KernelBuild, level: Level) -> Document | None:
+    """Return the document that a pane shows for a level; None for a level that this build lacks."""
+    return document_of(reader, "artifact", build.levels[level]) if level in build.levels else None
+
+
+def text_of_level(reader: SessionReader, build: KernelBuild | None, level: Level) -> str:
+    """Return the text of a level; empty for a level that this build lacks."""
+    if build is None or level not in build.levels:
+        return ""
+    return reader.text(reader.get(model.Artifact, build.levels[level]).text)
+
+
+def source_of(reader: SessionReader, kernel: model.Kernel, build: KernelBuild) -> str:
+    """Return the Triton source that was compiled: the kernel's, or a template's own for this
+    configuration.
+    """
+    return reader.text(build.source or reader.get(model.Artifact, kernel.artifact).text)
+
+
+def source_document(reader: SessionReader, build: KernelBuild) -> Document | None:
+    """Return that source as a document; None for a library, and for a configuration of a library
+    call that is known by its times alone.
+    """
+    if build.origin == "library":
+        return None
+    artifact = build.source_artifact or reader.get(model.Kernel, build.kernel).artifact
+    return document_of(reader, "artifact", artifact) if artifact else None
+
+
+def options_that_differ(rows: Sequence[KernelBuild]) -> list[str]:
+    """Return the names of the options in which the configurations differ, in the order they are
+    written; empty for a single one.
+
+    A library has none of the options and is shown by its name.
+    """
+    generated = [row for row in rows if row.origin != "library"]
+    names = dict.fromkeys(name for row in generated for name in row.options)
+    apart = [name for name in names if len({str(row.options.get(name)) for row in generated}) > 1]
+    return [*apart, "library"] if len(generated) < len(rows) else apart

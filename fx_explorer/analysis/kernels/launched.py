@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from fx_explorer import model
-from fx_explorer.analysis.kernels.candidates import Candidate, beside_each_other, session_gpu
+from fx_explorer.analysis.kernels.candidates import Candidate, beside_each_other
 from fx_explorer.analysis.kernels.card import card
+from fx_explorer.analysis.kernels.kernel_documents import session_gpu
 from fx_explorer.analysis.whole_session import is_tritonparse
 from fx_explorer.analysis.words import counted
 from fx_explorer.model import KernelBuild, KernelLaunch

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fx_explorer.analysis.kernels.candidates import session_gpu
 from fx_explorer.analysis.kernels.card import card, not_described
+from fx_explorer.analysis.kernels.kernel_documents import session_gpu
 from fx_explorer.analysis.whole_session import NO_PROGRAM, is_log
 from fx_explorer.model import CardCeiling, Gpu
 from fx_explorer.session import SessionReader

@@ -13,10 +13,10 @@ from functools import lru_cache
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.kernel_ir.assembly_lines import assembly_lines, callers, sass_lines
-from fx_explorer.analysis.kernel_ir.line_map import KernelFile, LineMap, inverted
+from fx_explorer.analysis.kernel_ir.line_map import KernelFile, LineMap, inverted, kernel_file
 from fx_explorer.analysis.kernel_ir.llvm_lines import llvm_lines
 from fx_explorer.analysis.kernel_ir.mlir_lines import mlir_lines
-from fx_explorer.analysis.kernels.candidates import kernel_file, source_document, text_of_level
+from fx_explorer.analysis.kernels.kernel_documents import source_document, text_of_level
 from fx_explorer.analysis.links.linked import linked_places
 from fx_explorer.model import KernelBuild, Level
 from fx_explorer.session import SessionReader

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from fx_explorer.analysis.kernels.kernel_documents import gpu_of
+from fx_explorer.analysis.kernels.kernel_documents import session_gpu
 from fx_explorer.analysis.modules.figures import ModuleFigures
 from fx_explorer.analysis.modules.tree import (
     NO_MODULES,
@@ -75,7 +75,7 @@ def module_list(
 
 def _sentences(reader: SessionReader, tree: ModuleTree) -> list[str]:
     if any(tree.time_kinds):
-        times = times_in_words(tree, has_gpu=gpu_of(reader) is not None)
+        times = times_in_words(tree, has_gpu=session_gpu(reader) is not None)
     else:
         times = NO_TIMES
     return [f"{counted(tree.module_count, 'module')}. {times} {SHARED_OUT}"]

@@ -10,15 +10,10 @@ from collections.abc import Iterable
 from fx_explorer import model
 from fx_explorer.analysis.compile_time.timing import stage_times
 from fx_explorer.analysis.guards.kinds import guard_kinds
-from fx_explorer.analysis.kernels.candidates import (
-    Candidate,
-    builds,
-    candidates,
-    estimate,
-    session_gpu,
-)
+from fx_explorer.analysis.kernels.candidates import Candidate, builds, candidates, estimate
 from fx_explorer.analysis.kernels.card import card
 from fx_explorer.analysis.kernels.costs import kernel_costs
+from fx_explorer.analysis.kernels.kernel_documents import session_gpu
 from fx_explorer.analysis.kernels.launched import real_builds, real_candidates
 from fx_explorer.analysis.kernels.occupancy import Occupancy
 from fx_explorer.analysis.links.own_kernels import definition

@@ -19,7 +19,7 @@ from fx_explorer.analysis.documents import (
     source_documents,
 )
 from fx_explorer.analysis.graph_code.texts import FORMS
-from fx_explorer.analysis.kernels.kernel_documents import gpu_of
+from fx_explorer.analysis.kernels.kernel_documents import session_gpu
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.regions.annotated_regions import regions
 from fx_explorer.analysis.regions.region_nodes import RegionKey
@@ -73,7 +73,7 @@ def level_choices(reader: SessionReader) -> list[Choice[Document | model.Level]]
     """Return the levels of whatever kernel is selected; empty where there is no Triton kernel."""
     if not reader.count(model.Kernel, language="triton"):
         return []
-    gpu = gpu_of(reader)
+    gpu = session_gpu(reader)
     of_vendor = {"nvidia": ("amdgcn",), "amd": ("ptx", "sass"), "": ()}[gpu.vendor if gpu else ""]
     return [
         Choice(title, "level below the kernel that is selected", level)

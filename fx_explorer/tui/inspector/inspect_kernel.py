@@ -25,13 +25,13 @@ from fx_explorer.analysis.kernel_ir.opcodes.explained import (
     NOT_EXPLAINED,
     explained,
 )
-from fx_explorer.analysis.kernels.candidates import level_document
 from fx_explorer.analysis.kernels.card import card, measured_card, not_described
 from fx_explorer.analysis.kernels.kernel_documents import (
     build_of_document,
     build_of_level,
     builds_here,
     kernel_of,
+    level_document,
     source_here,
 )
 from fx_explorer.analysis.kernels.kernel_facts import KernelFact, in_short, kernel_facts

@@ -13,10 +13,10 @@ from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.kernels.kernel_documents import (
     build_of_document,
     builds_here,
-    gpu_of,
     is_of_a_library,
     kernel_of,
     options_apart,
+    session_gpu,
     source_here,
 )
 from fx_explorer.analysis.whole_session import NOT_BELOW, is_log
@@ -172,7 +172,7 @@ class Levels:
         return source_here(reader, build) or document if build else document
 
     def document(self, reader: SessionReader, level: Level) -> Document | None:
-        from fx_explorer.analysis.kernels.candidates import level_document
+        from fx_explorer.analysis.kernels.kernel_documents import level_document
 
         build = self.build(reader)
         document = level_document(reader, build, level) if build else None
@@ -195,7 +195,7 @@ class Levels:
         if build and build.is_undisassembled:
             return True
         is_open = build is None or build.state == "candidate" or lacks_sass(build)
-        return gpu_of(reader) is not None and is_open
+        return session_gpu(reader) is not None and is_open
 
     def still_lacks(self, reader: SessionReader, wanted: BuildWanted) -> bool:
         """Return whether what was asked for is not there, although it was answered."""
@@ -206,7 +206,7 @@ class Levels:
 
     def words(self, reader: SessionReader, level: Level) -> str:
         """Say why there is no such level."""
-        from fx_explorer.analysis.kernels.candidates import levels_of
+        from fx_explorer.analysis.kernels.kernel_documents import levels_of
 
         build = self.build(reader)
         if self.kernel is None:
@@ -222,7 +222,7 @@ class Levels:
             build
             and lacks_sass(build)
             and level == "sass"
-            and (gpu_of(reader) or build.machine_code)
+            and (session_gpu(reader) or build.machine_code)
         ):
             return self.news or DISASSEMBLING
         if build and build.state == "built":
@@ -230,7 +230,9 @@ class Levels:
             return (NOT_IN_LOG if is_log(reader) else NO_SUCH_LEVEL).format(
                 level=LEVEL_TITLES[level], others=others
             )
-        return self.news or ("" if gpu_of(reader) else NOT_BELOW if is_log(reader) else NOT_BUILT)
+        return self.news or (
+            "" if session_gpu(reader) else NOT_BELOW if is_log(reader) else NOT_BUILT
+        )
 
 
 def lacks_sass(build: KernelBuild) -> bool:

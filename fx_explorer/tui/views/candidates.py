@@ -13,14 +13,16 @@ from fx_explorer.analysis.kernels.candidates import (
     Candidate,
     candidates,
     may_be_template,
-    options_that_differ,
-    session_gpu,
     shared_options,
-    source_document,
     what_is_not_known,
 )
 from fx_explorer.analysis.kernels.card import card, not_described
-from fx_explorer.analysis.kernels.kernel_documents import first_statement
+from fx_explorer.analysis.kernels.kernel_documents import (
+    first_statement,
+    options_that_differ,
+    session_gpu,
+    source_document,
+)
 from fx_explorer.analysis.kernels.kernel_facts import kernel_facts
 from fx_explorer.analysis.kernels.launched import real_candidates
 from fx_explorer.analysis.kernels.log_tuning import (

@@ -13,7 +13,7 @@ from fx_explorer.analysis.kernels.built import built_kernels
 from fx_explorer.analysis.kernels.costs import KernelCost, TimeKind, kernel_costs, time_kinds
 from fx_explorer.analysis.kernels.counts import KernelUse, kind_in_words, run_in_words
 from fx_explorer.analysis.kernels.first_kernel import why_no_kernels
-from fx_explorer.analysis.kernels.kernel_documents import gpu_of
+from fx_explorer.analysis.kernels.kernel_documents import session_gpu
 from fx_explorer.analysis.kernels.roofline import microseconds
 from fx_explorer.analysis.naming.values import told_names
 from fx_explorer.analysis.profiles.verdict import profile_in_words
@@ -79,7 +79,9 @@ def kernels_table(reader: SessionReader) -> ViewTable:
     shown = _Shown(reader, costs)
     return ViewTable(
         shows=OF_A_LOG if is_tritonparse(reader) else SHOWS,
-        notice=_notice(reader, [one.use for one in costs], gpu_of(reader), shown.time_in_words),
+        notice=_notice(
+            reader, [one.use for one in costs], session_gpu(reader), shown.time_in_words
+        ),
         origin="what tritonparse recorded" if is_tritonparse(reader) else ORIGIN,
         columns=shown.columns,
         rows=shown,
@@ -227,7 +229,7 @@ def _detail(reader: SessionReader, kernel: model.Kernel) -> Detail:
 
 
 def _library(reader: SessionReader) -> str:
-    if gpu_of(reader) is None:
+    if session_gpu(reader) is None:
         return "A library call: it has no generated code of its own."
     from fx_explorer.analysis.kernels.unknown_without_gpu import LIBRARY
 

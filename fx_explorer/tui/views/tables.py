@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import overload
 
-from fx_explorer.analysis.kernels.kernel_documents import gpu_of
+from fx_explorer.analysis.kernels.kernel_documents import session_gpu
 from fx_explorer.analysis.kernels.roofline import microseconds
 from fx_explorer.analysis.modules.figures import NOTHING, ModuleFigures
 from fx_explorer.analysis.modules.module_regions import belongs, is_module, path_of, region_of
@@ -218,7 +218,7 @@ def _notice(reader: SessionReader, tree: ModuleTree) -> str:
     shared = "Compile time is shared out by operations (≈)."
     return (
         f"{counted(tree.module_count, 'module')}. "
-        f"{times_in_words(tree, has_gpu=gpu_of(reader) is not None)} {shared}"
+        f"{times_in_words(tree, has_gpu=session_gpu(reader) is not None)} {shared}"
     )
 
 

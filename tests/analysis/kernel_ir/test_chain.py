@@ -23,12 +23,14 @@ from fx_explorer.analysis.kernels.candidates import (
     estimate,
     instruction_mix,
     kernels_named,
+    shared_options,
+    what_is_not_known,
+)
+from fx_explorer.analysis.kernels.kernel_documents import (
     level_document,
     levels_of,
     options_that_differ,
     session_gpu,
-    shared_options,
-    what_is_not_known,
 )
 from fx_explorer.analysis.kernels.unknown_without_gpu import (
     LIBRARY,

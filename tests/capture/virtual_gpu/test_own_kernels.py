@@ -26,7 +26,7 @@ from fx_explorer.analysis.documents import (
     lines_of,
     rows_of,
 )
-from fx_explorer.analysis.kernels.candidates import level_document, text_of_level
+from fx_explorer.analysis.kernels.kernel_documents import level_document, text_of_level
 from fx_explorer.analysis.links.chain import linked_with_levels
 from fx_explorer.analysis.links.explain import explain
 from fx_explorer.analysis.links.linked import linked_places

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from fx_explorer import cli, model
-from fx_explorer.analysis.kernels.candidates import kernel_file, level_document
+from fx_explorer.analysis.kernel_ir.line_map import kernel_file
+from fx_explorer.analysis.kernels.kernel_documents import level_document
 from fx_explorer.analysis.kernels.launched import launches_in_words
 from fx_explorer.analysis.links.chain import lines_of_level
 from fx_explorer.analysis.overview.overview import overview

@@ -9,7 +9,7 @@ import time
 from functools import partial
 
 from fx_explorer import model
-from fx_explorer.analysis.kernels.kernel_documents import builds_here, gpu_of
+from fx_explorer.analysis.kernels.kernel_documents import builds_here, session_gpu
 from fx_explorer.errors import FxExplorerError, WorkerError
 from fx_explorer.model import BuildAnswer
 from fx_explorer.tui.controllers.kernels.kernel_builds import KernelBuilds
@@ -38,7 +38,7 @@ class Configurations:
 
     def want(self, event: CandidatesWanted) -> None:
         reader = self._services.explorer.reader
-        if reader and gpu_of(reader) and event.kernel.language == "triton":
+        if reader and session_gpu(reader) and event.kernel.language == "triton":
             work = partial(self._build_all, event.kernel)
             self._services.begin(
                 work,
@@ -155,7 +155,7 @@ class Configurations:
             return
         explorer.linked_selection.levels.choose(kernel, explorer.cursor.candidate(explorer.reader))
         build = explorer.linked_selection.levels.build(explorer.reader)
-        if gpu_of(explorer.reader) is None and not (build and build.passes):
+        if session_gpu(explorer.reader) is None and not (build and build.passes):
             self._services.notify(NOT_BUILT)
             return
         position = explorer.linked_selection.levels.position(explorer.reader)

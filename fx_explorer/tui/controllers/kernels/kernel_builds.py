@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from fx_explorer import model
-from fx_explorer.analysis.kernels.kernel_documents import builds_here, gpu_of
+from fx_explorer.analysis.kernels.kernel_documents import builds_here, session_gpu
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.model import BuildAnswer, BuildTask, Gpu
 from fx_explorer.session import SessionReader
@@ -75,7 +75,7 @@ class KernelBuilds:
         if (
             reader
             and self._builds is None
-            and gpu_of(reader)
+            and session_gpu(reader)
             and reader.count(model.Kernel, language="triton")
         ):
             self._services.begin(
@@ -102,7 +102,7 @@ class KernelBuilds:
             self._is_warm.set()
 
     def _builds_for(self, reader: SessionReader) -> BuilderPoolLike:
-        gpu = gpu_of(reader)
+        gpu = session_gpu(reader)
         assert gpu is not None
         if self._builds is None or gpu.name != self._gpu:
             self._builds, self._gpu = (
@@ -199,7 +199,7 @@ class KernelBuilds:
         from fx_explorer.client.trust import COMPILES
 
         reader = await self.writable(COMPILES)
-        gpu = gpu_of(reader)
+        gpu = session_gpu(reader)
         began = time.monotonic()
         self._builds_for(reader)
         asked = self._asked = asyncio.create_task(self.ask_builder(reader, task, kernel, position))

@@ -7,9 +7,9 @@ from __future__ import annotations
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.kernels.kernel_documents import (
     first_statement,
-    gpu_of,
     is_of_a_library,
     kernel_document,
+    session_gpu,
     source_here,
 )
 from fx_explorer.model import Kernel
@@ -73,7 +73,7 @@ class Below:
             explorer.notify(INSIDE_A_LIBRARY)
             return
         explorer.remember()
-        gpu = gpu_of(reader)
+        gpu = session_gpu(reader)
         await explorer.show_view("source")
         # What was selected before may be in the kernel's own code, and would select the kernel's
         # own configuration.
